@@ -8,9 +8,9 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret next to its name is redacted without = or : in between: in prose, lists, files and commands. Prose about
-// passwords is kept. The marks < and > around a secret are not part of the text.
-func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
+// A secret next to its name is redacted even without = or : between them, in prose, lists, files and commands. Prose
+// about passwords is kept. The marks < and > around a secret are not part of the text.
+func TestSecretNextToItsNameIsRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	checkMarked(t, "secret",
@@ -37,7 +37,7 @@ func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
 		// the next line
 		"password:\n<hunter22>\n", "Password:\r\n\r\n    <hunter22>\r\n", "password: |\n  <hunter22>\n", "password: >-\n    <hunter22>", "api_key:\n  <"+key+">\n",
 		"password:\n  type1: string\n", "password:\n  hunter22 and more\n", "password:\n- hunter22\n", "password =\n  hunter22\n", "if password:\n    user1=x2\n", "password: |\n", "secret:\n  name-of-it-1\n", "password:"+strings.Repeat("\n", 60)+"hunter22",
-		// bold, coloured, wide, in other alphabets
+		// bold, coloured or full-width text, and other alphabets
 		"**Password:** <hunter22>", "**Password**: `<hunter22>`", "password: \x1b[1;32m<hunter22>\x1b[0m", "password：<hunter22>", "пароль: <hunter22>", "密码：<hunter22>", "パスワード: <hunter22>", "senha=<hunter22>", "слово: hunter22",
 		"DB_PASSWORD=<correcthorse>", "DB_PASSWORD: <correcthorse>", `DB_PASSWORD="<correcthorse>"`, "DB_PASSWORD=required", "DB_PASSWORD=conf.password", "DB_PASSWORD=short", "DB_PASSWORD = correcthorse", "PASSWORD: correcthorse", "password=correcthorse",
 		"password=<$ecret99!>", "password=$SECRET99", "password=$secret!",
@@ -52,8 +52,8 @@ func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
 }
 
 // The value after the name of a secret is redacted in JSON lists and objects. Other strings in lists are kept. An empty
-// result in the table means the unchanged text.
-func TestNameValuePairsInListsAndObjects(t *testing.T) {
+// result in the table stands for the unchanged input.
+func TestSecretInNameValuePairIsRedactedInJSON(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	for in, want := range map[string]string{
@@ -73,13 +73,13 @@ func TestNameValuePairsInListsAndObjects(t *testing.T) {
 			want = in
 		}
 		if got := string(redact.New(true).JSON(nil, []byte(in))); got != want || !json.Valid([]byte(got)) {
-			t.Errorf("%s becomes %s, want %s and valid JSON", in, got, want)
+			t.Errorf("JSON(%s) = %s, want %s (valid JSON)", in, got, want)
 		}
 	}
 }
 
 // A value with percent-encoded or typographic characters is redacted. Such characters around a value are kept.
-func TestEncodedCharactersAreReadAndKept(t *testing.T) {
+func TestEncodedAndTypographicCharactersAreRead(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
 	checkMarked(t, "secret", "q=password%3D<hunter22>%26x%3D1", "password%3d<hunter22>", "u=%3Fapi_key%3D<"+key+">%26b", "%7B%22password%22%3A%22<hunter22>%22%7D", "x%253Ftoken%253D<"+key+">", "password%3", "passwords%3Dhunter22")
@@ -101,31 +101,31 @@ func TestEncodedCharactersAreReadAndKept(t *testing.T) {
 	checkMarked(t, "email", "<bob＠example.com>", "<bob%40example.com>")
 	checkMarked(t, "card", "<４１１１１１１１１１１１１１１１>", "4111\u20141111\u20141111\u20141111")
 	if got := redact.New(true).Text("DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000 DE89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
-		t.Errorf("an IBAN in two spellings becomes %q, want the placeholder [REDACTED:iban:1] twice", got)
+		t.Errorf("one IBAN in two spellings: Text = %q, want [REDACTED:iban:1] twice", got)
 	}
 	for _, in := range []string{`{"q":"pay 4111\u00a01111\u00a01111\u00a01111 and password%3Dhunter22"}`, `{"a":"{\"q\":\"pay 4111\\u00a01111\\u00a01111\\u00a01111 and password%3Dhunter22\"}"}`} {
 		got := string(redact.New(true).JSON(nil, []byte(in)))
 		if want := "pay [REDACTED:card:1] and password%3D[REDACTED:secret:1]"; !strings.Contains(got, want) || !json.Valid([]byte(got)) {
-			t.Errorf("%s becomes %s, want %q within valid JSON", in, got, want)
+			t.Errorf("JSON(%s) = %s, want valid JSON with %q", in, got, want)
 		}
 	}
 }
 
-// A text that is truncated inside a secret, a card number or an IBAN shows no part of the value.
-func TestTruncatedValuesAreHidden(t *testing.T) {
+// CutText redacts a partial secret, card number or IBAN at the end of a truncated text.
+func TestCutTextRedactsPartialValues(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
 		if got := redact.New(true).CutText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {
-			t.Errorf("%q becomes %q, want no part of the value", text, got)
+			t.Errorf("CutText(%q) = %q, want no part of the value", text, got)
 		}
 	}
 }
 
-// Placeholders of a user and a password are kept.
-func TestPlaceholdersOfCredentialsAreKept(t *testing.T) {
+// Documentation placeholders for a user and a password are kept.
+func TestCredentialPlaceholdersAreKept(t *testing.T) {
 	for _, text := range []string{"curl -u <user:password> https://h.example/x", "curl -u \"${A:-${A1}}:${B:-${B1}}\" x"} {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("text %q becomes %q, want the same text", text, got)
+			t.Errorf("Text(%q) = %q, want it unchanged", text, got)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package redact
 
 import "testing"
 
-// A value after the name of a secret is redacted, even if the name ends in a number. A value after another word or
+// A value after the name of a secret is redacted, even if the name ends with a number. A value after another word or
 // number is kept.
-func TestNumberedNamesOfSecretsAreFound(t *testing.T) {
+func TestSecretNameWithNumberIsRecognised(t *testing.T) {
 	for text, want := range map[string]bool{
 		"PASSWORD2=hunter22xyz": true, "DB_PASSWORD12: hunter22xyz": true, `{"pwd1":"hunter22xyz"}`: true, "app.pwd7 = hunter22xyz": true,
 		"p3: hunter22xyz": false, "17: hunter22xyz": false, "d12345678901234567890123456789012345678901234567890: hunter22xyz": false,

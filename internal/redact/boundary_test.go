@@ -41,8 +41,8 @@ func ibanOf(country string, length int) string {
 	return fmt.Sprintf("%s%02d%s", country, 98-new(big.Int).Mod(n, big.NewInt(97)).Int64(), body)
 }
 
-// parseMarked returns a text without the marks < and > around its value, and the text with a placeholder in place
-// of the marked value.
+// parseMarked returns text without the marks < and > around its value, and text with a placeholder in place of the
+// marked value.
 func parseMarked(text, kind string) (in, want string) {
 	before, rest, ok := strings.Cut(text, "<")
 	value, after, _ := strings.Cut(rest, ">")
@@ -52,20 +52,19 @@ func parseMarked(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
-// checkMarked checks that only the value between < and > is replaced, by a placeholder of kind. A text without marks
-// is kept.
+// checkMarked fails the test unless Text replaces only the value between < and >, by a placeholder of kind. A text
+// without marks must not change.
 func checkMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		in, want := parseMarked(text, kind)
 		if got := redact.New(true).Text(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
+			t.Errorf("Text(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
 
-// An IBAN is redacted only with the length of its country.
-func TestIBANLengthOfEveryCountry(t *testing.T) {
+func TestIBANIsRedactedOnlyWithLengthOfCountry(t *testing.T) {
 	lengths := ibanLengths()
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {
@@ -81,9 +80,9 @@ func TestIBANLengthOfEveryCountry(t *testing.T) {
 	}
 }
 
-// An IBAN is redacted in letters of one case, in one piece or in blocks of four, with no other letter or digit next to
-// the IBAN.
-func TestIBANSpellings(t *testing.T) {
+// An IBAN is redacted in upper or lower case, in one piece or in groups of four, but not next to another letter or
+// digit.
+func TestIBANIsRedactedInEachSpelling(t *testing.T) {
 	checkMarked(t, "iban",
 		"<DE89370400440532013000>", "<DE89 3704 0044 0532 0130 00>", "<DE89-3704-0044-0532-0130-00>", "(<DE89370400440532013000>)", "<DE89 3704 00440532 0130 00>",
 		"iban:<GB82WEST12345698765432>", "DE89 370 40044053 2013 000", "DE8937040044053201300", "XDE89370400440532013000", "<de89370400440532013000>", "<gb82 west 1234 5698 7654 32>", "gb82 WEST 1234 5698 7654 32", "GB82 west 1234 5698 7654 32", "DE893704004405320130000",
@@ -91,7 +90,7 @@ func TestIBANSpellings(t *testing.T) {
 	)
 }
 
-// luhn appends the check digit to a number.
+// luhn returns digits with the check digit appended.
 func luhn(digits string) string {
 	for c := range 10 {
 		sum := 0
@@ -112,8 +111,7 @@ func luhn(digits string) string {
 	return ""
 }
 
-// Card numbers are redacted within the issued ranges and lengths only.
-func TestCardRangesAndLengths(t *testing.T) {
+func TestCardIsRedactedOnlyInIssuedRangesAndLengths(t *testing.T) {
 	for prefix, lengths := range map[string]string{
 		"4": "13 16 19", "32": "", "51": "16", "55": "16", "2221": "16", "2720": "16", "2220": "", "2721": "", "34": "15", "37": "15", "33": "", "300": "14 16", "305": "14 16", "306": "",
 		"36": "14 16", "38": "14 16", "39": "14 16", "6011": "16 17 18 19", "6012": "16 17 18 19", "65": "16 17 18 19", "644": "16 17 18 19", "649": "16 17 18 19", "643": "", "62": "16 17 18 19",
@@ -125,17 +123,17 @@ func TestCardRangesAndLengths(t *testing.T) {
 			want := strings.Contains(" "+lengths+" ", fmt.Sprintf(" %d ", length))
 			got := redact.New(true).Text("card " + number + " is")
 			if (got == "card [REDACTED:card:1] is") != want {
-				t.Errorf("a number with prefix %s and %d digits becomes %q, want a card placeholder: %v", prefix, length, got, want)
+				t.Errorf("prefix %s, %d digits: Text = %q, want a card placeholder = %v", prefix, length, got, want)
 			}
 			wrong := number[:length-1] + string('0'+(number[length-1]-'0'+1)%10)
 			if got := redact.New(true).Text("x=" + wrong + ";"); strings.Contains(got, ":card:") {
-				t.Errorf("%s with a wrong check digit becomes %q, want no card placeholder", wrong, got)
+				t.Errorf("%s with a wrong check digit: Text = %q, want no card placeholder", wrong, got)
 			}
 		}
 	}
 }
 
-func TestCardSpellings(t *testing.T) {
+func TestCardIsRedactedInEachSpelling(t *testing.T) {
 	checkMarked(t, "card",
 		"<4111111111111111>", "<4111 1111 1111 1111>", "<4111-1111-1111-1111>", "<3782 822463 10005>", "x=<4111111111111111>,", "4111 1111 1111 11111", "4111111111111111a", "a4111111111111111",
 		"411 1111 1111 11111", "41111 111 1111 1111", "-4111111111111111", "9-4111111111111111", "4111,1111,1111,1111", "4111111111111111.5",
@@ -143,8 +141,8 @@ func TestCardSpellings(t *testing.T) {
 	)
 }
 
-// A social security number is redacted only with an area, a group and a serial that are issued.
-func TestSocialSecurityNumbersInIssuedRanges(t *testing.T) {
+// A social security number is redacted only if its area, group and serial number are in the issued ranges.
+func TestSSNIsRedactedOnlyInIssuedRanges(t *testing.T) {
 	checkMarked(t, "ssn",
 		"<078-05-1120>", "ssn <078 05 1120>", "ssn <078051120>", "social: <665-01-0001>", "<001-01-0001>", "<899-99-9999>", "000-05-1120", "666-05-1120", "900-05-1120", "078-00-1120", "078-05-0000",
 		"078 05 1120", "078051120", "078-05-11201", "1078-05-1120", "078-05-1120-1", "1-078-05-1120", "078-051120", "07-805-1120", "078-05.1120", "ssn 078-05 1120", "078-05-1120a",
@@ -177,8 +175,8 @@ func TestPhoneNumbersAreRedacted(t *testing.T) {
 	)
 }
 
-// Numbers in columns, part and order numbers, and versions of four parts are kept; similar personal data are redacted.
-func TestNumbersOfOtherKindsAreKept(t *testing.T) {
+// Numbers in columns, part and order numbers, and versions of four parts are kept. Similar personal data is redacted.
+func TestOrderPartAndVersionNumbersAreKept(t *testing.T) {
 	t.Parallel()
 	checkKept(t, "415 555 0123\n212 555 0199\n646 555 0101", "| 212 555 0100 | 313 444 0101 |", "a\t415 555 0123", "part no. 123-45-6789", "P/N 123-45-6789", "SKU: 219-09-9999",
 		"order 4111111111111111", "invoice 5500 0000 0000 0004", "transaction id 4532015112830366", "call foo(123456789)", "BE68 12345678-1234-4234-8234-123456789abc",
@@ -189,7 +187,7 @@ func TestNumbersOfOtherKindsAreKept(t *testing.T) {
 	checkMarked(t, "ip", "td=<203.0.113.7>", "VALUES (1, '<1.2.3.4>', 2)", "/v1/x <203.0.113.7>", "build agent <203.0.113.7>", "release to <203.0.113.7>", "from <1.2.3.4> to here")
 }
 
-// The text between two values is kept, and equal values get equal numbers.
+// Text between two values is kept, and each occurrence of a value has the same number.
 func TestAdjacentValuesAreRedactedSeparately(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.SampledFrom([]string{"a@b.io", "c@d.io", "203.0.113.7", "+14155550100", "078-05-1120", "DE89370400440532013000", "4111111111111111"}), 1, 6).Draw(t, "values")
@@ -206,10 +204,10 @@ func TestAdjacentValuesAreRedactedSeparately(t *testing.T) {
 		}
 		in := strings.Join(values, between)
 		if got := redact.New(true).Text(in); got != strings.Join(want, between) {
-			t.Fatalf("%q becomes %q, want %q", in, got, strings.Join(want, between))
+			t.Fatalf("Text(%q) = %q, want %q", in, got, strings.Join(want, between))
 		}
 		if got := redact.New(false).Text(in); got != in {
-			t.Fatalf("without personal data %q becomes %q, want it unchanged", in, got)
+			t.Fatalf("redactor of secrets only: Text(%q) = %q, want it unchanged", in, got)
 		}
 	})
 }

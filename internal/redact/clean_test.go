@@ -10,13 +10,13 @@ import (
 	"precept/internal/redact"
 )
 
-// systemPrompt returns a JSON message of at least n bytes without anything to redact.
+// systemPrompt returns a JSON message of at least n bytes that contains nothing to redact.
 func systemPrompt(n int) []byte {
 	line := "Read the file before you edit the file. Run the narrowest test first, then the whole suite. "
 	return []byte(`{"role":"system","content":"` + strings.Repeat(line, n/len(line)+1) + `"}`)
 }
 
-func cleanTexts(tb testing.TB) *redact.CleanTexts {
+func newCleanTexts(tb testing.TB) *redact.CleanTexts {
 	tb.Helper()
 	c, err := redact.NewCleanTexts(1 << 20)
 	if err != nil {
@@ -26,7 +26,7 @@ func cleanTexts(tb testing.TB) *redact.CleanTexts {
 	return c
 }
 
-// waitCached waits until a look-up finds the text: the cache admits entries asynchronously.
+// waitCached waits until the cache has text, because the cache admits entries asynchronously.
 func waitCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
 	tb.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -36,13 +36,13 @@ func waitCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []
 			return
 		}
 		if time.Now().After(end) {
-			tb.Fatal("got no cache hit for the text within one minute, want one")
+			tb.Fatal("no cache hit within one minute")
 		}
 	}
 }
 
 func TestCleanTextIsScannedOnce(t *testing.T) {
-	c, prompt := cleanTexts(t), systemPrompt(4<<10)
+	c, prompt := newCleanTexts(t), systemPrompt(4<<10)
 	first := redact.New(true)
 	first.UseCleanTexts(c)
 	waitCached(t, c, first, prompt)
@@ -50,14 +50,14 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 	second.UseCleanTexts(c)
 	hits := c.Hits()
 	if out := second.JSONCached(nil, bytes.Clone(prompt)); !bytes.Equal(out, prompt) || c.Hits() != hits+1 {
-		t.Errorf("another session: got an unchanged text = %v and %d cache hits, want true and %d",
+		t.Errorf("another redactor: got unchanged text = %v, %d cache hits, want true, %d",
 			bytes.Equal(out, prompt), c.Hits(), hits+1)
 	}
 }
 
-// A text with a secret is never in the cache. Each scan redacts the secret.
-func TestTextWithASecretIsNeverCached(t *testing.T) {
-	c := cleanTexts(t)
+// A text with a secret is never cached, and each scan redacts the secret.
+func TestTextWithSecretIsNeverCached(t *testing.T) {
+	c := newCleanTexts(t)
 	r := redact.New(true)
 	r.UseCleanTexts(c)
 	prompt := systemPrompt(4 << 10)
@@ -65,7 +65,7 @@ func TestTextWithASecretIsNeverCached(t *testing.T) {
 	waitCached(t, c, r, prompt)
 	for range 5 {
 		if out := r.JSONCached(nil, withSecret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
-			t.Fatalf("got %.200s with the key, want the key redacted", out)
+			t.Fatalf("JSONCached = %.200s, want the key redacted", out)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -74,10 +74,9 @@ func TestTextWithASecretIsNeverCached(t *testing.T) {
 	}
 }
 
-// The cache knows a text as clean for a redactor that keeps personal data. A redactor of personal data still scans the
-// text.
-func TestCacheSeparatesSecretsFromPersonalData(t *testing.T) {
-	c := cleanTexts(t)
+// A text that is clean for a redactor of secrets only is not taken as clean by a redactor of personal data.
+func TestCacheIsSeparateForPersonalData(t *testing.T) {
+	c := newCleanTexts(t)
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)
 	secrets := redact.New(false)
 	secrets.UseCleanTexts(c)
@@ -85,7 +84,7 @@ func TestCacheSeparatesSecretsFromPersonalData(t *testing.T) {
 	personal := redact.New(true)
 	personal.UseCleanTexts(c)
 	if out := personal.JSONCached(nil, text); bytes.Contains(out, []byte("ann@example.org")) {
-		t.Errorf("got %.200s with the address, want the address redacted", out)
+		t.Errorf("JSONCached = %.200s, want the address redacted", out)
 	}
 }
 
@@ -100,7 +99,7 @@ func BenchmarkCleanText(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("hit/%dK", size>>10), func(b *testing.B) {
-			c, r := cleanTexts(b), redact.New(true)
+			c, r := newCleanTexts(b), redact.New(true)
 			r.UseCleanTexts(c)
 			waitCached(b, c, r, text)
 			b.SetBytes(int64(len(text)))

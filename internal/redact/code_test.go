@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// A sample of the Go distribution has fewer than one redaction in 10,000 bytes, and each redacted JSON document
-// is valid.
-func TestSourceCodeIsHardlyRedacted(t *testing.T) {
+// In a sample of the Go distribution, fewer than one value per 10,000 bytes is redacted, and the redacted JSON is
+// valid.
+func TestFalseRedactionsInSourceCodeAreRare(t *testing.T) {
 	const maxSample = 6 << 20
 	src := filepath.Join(build.Default.GOROOT, "src")
 	size, total, counts := 0, 0, map[string]int{}
@@ -33,7 +33,7 @@ func TestSourceCodeIsHardlyRedacted(t *testing.T) {
 		}
 		r := New(true)
 		if out := r.JSON(nil, item); !json.Valid(out) {
-			t.Errorf("%s becomes %.200s, want valid JSON", path, out)
+			t.Errorf("JSON of %s = %.200s, want valid JSON", path, out)
 		}
 		size += len(text)
 		for k, n := range r.Counts() {
@@ -43,10 +43,10 @@ func TestSourceCodeIsHardlyRedacted(t *testing.T) {
 		return nil
 	})
 	if err != nil || size < 1<<20 {
-		t.Skipf("the sample of the Go distribution in %s has %d bytes, error %v", src, size, err)
+		t.Skipf("Go distribution in %s: got a sample of %d bytes, error %v", src, size, err)
 	}
-	t.Logf("%d redactions in %d bytes, %.2f in 10 KB: %v", total, size, float64(total)/float64(size)*10_000, counts)
+	t.Logf("%d redactions in %d bytes, %.2f per 10 KB: %v", total, size, float64(total)/float64(size)*10_000, counts)
 	if total*10_000 >= size {
-		t.Errorf("got %d redactions in %d bytes of source code, want fewer than one in 10,000 bytes", total, size)
+		t.Errorf("got %d redactions in %d bytes of source code, want fewer than one per 10,000 bytes", total, size)
 	}
 }

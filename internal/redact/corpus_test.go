@@ -14,7 +14,7 @@ import (
 // generator draws values of one kind.
 type generator struct {
 	kind     kind
-	checksum bool // the values have check digits, so a higher recall is required
+	checksum bool // values have check digits, so a higher recall is required
 	draw     func(r *rand.Rand) string
 }
 
@@ -24,7 +24,7 @@ const (
 	alnum  = digits + lowers + uppers
 )
 
-// draw returns n random characters of an alphabet.
+// draw returns n random characters of alphabet.
 func draw(r *rand.Rand, alphabet string, n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -33,7 +33,7 @@ func draw(r *rand.Rand, alphabet string, n int) string {
 	return string(b)
 }
 
-// oneOf returns a random element of the list.
+// oneOf returns a random element of list.
 func oneOf(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }
 
 // luhnNumber returns a random number of n digits with this prefix and a valid check digit.
@@ -137,7 +137,7 @@ func drawSSN(r *rand.Rand) string {
 	return fmt.Sprintf("%03d-%02d-%04d", 1+r.IntN(665), 1+r.IntN(99), 1+r.IntN(9999))
 }
 
-// drawIP returns a random public address.
+// drawIP returns a random IPv4 or IPv6 address.
 func drawIP(r *rand.Rand) string {
 	if r.IntN(3) == 0 {
 		return fmt.Sprintf("2001:db8:%x:%x::%x", r.IntN(65536), r.IntN(65536), 1+r.IntN(65535))
@@ -157,12 +157,12 @@ func drawPEM(r *rand.Rand) string {
 	return b.String()
 }
 
-// part64 returns s and random characters in base64, as a part of a token.
+// part64 returns the base64 of s and random characters, as in a part of a JWT.
 func part64(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// shapeGenerators returns generators of the kinds that are found by their own shape, without context.
+// shapeGenerators returns generators of the kinds that are recognised without context.
 func shapeGenerators() []generator {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
@@ -197,8 +197,8 @@ func shapeGenerators() []generator {
 	}
 }
 
-// contextGenerators returns, for each kind that is found by its context, a function that draws a text and the value in
-// the text.
+// contextGenerators returns, for each kind that is recognised by its context, a function that draws a text and the
+// value in it.
 func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	return map[kind]func(r *rand.Rand) (string, string){
 		authorization: func(r *rand.Rand) (string, string) {
@@ -237,8 +237,8 @@ func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	}
 }
 
-// wrap returns a JSON document with a text in one of five places: in prose, in code, in one or two levels of nested
-// JSON, or in a string with escapes.
+// wrap returns a JSON document with text in one of five places: in prose, in code, in one or two levels of nested JSON,
+// or in a string with escapes.
 func wrap(r *rand.Rand, place int, text string) []byte {
 	str := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	switch place {
@@ -268,9 +268,9 @@ func wrap(r *rand.Rand, place int, text string) []byte {
 	}
 }
 
-const places = 5 // the number of places of wrap
+const placeCount = 5 // number of places in wrap
 
-// flatten returns a document with the escapes of all levels decoded.
+// flatten returns raw with the escapes of all levels decoded.
 func flatten(raw []byte) string {
 	s := string(raw)
 	for range maxLevels {
@@ -291,10 +291,10 @@ func TestRecallOfEachKind(t *testing.T) {
 		found, missed := 0, []string{}
 		for i := range each {
 			text, value := draw()
-			raw := wrap(r, i%places, text)
+			raw := wrap(r, i%placeCount, text)
 			out := New(true).JSON(nil, raw)
 			if !json.Valid(out) {
-				t.Fatalf("%s becomes\n%s\nwant valid JSON", raw, out)
+				t.Fatalf("JSON(%s) =\n%s\nwant valid JSON", raw, out)
 			}
 			if !strings.Contains(flatten(out), value) && strings.Contains(string(out), "[REDACTED:"+k.String()+":") {
 				found++
@@ -303,7 +303,7 @@ func TestRecallOfEachKind(t *testing.T) {
 			}
 		}
 		if got := float64(found) / each; got < want {
-			t.Errorf("%s: got recall %.3f, want at least %.3f; the first missed texts are %q",
+			t.Errorf("%s: got recall %.3f, want at least %.3f; first missed texts: %q",
 				k, got, want, missed[:min(5, len(missed))])
 		}
 	}
@@ -323,7 +323,7 @@ func TestRecallOfEachKind(t *testing.T) {
 	}
 }
 
-// harmless draws a line without anything to redact.
+// harmless draws a line that contains nothing to redact.
 func harmless(r *rand.Rand) string {
 	h := func(n int) string { return draw(r, "0123456789abcdef", n) }
 	switch r.IntN(14) {
@@ -358,7 +358,7 @@ func harmless(r *rand.Rand) string {
 	}
 }
 
-func TestFalseRedactionsAreRare(t *testing.T) {
+func TestFalseRedactionsInHarmlessTextAreRare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
 	for b.Len() < 1<<20 {

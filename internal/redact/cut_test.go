@@ -14,7 +14,7 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 		{"card 4111-1111-11", "card [REDACTED:cut:1]"},
 		{"to DE89 3704 00", "to [REDACTED:cut:1]"},
 		{`{"to":"jane@ex`, `{"to":"[REDACTED:cut:1]`},
-		{"key " + key("sk-", "pro"), "key [REDACTED:cut:1]"},
+		{"key " + vendorKey("sk-", "pro"), "key [REDACTED:cut:1]"},
 		{"call +49 30", "call [REDACTED:cut:1]"},
 		{"it is done now", "it is done now"},
 		{"line 12", "line 12"},
@@ -27,13 +27,13 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 			t.Errorf("CutText(%q) = %q, want %q", c.in, got, c.want)
 		}
 		if twice := New(true).CutText(got); twice != got {
-			t.Errorf("a second CutText changes %q to %q, want no change", got, twice)
+			t.Errorf("CutText(%q) = %q, want a redacted text unchanged", got, twice)
 		}
 	}
 }
 
-// If a text ends in the second half of a value, CutText rarely keeps the first half of the value.
-func TestTruncatedValueRarelyShowsItsFirstHalf(t *testing.T) {
+// If a text is truncated in the second half of a value, CutText rarely keeps the first half of the value.
+func TestCutTextRarelyKeepsHalfOfTruncatedValue(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range shapeGenerators() {
 		shown, total := 0, 0
@@ -48,7 +48,7 @@ func TestTruncatedValueRarelyShowsItsFirstHalf(t *testing.T) {
 			}
 		}
 		if shown*100 > total*3 {
-			t.Errorf("%s: %d of %d truncated values show their first half, want at most 3%%", m.kind, shown, total)
+			t.Errorf("%s: CutText kept the first half of %d of %d truncated values, want at most 3%%", m.kind, shown, total)
 		}
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"precept/internal/redact"
 )
 
-// The password after a one-letter flag is redacted if the program takes a password with this flag.
-// The word after another flag is kept. PW marks the place of the password.
-func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
+// The word after a one-letter flag is redacted if the flag of this program takes a password. PW stands for this word.
+func TestPasswordAfterFlagOfKnownProgramIsRedacted(t *testing.T) {
 	t.Parallel()
 	const password = "hunter22"
 	far := strings.Repeat("x", 80)
@@ -46,7 +45,7 @@ func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
 			want = strings.ReplaceAll(command, "PW", "[REDACTED:secret:1]")
 		}
 		if got := redact.New(false).Text(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
+			t.Errorf("Text(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"precept/internal/redact"
 )
 
-// formats returns texts as tools, configurations and logs print them, with each secret between « and ». Keys of
-// vendors contain a bar, so that secret scanners do not report this repository; § represents 36 letters and
-// digits, # 32 hexadecimal digits, and * a line of base64.
+// formats returns texts of tools, configurations and logs, with each secret between « and ». A bar splits vendor keys,
+// so that secret scanners do not report this repository. § stands for 36 letters and digits, # for 32 hexadecimal
+// digits, and * for a line of base64.
 func formats() []string {
 	return []string{
 		`[["authorization","Bearer «§»"],["x","y"]]`,
@@ -189,7 +189,7 @@ func formats() []string {
 	}
 }
 
-// outOfScope returns strings whose secrets redact does not detect. docs/SAMPLES.md lists these gaps.
+// outOfScope returns texts with secrets that the package does not detect. docs/SAMPLES.md lists these gaps.
 func outOfScope() []string {
 	return []string{
 		"password: correcthorse",
@@ -198,9 +198,9 @@ func outOfScope() []string {
 	}
 }
 
-// Redaction removes every secret from common output formats: from text, from JSON within JSON, and from text that is
-// truncated after a secret.
-func TestSecretsInCommonFormats(t *testing.T) {
+// Every secret in a common output format is redacted in plain text, in nested JSON, and in text truncated after the
+// secret.
+func TestSecretInCommonFormatIsRedacted(t *testing.T) {
 	t.Parallel()
 	fill := strings.NewReplacer("|", "", "§", "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "#", "9f86d081884c7d659a2feaa0c55ad015", "*", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj")
 	plain := strings.NewReplacer("«", "", "»", "")
@@ -210,14 +210,14 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		checkHidden := func(where, out string) {
 			for _, part := range strings.Split(text, "«")[1:] {
 				if value, _, _ := strings.Cut(part, "»"); strings.Contains(out, value) {
-					t.Errorf("%s: %q becomes %q, want value %q redacted", where, in, out, value)
+					t.Errorf("%s: %q redacted to %q, want value %q redacted", where, in, out, value)
 				}
 			}
 		}
 		once := redact.New(true).Text(in)
 		checkHidden("plain text", once)
 		if twice := redact.New(true).Text(once); twice != once {
-			t.Errorf("a second redaction changes %q to %q, want no change", once, twice)
+			t.Errorf("Text(%q) = %q, want a redacted text unchanged", once, twice)
 		}
 		raw, err := json.Marshal(in)
 		if err != nil {
@@ -226,7 +226,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		for range 3 {
 			out := redact.New(true).JSON(nil, []byte(`{"arguments":`+string(raw)+`}`))
 			if checkHidden("JSON", string(out)); !json.Valid(out) {
-				t.Errorf("the redacted JSON is %s, want valid JSON", out)
+				t.Errorf("redacted JSON is not valid: %s", out)
 			}
 			if raw, err = json.Marshal(`{"command":` + string(raw) + `}`); err != nil {
 				t.Fatal(err)
@@ -240,7 +240,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 	}
 	for _, text := range outOfScope() {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q, want it unchanged as docs/SAMPLES.md says", text, got)
+			t.Errorf("Text(%q) = %q, want it unchanged as in docs/SAMPLES.md", text, got)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// brokenPlaceholder reports whether out contains an incomplete placeholder, such as one with a placeholder inside. An
-// input with an incomplete placeholder is not checked.
+// brokenPlaceholder reports whether out contains an incomplete placeholder, such as one inside another. It returns
+// false if in already contains one.
 func brokenPlaceholder(in, out []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
@@ -20,22 +20,22 @@ func brokenPlaceholder(in, out []byte) bool {
 	return bytes.Contains(whole.ReplaceAll(out, nil), []byte("REDACTED"))
 }
 
-// checkJSON checks that the redaction of a valid document does not change the input, and returns valid JSON with
-// complete placeholders. A second redaction changes nothing.
+// checkJSON fails the test unless JSON leaves the valid document raw unchanged, returns valid JSON with complete
+// placeholders, and returns this JSON unchanged in a second redaction.
 func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
 	if !bytes.Equal(before, raw) {
-		t.Fatalf("JSON changed its input from %s to %s, want no change", before, raw)
+		t.Fatalf("JSON changed its input from %s to %s", before, raw)
 	}
 	if !json.Valid(out) {
-		t.Fatalf("%s becomes\n%s\nwant valid JSON", raw, out)
+		t.Fatalf("JSON(%s) =\n%s\nwant valid JSON", raw, out)
 	}
 	if brokenPlaceholder(raw, out) {
-		t.Fatalf("%s becomes %s, want complete placeholders only", raw, out)
+		t.Fatalf("JSON(%s) = %s, want complete placeholders only", raw, out)
 	}
 	if twice := New(true).JSON(nil, out); !bytes.Equal(twice, out) {
-		t.Fatalf("%s: a second redaction\nchanges %s\nto      %s\nwant no change", raw, out, twice)
+		t.Fatalf("input %s: second redaction\ngot  %s\nwant %s", raw, twice, out)
 	}
 }
 
@@ -62,8 +62,8 @@ func FuzzRedactJSON(f *testing.F) {
 	})
 }
 
-// Redaction of a random sequence of secrets, fragments and separators leaves valid JSON, and a second redaction changes
-// nothing.
+// The redaction of a random sequence of secrets, fragments and separators is valid JSON, and a second redaction does
+// not change it.
 func TestRedactionOfRandomSequencesIsIdempotent(t *testing.T) {
 	pieces := []string{
 		"bob@example.com", "@", ".com", "password", "=", ": ", "\"", "'", "\\", "\n", " ", "-", "hunter2", "4111 1111 1111 1111",
@@ -75,33 +75,33 @@ func TestRedactionOfRandomSequencesIsIdempotent(t *testing.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 24).Draw(t, "pieces"), "")
 		raw, err := json.Marshal(map[string]string{rapid.SampledFrom([]string{"content", "password", "token", "phone"}).Draw(t, "key"): text})
 		if err != nil {
-			t.Fatalf("json.Marshal of %q: got error %v, want none", text, err)
+			t.Fatal(err)
 		}
 		checkJSON(t, raw)
 		once := New(true).Text(text)
 		if twice := New(true).Text(once); twice != once {
-			t.Fatalf("%q: a second redaction\nchanges %q\nto      %q\nwant no change", text, once, twice)
+			t.Fatalf("input %q: second redaction\ngot  %q\nwant %q", text, twice, once)
 		}
 	})
 }
 
-func TestRedactorNumbersEqualValuesEqually(t *testing.T) {
+func TestRedactorGivesSameValueSameNumber(t *testing.T) {
 	r := New(true)
 	if got := r.Text("a@b.io 4111111111111111"); got != "[REDACTED:email:1] [REDACTED:card:1]" {
-		t.Errorf("first text: got %s, want email:1 and card:1", got)
+		t.Errorf("Text = %s, want email:1 and card:1", got)
 	}
 	if got := string(r.JSON(nil, []byte(`["A@B.io","c@d.io","4111-1111-1111-1111"]`))); got != `["[REDACTED:email:1]","[REDACTED:email:2]","[REDACTED:card:1]"]` {
-		t.Errorf("second text: got %s, want email:1, email:2 and card:1", got)
+		t.Errorf("JSON = %s, want email:1, email:2 and card:1", got)
 	}
 	counts := r.DrainCounts()
 	if counts["email"] != 3 || counts["card"] != 2 || len(counts) != 2 {
-		t.Errorf("got counts %v, want 3 emails and 2 cards", counts)
+		t.Errorf("DrainCounts = %v, want 3 emails and 2 cards", counts)
 	}
 	if left := r.Counts(); left != nil {
-		t.Errorf("got counts %v after DrainCounts, want none", left)
+		t.Errorf("Counts after DrainCounts = %v, want none", left)
 	}
 	if got := New(true).Text("c@d.io"); got != "[REDACTED:email:1]" {
-		t.Errorf("a new redactor: got %s, want [REDACTED:email:1]", got)
+		t.Errorf("new redactor: Text = %s, want [REDACTED:email:1]", got)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestRedactorOfSecretsKeepsPersonalData(t *testing.T) {
 	in := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=hunter2"}`
 	want := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=[REDACTED:secret:1]"}`
 	if got := string(New(false).JSON(nil, []byte(in))); got != want {
-		t.Errorf("%s becomes %s, want %s", in, got, want)
+		t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 	}
 }
 
@@ -118,22 +118,22 @@ func TestRedactCopiesNothingWhenClean(t *testing.T) {
 	dst := []byte("kept")
 	r := New(true)
 	if out := r.JSON(dst, raw); &out[0] != &raw[0] || string(dst) != "kept" {
-		t.Errorf("JSON of a text without secrets: got a copy = %v and dst %q, want no copy and dst \"kept\"",
+		t.Errorf("JSON of a clean text: got a copy = %v, dst = %q, want false, \"kept\"",
 			&out[0] != &raw[0], dst)
 	}
 	if n := testing.AllocsPerRun(20, func() { r.JSON(nil, raw) }); n != 0 {
-		t.Errorf("got %v allocations for a text without secrets, want 0", n)
+		t.Errorf("JSON of a clean text: got %v allocations, want 0", n)
 	}
 }
 
-// Text redacts a secret that the end of the text truncates.
-func TestRedactTextTruncatedInsideASecret(t *testing.T) {
+// Text redacts a secret that is truncated at the end of the text.
+func TestTextRedactsTruncatedSecret(t *testing.T) {
 	for _, text := range []string{
 		"use sk-" + "proj-a1B2c3D4e5F6g7H8", "x ghp" + "_a1B2c3D4e5F6", `{"password":"correct ho`, "AKIA" + "IOSFODNN7ABC",
 		"-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabcdef", "Authorization: Bearer a1B2c3D4e5",
 	} {
 		if got := New(true).Text(text); !strings.Contains(got, Placeholder) {
-			t.Errorf("%q becomes %q, want a placeholder", text, got)
+			t.Errorf("Text(%q) = %q, want a placeholder", text, got)
 		}
 	}
 }
@@ -142,6 +142,6 @@ func TestRedactSkipsImages(t *testing.T) {
 	image := strings.Repeat("iVBORw0KGgo/4111111111111111+AKIAIOSFODNN7ABCDEFG/", 100)
 	raw := []byte(`{"url":"data:image/png;base64,` + image + `","data":"` + image + `"}`)
 	if out := New(true).JSON(nil, raw); !bytes.Equal(out, raw) {
-		t.Errorf("the base64 of an image becomes %.200s, want it unchanged", out)
+		t.Errorf("JSON of a base64 image = %.200s, want it unchanged", out)
 	}
 }

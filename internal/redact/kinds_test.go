@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a flag of the tests
 
-// want returns the expected result of an example: the input itself for an empty out.
+// want returns the expected redaction of the example. An empty out stands for the unchanged input.
 func (x example) want() string {
 	if x.out == "" {
 		return x.in
@@ -21,30 +21,30 @@ func (x example) want() string {
 
 func TestKindExamplesAreRedacted(t *testing.T) {
 	for k, row := range kindTable() {
-		hasExample := kind(k) == none || kind(k) == fragment // the scan finds neither of these kinds
+		hasExample := kind(k) == none || kind(k) == fragment // these two kinds need no example, because no scan finds them
 		for _, x := range row.examples {
 			got := New(true).Text(x.in)
 			if got != x.want() {
 				t.Errorf("%s: Text(%q)\n got %q\nwant %q", row.name, x.in, got, x.want())
 			}
 			if twice := New(true).Text(got); twice != got {
-				t.Errorf("%s: a second redaction changes %q to %q, want no change", row.name, got, twice)
+				t.Errorf("%s: Text(%q) = %q, want a redacted text unchanged", row.name, got, twice)
 			}
 			secretsOnly := New(false).Text(x.in)
 			if redacted := secretsOnly != x.in; redacted != (x.out != "" && !row.personal) {
-				t.Errorf("%s: without personal data %q becomes %q, want a change = %v", row.name, x.in, secretsOnly, x.out != "" && !row.personal)
+				t.Errorf("%s: redactor of secrets only: Text(%q) = %q, want a change = %v", row.name, x.in, secretsOnly, x.out != "" && !row.personal)
 			}
 			hasExample = hasExample || strings.Contains(x.out, Placeholder+row.name+":1]")
 		}
 		if !hasExample {
-			t.Errorf("kind %s has no redacted example, want at least one", row.name)
+			t.Errorf("kind %s has no redacted example", row.name)
 		}
 	}
 }
 
 // A prefix is the beginning of a vendor's keys. An anchor is a byte at which the scan looks for a value. Without any
-// one of them, at least one example is redacted differently.
-func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
+// one prefix or anchor, the redaction of at least one example changes.
+func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()
 		change(&rows)
@@ -70,13 +70,13 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 			examples := []example{{in: shortest, out: Placeholder + row.name + ":1] "}, {in: tooShort}}
 			for _, x := range examples {
 				if got := New(true).Text(x.in); got != x.want() {
-					t.Errorf("%q becomes %q, want %q", x.in, got, x.want())
+					t.Errorf("Text(%q) = %q, want %q", x.in, got, x.want())
 				}
 			}
 			if !needed(func(rows *[kindCount]kindRow) {
 				rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1)
 			}, append(examples, row.examples...)) {
-				t.Errorf("%s: no example changes without prefix %q, want at least one", row.name, p.text+p.bodyStart)
+				t.Errorf("%s: prefix %q is not needed for any example", row.name, p.text+p.bodyStart)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
 				}
 			}, all) {
-				t.Errorf("%s: no example changes without anchor %q, want at least one", row.name, a.name)
+				t.Errorf("%s: anchor %q is not needed for any example", row.name, a.name)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 	before, rest, opened := strings.Cut(string(data), begin)
 	got, after, closed := strings.Cut(rest, end)
 	if !opened || !closed {
-		t.Fatalf("%s has no table between %q and %q, want one", file, begin, end)
+		t.Fatalf("%s lacks the table between %q and %q", file, begin, end)
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(before+begin+docsTable()+end+after), 0o644); err != nil {
@@ -112,12 +112,12 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 		return
 	}
 	if got != docsTable() {
-		t.Errorf("the table in %s differs from kindTable, want this table (go test ./internal/redact -run Docs -update writes it):\n%s",
+		t.Errorf("the table in %s differs from kindTable; run go test ./internal/redact -run Docs -update; want\n%s",
 			file, docsTable())
 	}
 }
 
-// docsTable returns the table of the documentation: secrets first, with the first example of each kind.
+// docsTable returns the table for docs/SAMPLES.md: secrets and then personal data, with the first example of each kind.
 func docsTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")
@@ -140,7 +140,7 @@ func docsTable() string {
 	return b.String()
 }
 
-// shortened cuts long words, so that a page contains no whole key.
+// shortened shortens long words, so that the table contains no whole key.
 func shortened(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return regexp.MustCompile(`([A-Za-z0-9_+/-]{12})[A-Za-z0-9_+/-]{6,}`).ReplaceAllString(s, "$1…")

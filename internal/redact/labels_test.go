@@ -9,7 +9,7 @@ import (
 const alnum40 = "q7ZtB2mKx9VwL4nRc8HdY3pJs6FgT1aUe5WiO0kN"
 
 // A token is redacted after labels in prose, in tables, with arrows, and in other languages.
-func TestTokensAfterNamesInProseAndTables(t *testing.T) {
+func TestTokenAfterLabelIsRedacted(t *testing.T) {
 	t.Parallel()
 	for _, label := range []string{
 		"CLOUD_TOKEN → ", "API_SECRET ⇒ ", "api token -> ", "| Mail key | ", "| Maps API key | `", "the upload key ", "this is my key ",
@@ -18,13 +18,13 @@ func TestTokensAfterNamesInProseAndTables(t *testing.T) {
 		"API-Schlüssel: ", "Zugangsschlüssel = ", "clé API : ", "chave de API: ", "Der API-Schlüssel lautet ", "API キー: ", "APIキーは", "令牌为 ", "access token 是 ",
 	} {
 		if out := New(true).Text(label + alnum40 + "` | x"); strings.Contains(out, alnum40[:12]) {
-			t.Errorf("the token after label %q: got %q, want the token redacted", label, out)
+			t.Errorf("token after %q: Text = %q, want the token redacted", label, out)
 		}
 	}
 }
 
-// Values of names that are not secrets, and prose after the name of a secret, are kept.
-func TestNamesWithoutASecretAreKept(t *testing.T) {
+// A value after another name, and prose after the name of a secret, are kept.
+func TestOtherValuesAndProseAfterSecretNameAreKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"the cache key " + alnum40, "| Partition key | " + alnum40 + " |", "the public key " + alnum40,
@@ -36,14 +36,14 @@ func TestNamesWithoutASecretAreKept(t *testing.T) {
 		"fe80::/10 is local", "tokens of “quoted” words", "10.0.0.0/8 and 192.168.0.0/16 are private",
 	} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("%q becomes %q, want it unchanged", text, out)
+			t.Errorf("Text(%q) = %q, want it unchanged", text, out)
 		}
 	}
 }
 
-// Passwords after a user's name, passphrases of several words, passwords with dots, and tokens without changes
-// between digits and letters are redacted.
-func TestPasswordsOfLoginsAndPhrases(t *testing.T) {
+// Redacted are passwords after a user name, passphrases of several words, passwords with dots, and tokens that rarely
+// change between letters and digits.
+func TestPasswordInLoginOrPassphraseIsRedacted(t *testing.T) {
 	t.Parallel()
 	for text, password := range map[string]string{
 		"sign in with carla / Mond.77Licht":              "Mond.77Licht",
@@ -75,13 +75,13 @@ func TestPasswordsOfLoginsAndPhrases(t *testing.T) {
 		"API_TOKEN=bxkqrtzwfe123456":                     "bxkqrtzwfe123456",
 	} {
 		if out := New(true).Text(text); strings.Contains(out, password) {
-			t.Errorf("%s: got %q, want %q redacted", text, out, password)
+			t.Errorf("Text(%q) = %q, want %q redacted", text, out, password)
 		}
 	}
 }
 
-// A Chinese national identity number is redacted by its check digit. A Japanese or Korean number is redacted after a
-// word for such a number. Other numbers of the same length are kept.
+// A Chinese national identity number is redacted if its check digit is valid, and a Japanese or Korean one after a word
+// for such a number. Other numbers of the same length are kept.
 func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{
@@ -92,18 +92,18 @@ func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 		"주민등록번호 900101-2345678":    "900101-2345678",
 	} {
 		if out := New(true).Text(text); strings.Contains(out, number) {
-			t.Errorf("%s: got %q, want the number redacted", text, out)
+			t.Errorf("Text(%q) = %q, want the number redacted", text, out)
 		}
 	}
 	for _, text := range []string{"id 110105194912310021", "id 440308199913101512", "lot 900101-2345678", "1234 5678 9018 units", "id 1112223334445556667"} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("%q becomes %q, want it unchanged", text, out)
+			t.Errorf("Text(%q) = %q, want it unchanged", text, out)
 		}
 	}
 }
 
-// A telephone number is redacted before words such as "is my mobile number", and with blanks around a separator.
-func TestPhonesBeforeTheirLabelAndWithBlanks(t *testing.T) {
+// A telephone number is redacted before words such as "is my mobile number", and with spaces around a separator.
+func TestPhoneBeforeLabelOrWithSpacesIsRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{
 		"07700 900123 is my mobile number": "900123",
@@ -111,12 +111,12 @@ func TestPhonesBeforeTheirLabelAndWithBlanks(t *testing.T) {
 		"Tel. 0664 - 1234567":              "1234567",
 	} {
 		if out := New(true).Text(text); strings.Contains(out, number) {
-			t.Errorf("%s: got %q, want the number redacted", text, out)
+			t.Errorf("Text(%q) = %q, want the number redacted", text, out)
 		}
 	}
 	for _, text := range []string{"07700 9001234 is my order", "030 / 901820 parts", "size 300 400 5000", "295 410 6000 mm"} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("%q becomes %q, want it unchanged", text, out)
+			t.Errorf("Text(%q) = %q, want it unchanged", text, out)
 		}
 	}
 }

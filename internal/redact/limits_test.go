@@ -8,22 +8,22 @@ import (
 	"precept/internal/redact"
 )
 
-// checkKept checks that the redactor does not change the texts.
+// checkKept fails the test unless Text returns each of the texts unchanged.
 func checkKept(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q, want it unchanged", text, got)
+			t.Errorf("Text(%q) = %q, want it unchanged", text, got)
 		}
 	}
 }
 
-// checkRedacted checks that each text gets a placeholder of kind.
+// checkRedacted fails the test unless Text returns each of the texts with a placeholder of kind.
 func checkRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); !strings.Contains(got, redact.Placeholder+kind+":1]") {
-			t.Errorf("%q becomes %q, want a placeholder of %s", text, got, kind)
+			t.Errorf("Text(%q) = %q, want a placeholder of %s", text, got, kind)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func randomText(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
 // A number without a recognisable format is redacted after a word for its kind, such as tel or visa, and kept after
 // other words.
-func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
+func TestWordBeforeNumberDeterminesKind(t *testing.T) {
 	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
 		checkRedacted(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
 		checkKept(t, "a "+word+"\n030 901820", "x"+word+" 030 901820", word+strings.Repeat(" ", 24)+"030 901820")
@@ -54,9 +54,9 @@ func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	checkRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
-// The value after a name such as token is redacted if the value is long, without brackets and blanks, and changes
-// often between letters, digits and cases, or if the value is a long number of different digits.
-func TestRandomValuesByLengthAndMixture(t *testing.T) {
+// The value after a name such as token is redacted if it is long, has no brackets or spaces, and often changes between
+// letters, digits and cases, or if it is a long number of different digits.
+func TestTokenIsRedactedByLengthAndMixture(t *testing.T) {
 	checkRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	checkRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")
 	checkKept(t, "token="+randomText(11), "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=12345678901234", "token=1111111111111112", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
@@ -66,9 +66,9 @@ func TestRandomValuesByLengthAndMixture(t *testing.T) {
 	checkRedacted(t, "aws_key", "aws_secret_access_key="+randomText(40), "AWS_SESSION_TOKEN="+randomText(200))
 }
 
-// A quoted value after a quoted name is a password in nearly all cases; an unquoted value in code needs a letter and a
-// digit or a punctuation character.
-func TestPasswordsByQuotingAndName(t *testing.T) {
+// A quoted value after a quoted name is a password in nearly all cases. An unquoted value in code must have a letter
+// and a digit or punctuation character.
+func TestPasswordIsRedactedByQuotingAndCharacters(t *testing.T) {
 	checkRedacted(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
 		"password=a.b@c1")
 	checkKept(t, `"password":"abc"`, `"password":"a b c d e"`, `"password":"`+strings.Repeat("ab", 129)+`"`, `password = "abcd"`, `password = "a-b-c"`, "password=abcdef", "password=123456", "password=ab1", "password=a.b.c1", "password=aaaaaa", "password=/etc/x1",
@@ -78,15 +78,15 @@ func TestPasswordsByQuotingAndName(t *testing.T) {
 	}
 }
 
-// The word after Bearer is redacted if the word is long enough and has a digit or letters of both cases; the word after
-// Basic, if the word decodes to user:password.
-func TestCredentialsAfterAScheme(t *testing.T) {
+// The word after Bearer is redacted if it is long enough and has a digit or letters of both cases. The word after Basic
+// is redacted if it decodes to user:password.
+func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
 	checkRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
 	checkKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
-// A short key is redacted at the end of the text, where the key may be truncated, and kept where the text continues.
-func TestTruncatedKeysAreFoundByPrefix(t *testing.T) {
+// A short vendor key is redacted at the end of the text, where it may be truncated, and kept before other text.
+func TestTruncatedVendorKeyIsRedactedAtEndOfText(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		checkRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
 		checkKept(t, prefix+randomText(5), prefix+randomText(11)+" x", "a"+prefix+randomText(40), prefix+randomText(3)+"."+randomText(40)[1:9])
@@ -99,8 +99,8 @@ func TestTruncatedKeysAreFoundByPrefix(t *testing.T) {
 	checkKept(t, "abc8"+"Q~"+randomText(30)+" x", "abcd"+"Q~"+randomText(31)+" x", "xabc8"+"Q~"+randomText(31)+" x", "abc8"+"Q~"+randomText(11))
 }
 
-// Names such as logo@2x.png and mod@v1.2.zip are not addresses; bob@example.zip is an address.
-func TestFileNamesAreNoAddresses(t *testing.T) {
+// File names such as logo@2x.png and mod@v1.2.zip are not addresses, but bob@example.zip is one.
+func TestFileNamesAreNotAddresses(t *testing.T) {
 	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
 		checkKept(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
 		checkRedacted(t, "email", "bob@example."+ending, "bob@v.example."+ending)
@@ -109,18 +109,18 @@ func TestFileNamesAreNoAddresses(t *testing.T) {
 	checkKept(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
 }
 
-// Placeholders are kept; values in texts that only resemble a placeholder are redacted.
-func TestPlaceholdersAreKept(t *testing.T) {
+// Placeholders are kept. Values inside of texts that only resemble a placeholder are redacted.
+func TestRedactionPlaceholdersAreKept(t *testing.T) {
 	checkKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
 		if got := redact.New(true).Text(text + " c@d.io"); !strings.HasSuffix(got, "[REDACTED:email:1]") && !strings.HasSuffix(got, "[REDACTED:email:2]") || strings.Contains(got, "@") {
-			t.Errorf("%q becomes %q, want the last address as email:1 or email:2 and no @", text, got)
+			t.Errorf("Text(%q) = %q, want email:1 or email:2 at the end, and no @", text+" c@d.io", got)
 		}
 	}
 }
 
-// The last word of a truncated text is redacted where the word may begin a value.
-func TestLastWordOfTruncatedText(t *testing.T) {
+// CutText redacts the last word of a truncated text if it may be the beginning of a value.
+func TestCutTextRedactsLastWord(t *testing.T) {
 	for text, want := range map[string]string{
 		"mail bob@": "mail ", "mail bob@exam": "mail ", "card 4111 11": "card ", "call +4": "call +4", "call +49": "call ", "call (415) 5": "call ", "key sk-": "key ", "key abc12d": "key ", "iban DE89 3704": "iban ", "x=abc123": "x=", `"abc123`: `"`,
 		"key ab12": "key ab12", "at 123": "at 123", "id 1234": "id ", "the end": "the end", "a@b": "", "@": "@", "": "", "é@": "",
@@ -129,50 +129,50 @@ func TestLastWordOfTruncatedText(t *testing.T) {
 			want += redact.Placeholder + "cut:1]"
 		}
 		if got := redact.New(true).CutText(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
+			t.Errorf("CutText(%q) = %q, want %q", text, got, want)
 		}
 	}
 	if got := redact.New(true).CutText("mail a@b.io"); got != "mail [REDACTED:email:1]" {
-		t.Errorf(`CutText of a complete address: got %q, want "mail [REDACTED:email:1]"`, got)
+		t.Errorf(`CutText("mail a@b.io") = %q, want "mail [REDACTED:email:1]"`, got)
 	}
 	if got := redact.New(true).CutText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
-		t.Errorf("CutText of a word of 302 bytes: got %q, want the last 256 bytes redacted", got)
+		t.Errorf("word of 302 bytes: CutText = %q, want the last 256 bytes redacted", got)
 	}
 }
 
-// Replacements are counted by kind until the counts are drained.
-func TestReplacementsAreCountedByKind(t *testing.T) {
+// Counts returns the number of replacements by kind, until DrainCounts.
+func TestCountsByKindUntilDrained(t *testing.T) {
 	r := redact.New(true)
 	if r.Counts() != nil {
-		t.Errorf("a new redactor: got counts %v, want none", r.Counts())
+		t.Errorf("new redactor: Counts = %v, want none", r.Counts())
 	}
 	r.Text("a@b.io a@b.io 203.0.113.7")
 	r.JSON(nil, []byte(`{"card":4111111111111111,"x":["c@d.io"]}`))
 	if got := fmt.Sprint(r.Counts()); got != "map[card:1 email:3 ip:1]" {
-		t.Errorf(`Counts: got %q, want "map[card:1 email:3 ip:1]"`, got)
+		t.Errorf(`Counts = %q, want "map[card:1 email:3 ip:1]"`, got)
 	}
 	if got := fmt.Sprint(r.DrainCounts()); got != "map[card:1 email:3 ip:1]" || r.Counts() != nil {
-		t.Errorf(`DrainCounts: got %q and then counts %v, want "map[card:1 email:3 ip:1]" and then none`, got, r.Counts())
+		t.Errorf(`DrainCounts = %q, then Counts = %v, want "map[card:1 email:3 ip:1]", none`, got, r.Counts())
 	}
 	if got := r.Text("c@d.io e@f.io"); got != "[REDACTED:email:2] [REDACTED:email:3]" {
-		t.Errorf("after DrainCounts: got %s, want [REDACTED:email:2] [REDACTED:email:3]", got)
+		t.Errorf("after DrainCounts: Text = %s, want [REDACTED:email:2] [REDACTED:email:3]", got)
 	}
 }
 
-// JSON escapes are decoded before the search, even nested escapes. An invalid escape is kept. % in a result represents
-// the placeholder of the address.
+// JSON escapes are decoded before the search, even nested ones. Invalid escapes are kept. % in a result stands for the
+// placeholder of the address.
 func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	for in, want := range map[string]string{
 		`bob\u0040example.com`: "%", `bob\u0040EXAMPLE.com`: "%", `\u0062ob@example.com`: "%", `bob@example\u002Ecom`: "%", `bob@example\u002ecom`: "%", `\tbob@example.com\f`: `\t%\f`, `\bbob@example.com\b`: `\b%\b`,
 		`bob\\u0040example.com`: "%", `\\\\u0062ob@example.com`: "%", `bob\u004gexample.com`: `bob\u004gexample.com`, `bob\u00`: `bob\u00`, `bob\x40example.com`: `bob\x40example.com`, `bob@example.com\`: `%\`, `C:\dir\x@example.com`: `C:\dir\%`,
 	} {
 		if got := redact.New(true).Text(in); got != strings.Replace(want, "%", "[REDACTED:email:1]", 1) {
-			t.Errorf("%s becomes %s, want %s with the address as email:1 for %%", in, got, want)
+			t.Errorf("Text(%s) = %s, want %s (%% is the placeholder)", in, got, want)
 		}
 	}
 }
 
-// In a header in JSON, as in a header in text, the scheme and the names of cookies are kept. % represents a token.
+// In a header in JSON, as in a header in text, the scheme and the cookie names are kept. % stands for a token.
 func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"Authorization":"token %"}`: `{"Authorization":"token [REDACTED:authorization:1]"}`, `{"authorization":"%"}`: `{"authorization":"[REDACTED:secret:1]"}`, `{"Proxy-Authorization": "ApiKey  %,"}`: `{"Proxy-Authorization": "ApiKey  [REDACTED:authorization:1],"}`,
@@ -182,14 +182,14 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	} {
 		in, want = strings.ReplaceAll(in, "%", randomText(32)), strings.ReplaceAll(want, "%", randomText(32))
 		if got := string(redact.New(false).JSON(nil, []byte(in))); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
+			t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 		}
 	}
 }
 
-// A private key ends at its last line, at the text after the key, or at the end of the text. JWTs, webhooks and URL
-// credentials end at their last part.
-func TestMultipartSecretsEndAtTheirLastPart(t *testing.T) {
+// The placeholder of a private key covers the key up to its last line, to other text, or to the end of the text. JWTs,
+// webhooks and URL credentials are redacted up to their last part.
+func TestSecretOfSeveralPartsIsRedactedToItsEnd(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
 	first, second := "ey"+"JhbGciOi"+randomText(12), "ey"+"JzdWIiOi"+randomText(12)
 	checkMarked(t, "private_key",

@@ -22,7 +22,7 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// The redaction time of a repeated beginning of a pattern grows linearly with the length, in text and in JSON.
+// The redaction of a text that repeats the beginning of a pattern takes linear time, in text and in JSON.
 func TestRedactionTimeIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test measures CPU time")
@@ -55,7 +55,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 			}
 		}
 		if large > allowed*small+ticks {
-			t.Errorf("%q: %d texts of %d bytes take %v, one text of %d bytes takes %v, want at most %d times as long plus %v",
+			t.Errorf("%q: %d texts of %d bytes took %v, one text of %d bytes took %v, want at most %d times as long plus %v",
 				piece, times, n, small, times*n, large, allowed, ticks)
 		}
 	}

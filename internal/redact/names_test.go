@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// namedSecrets returns secret names, each with a value and the expected kind of the placeholder for the value.
+// namedSecrets returns names of secrets, each with a value and the kind of its placeholder.
 func namedSecrets() []struct{ name, value, kind string } {
 	const (
 		word = "hunter22xyz"
@@ -64,7 +64,7 @@ func TestNamedSecretIsRedactedInEveryFormat(t *testing.T) {
 			in := fmt.Sprintf(form, c.name, c.value)
 			want := fmt.Sprintf(form, c.name, redact.Placeholder+c.kind+":1]")
 			if got := redact.New(false).Text(in); got != want {
-				t.Errorf("%q becomes %q, want %q", in, got, want)
+				t.Errorf("Text(%q) = %q, want %q", in, got, want)
 			}
 		}
 		object, err := json.Marshal(map[string]string{c.name: c.value})
@@ -73,7 +73,7 @@ func TestNamedSecretIsRedactedInEveryFormat(t *testing.T) {
 		}
 		want := fmt.Sprintf(`{%q:"%s%s:1]"}`, c.name, redact.Placeholder, c.kind)
 		if got := string(redact.New(false).JSON(nil, object)); got != want {
-			t.Errorf("%s becomes %s, want %s", object, got, want)
+			t.Errorf("JSON(%s) = %s, want %s", object, got, want)
 		}
 	}
 }
@@ -87,12 +87,12 @@ func TestSimilarNamesAreNotRedacted(t *testing.T) {
 		for _, form := range []string{"%s=%s", `%s: "%s"`, `{"%s":"%s"}`} {
 			in := fmt.Sprintf(form, name, "hunter22xyz")
 			if got := redact.New(true).Text(in); got != in {
-				t.Errorf("%q becomes %q, want it unchanged", in, got)
+				t.Errorf("Text(%q) = %q, want it unchanged", in, got)
 			}
 		}
 		object := `{"` + name + `":"hunter22xyz","n":` + `"078051120","m":5550100}`
 		if got := string(redact.New(true).JSON(nil, []byte(object))); got != object {
-			t.Errorf("%s becomes %s, want it unchanged", object, got)
+			t.Errorf("JSON(%s) = %s, want it unchanged", object, got)
 		}
 	}
 }
@@ -131,10 +131,10 @@ func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 				want = strings.Replace(strings.Replace(in, `"`+c.value+`"`, c.value, 1), c.value, quoted, 1)
 			}
 			if got := string(redact.New(true).JSON(nil, []byte(in))); got != want {
-				t.Errorf("%s becomes %s, want %s", in, got, want)
+				t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 			}
 			if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
-				t.Errorf("with redaction of personal data disabled, %s becomes %s, want it unchanged", in, got)
+				t.Errorf("redactor of secrets only: JSON(%s) = %s, want it unchanged", in, got)
 			}
 		}
 	}

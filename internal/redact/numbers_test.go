@@ -10,7 +10,8 @@ import (
 	"precept/internal/redact"
 )
 
-// An unquoted JSON integer is redacted if it is a card number, or a phone or social security number by its key.
+// An unquoted JSON integer is redacted if it is a card number, or if its key is a name of phone or social security
+// numbers.
 func TestUnquotedJSONNumbersAreRedacted(t *testing.T) {
 	for in, want := range map[string]string{
 		`[4111111111111111,4111111111111111]`:             `["[REDACTED:card:1]","[REDACTED:card:1]"]`,
@@ -27,21 +28,21 @@ func TestUnquotedJSONNumbersAreRedacted(t *testing.T) {
 		`{"mobile" : 4155550100 , "n" : 4155550100}`:      `{"mobile" : "[REDACTED:phone:1]" , "n" : 4155550100}`,
 	} {
 		if got := string(redact.New(true).JSON(nil, []byte(in))); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
+			t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 		}
 		if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
-			t.Errorf("without personal data %s becomes %s, want it unchanged", in, got)
+			t.Errorf("redactor of secrets only: JSON(%s) = %s, want it unchanged", in, got)
 		}
 	}
 	const in, want = `{"password":12345678,"token":1234567890123456789}`, `{"password":"[REDACTED:secret:1]","token":1234567890123456789}`
 	if got := string(redact.New(false).JSON(nil, []byte(in))); got != want {
-		t.Errorf("%s becomes %s, want %s", in, got, want)
+		t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 	}
 }
 
-// Redaction keeps the names and the number of elements of JSON. A string remains a string. A number remains a number or
-// becomes a placeholder. Other values are kept.
-func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
+// Redaction keeps the names and the number of elements in JSON. A string remains a string, a number remains a number or
+// becomes a placeholder, and other values are kept.
+func TestRedactionKeepsJSONStructure(t *testing.T) {
 	leaf := rapid.SampledFrom([]any{
 		"a@b.io", "hello", "", nil, true, 1.5, json.Number("4111111111111111"), json.Number("5550100"), "4111 1111 1111 1111", "tel 030 901820", "password: \"hunter22\"", "é\n\"\\", "-----BEGIN PRIVATE KEY-----", "DE89370400440532013000",
 	})
@@ -65,16 +66,15 @@ func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 		before := string(raw)
 		var redacted any
 		if err := json.Unmarshal(redact.New(true).JSON(nil, raw), &redacted); err != nil || string(raw) != before {
-			t.Fatalf("JSON(%s): got error %v and input %s afterwards, want no error and the same input", before, err, raw)
+			t.Fatalf("JSON(%s): output is invalid (%v) or the input changed to %s", before, err, raw)
 		}
 		if at, ok := sameForm(original, redacted); !ok {
-			t.Fatalf("the structure of %s changed at %q, want the same structure", before, at)
+			t.Fatalf("JSON(%s) changed the structure at %q", before, at)
 		}
 	})
 }
 
-// sameForm reports whether redaction kept the structure of a JSON value. Otherwise, at is the path or the value of the
-// first difference.
+// sameForm reports whether redacted has the structure of original. If not, at is the path or the value of a difference.
 func sameForm(original, redacted any) (at string, ok bool) {
 	switch o := original.(type) {
 	case map[string]any:
@@ -109,9 +109,8 @@ func sameForm(original, redacted any) (at string, ok bool) {
 	return "", original == redacted
 }
 
-// The placeholder of a number in groups does not cover a group of another value. No number is found within a longer
-// number.
-func TestNumbersInGroupsEndAtTheirLastGroup(t *testing.T) {
+// The placeholder of a grouped number does not cover a group of another value. A part of a longer number is kept.
+func TestGroupedNumberIsRedactedToItsLastGroup(t *testing.T) {
 	checkMarked(t, "phone",
 		"tel <030 901820>, 5", "tel <030 901820> / 5", "tel <0171 123 4567> ext. 12", "tel <030 90182>", "tel <030 9018>", "tel 1234567890123456", "<+49 30 901820> 1234567890123", "+49 30 90", "<415-555-0100> 5 6",
 		"<1 415 555 0100>", "5 <1-415-555-0100>", "415 555 0100 2", "\t415 555 0100", "415 555 0100\t", "2 415 555 0100", "+12 3 4 5 6 7 8", "call_4155550100", "a call_ <4155550100>", "call <030/901820>",

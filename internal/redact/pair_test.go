@@ -8,9 +8,9 @@ import (
 	"precept/internal/redact"
 )
 
-// In JSON, YAML and XML, a value member is redacted if the name member of the same object is the name of a secret. The
-// marks < and > around a value are not part of the text.
-func TestNameValuePairsInEachNotation(t *testing.T) {
+// In JSON, YAML and XML, the value of a "value" member is redacted if the "name" member of the same object is the name
+// of a secret. The marks < and > around a value are not part of the text.
+func TestValueMemberIsRedactedByNameMember(t *testing.T) {
 	checkMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
 		`{"Name": "DB_PASSWORD", "Value": "<hunter22>"}`,
@@ -42,25 +42,25 @@ func TestNameValuePairsInEachNotation(t *testing.T) {
 		"the value of a name",
 	} {
 		if got := redact.New(true).Text(harmless); got != harmless {
-			t.Errorf("%q becomes %q, want it unchanged", harmless, got)
+			t.Errorf("Text(%q) = %q, want it unchanged", harmless, got)
 		}
 		if !json.Valid([]byte(harmless)) {
 			continue
 		}
 		if got := string(redact.New(true).JSON(nil, []byte(harmless))); got != harmless {
-			t.Errorf("%q becomes %q as JSON, want it unchanged", harmless, got)
+			t.Errorf("JSON(%q) = %q, want it unchanged", harmless, got)
 		}
 	}
 }
 
-// Pairs of a name and a value are redacted in JSON, and in JSON that is nested in strings up to three times.
-func TestNameValuePairsInNestedJSON(t *testing.T) {
+// The value of a name-value pair is redacted in JSON that is nested in strings up to three times.
+func TestValueMemberIsRedactedInNestedJSON(t *testing.T) {
 	const secret = "hunter22"
 	list := `{"env":[{"name":"DB_PASSWORD","value":"` + secret + `"},{"name":"USER","value":"bob"}],"other":{"value":"` + "kept33" + `"}}`
 	for depth := range 4 {
 		got := string(redact.New(true).JSON(nil, []byte(list)))
 		if strings.Contains(got, secret) || !strings.Contains(got, "kept33") || !strings.Contains(got, "bob") || !json.Valid([]byte(got)) {
-			t.Errorf("depth %d: got %s, want valid JSON with kept33 and bob, without the secret", depth, got)
+			t.Errorf("depth %d: JSON = %s, want valid JSON with kept33 and bob, and the secret redacted", depth, got)
 		}
 		wrapped, err := json.Marshal(map[string]string{"text": list})
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// The value of a panic may be user data. PanicKind returns only the type of the value, and the text of a runtime error.
-func TestPanicKindQuotesRuntimeErrorsOnly(t *testing.T) {
+// PanicKind returns the text of a runtime error, and only the type of another panic value, which may be user data.
+func TestPanicKindOmitsUserText(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()
 		var none []int
@@ -27,7 +27,7 @@ func TestPanicKindQuotesRuntimeErrorsOnly(t *testing.T) {
 	} {
 		got := redact.PanicKind(c.value)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "words") {
-			t.Errorf("PanicKind of a panic with %v: got %q, want a text with %q and without \"words\"", c.value, got, c.want)
+			t.Errorf("PanicKind(%v) = %q, want %q in it and not \"words\"", c.value, got, c.want)
 		}
 	}
 }

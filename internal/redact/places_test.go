@@ -11,9 +11,8 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets returns texts by kind, with the secret between < and >. In the literals, | splits the keys of vendors, so
-// that secret scanners do not report this repository; § and # represent the characters of a token, and * a line of a
-// key.
+// secrets returns texts by kind, with the secret between < and >. In the literals, | splits vendor keys, so that secret
+// scanners do not report this repository. § and # stand for the characters of a token, and * for a line of a key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
@@ -58,8 +57,9 @@ func secrets() map[string][]string {
 	return list
 }
 
-// split returns a text of secrets without the marks < and >, the secret, and the text with % in place of the secret.
-func split(text string) (in, value, want string) {
+// splitMarked returns a text of secrets without the marks < and >, its secret, and the text with % in place of the
+// secret.
+func splitMarked(text string) (in, value, want string) {
 	from := strings.Index(text, "<")
 	if strings.HasPrefix(text, "<password>") {
 		from = len("<password>")
@@ -71,32 +71,31 @@ func split(text string) (in, value, want string) {
 	return text[:from] + text[from+1:to] + text[to+1:], text[from+1 : to], text[:from] + "%" + text[to+1:]
 }
 
-// Secrets are redacted in each place, and the text around them is kept.
-func TestSecretsAreRedactedEverywhere(t *testing.T) {
+// Each secret is redacted, and the text around the secret is kept.
+func TestSecretOfEachKindIsRedacted(t *testing.T) {
 	for kind, texts := range secrets() {
 		for _, text := range texts {
-			in, _, want := split(text)
+			in, _, want := splitMarked(text)
 			want = strings.Replace(want, "%", redact.Placeholder+kind+":1]", 1)
 			if got := redact.New(true).Text(in); got != want {
-				t.Errorf("%q becomes %q, want %q", in, got, want)
+				t.Errorf("Text(%q) = %q, want %q", in, got, want)
 			}
 			if twice := redact.New(true).Text(want); twice != want {
-				t.Errorf("a second redaction changes %q to %q, want no change", want, twice)
+				t.Errorf("Text(%q) = %q, want a redacted text unchanged", want, twice)
 			}
 		}
 	}
 }
 
-// A secret in a value or key of JSON is redacted, even if JSON is nested in up to four strings. The result is valid
-// JSON.
-func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
+// A secret in a JSON value or key is redacted in up to four levels of nested strings, and the result is valid JSON.
+func TestSecretInNestedJSONIsRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {
 		all = append(all, texts...)
 	}
 	slices.Sort(all)
 	rapid.Check(t, func(t *rapid.T) {
-		in, value, _ := split(rapid.SampledFrom(all).Draw(t, "text"))
+		in, value, _ := splitMarked(rapid.SampledFrom(all).Draw(t, "text"))
 		in = rapid.SampledFrom([]string{"", "so: ", "line\n", "\"", "é "}).Draw(t, "before") + in
 		depth := rapid.IntRange(1, 4).Draw(t, "depth")
 		raw := []byte(in)
@@ -109,14 +108,14 @@ func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 		}
 		out := redact.New(true).JSON(nil, []byte(member))
 		if !json.Valid(out) {
-			t.Fatalf("%s becomes %s, want valid JSON", member, out)
+			t.Fatalf("JSON(%s) = %s, want valid JSON", member, out)
 		}
 		plain := string(out)
 		for range depth {
 			plain = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\r`, "\r").Replace(plain)
 		}
 		if strings.Contains(plain, value) || !strings.Contains(plain, redact.Placeholder) {
-			t.Fatalf("%s becomes %s, want the value redacted", member, out)
+			t.Fatalf("JSON(%s) = %s, want the value redacted", member, out)
 		}
 	})
 }
@@ -136,27 +135,26 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 		"LS0tLS1CRUdJTi", "eyJhbGciOi.\nNext line", "call by 12/31/2026", "phone 1/24/2026 x", "tel 12/345678", "12.34.56", "fw_version_2_of_the_board_support", "r8_is", "api_v1_of_the_server", "glc_" + strings.Repeat("a", 30), "sk-" + strings.Repeat("a-", 40) + "1",
 	} {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q, want it unchanged", text, got)
+			t.Errorf("Text(%q) = %q, want it unchanged", text, got)
 		}
 	}
 	for _, image := range []string{"data:image/png;base64," + strings.Repeat("iVBORw0KGgo", 300), strings.Repeat("AKIA+4111111111111111/", 200)} {
 		if got := redact.New(true).Text(image); got != image {
-			t.Errorf("a long base64 text becomes %.80q, want the text unchanged", got)
+			t.Errorf("long base64: Text = %.80q, want it unchanged", got)
 		}
 	}
 }
 
-// A private key in base64 is redacted although long base64 is otherwise not scanned.
+// A private key in base64 is redacted, although other long base64 is not scanned.
 func TestLongBase64KeyIsRedacted(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {
-		t.Errorf("a key in base64 becomes %.80s, want %s", got, want)
+		t.Errorf("private key in base64: JSON = %.80s, want %s", got, want)
 	}
 }
 
-// Two spellings of the same IBAN get the same number.
-func TestIBANSpellingsShareOneNumber(t *testing.T) {
+func TestSpellingsOfIBANHaveSameNumber(t *testing.T) {
 	if got := redact.New(true).Text("DE89 3704 0044 0532 0130 00 de89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
-		t.Errorf(`an IBAN in two spellings: got %q, want "[REDACTED:iban:1] [REDACTED:iban:1]"`, got)
+		t.Errorf(`one IBAN in two spellings: Text = %q, want "[REDACTED:iban:1] [REDACTED:iban:1]"`, got)
 	}
 }

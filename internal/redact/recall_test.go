@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// expand replaces the marks of testdata with random characters: {a32} becomes 32 letters and digits, {u} a UUID. Equal
-// texts expand equally.
+// expand replaces the marks of a line in testdata by random characters: {a32} by 32 letters and digits, {u} by a UUID.
+// It is deterministic.
 func expand(text string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
@@ -25,8 +25,8 @@ func expand(text string) string {
 	})
 }
 
-// lines returns the lines of a file without the comments.
-func lines(t *testing.T, file string) (out []string) {
+// readLines returns the lines of a file, without comments.
+func readLines(t *testing.T, file string) (out []string) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -41,7 +41,7 @@ func lines(t *testing.T, file string) (out []string) {
 	return out
 }
 
-// leaks reports whether a redacted text contains half of the value, or the whole of a short value.
+// leaks reports whether the redacted text out contains half of the value, or a short value as a whole.
 func leaks(out, value string) bool {
 	if half := len(value) / 2; half >= 4 {
 		return strings.Contains(out, value[:half]) || strings.Contains(out, value[half:])
@@ -49,20 +49,20 @@ func leaks(out, value string) bool {
 	return strings.Contains(out, value)
 }
 
-// In each class of testdata/recall.txt, at least a minimum share of the values is redacted. Every second line was held
-// out when the redaction rules were written; the log has the misses of these lines only if HELD is set.
-func TestRecallOfListedTexts(t *testing.T) {
+// In each class of testdata/recall.txt, the share of redacted values has a lower limit. Every second line was held out
+// when the redaction rules were written. The log has the misses of these lines only if HELD is set.
+func TestRecallOfListedValues(t *testing.T) {
 	floors := map[string]float64{"vendor": .93, "named": .88, "password": .8, "phone": .95, "pii": .97}
 	type count struct{ found, all int }
-	tuned, held := map[string]count{}, map[string]count{}
+	tuned, heldOut := map[string]count{}, map[string]count{}
 	value := regexp.MustCompile("«([^»]*)»")
-	for i, line := range lines(t, "testdata/recall.txt") {
+	for i, line := range readLines(t, "testdata/recall.txt") {
 		class, text, _ := strings.Cut(line, "\t")
 		text = expand(text)
 		out := New(true).Text(strings.NewReplacer("«", "", "»", "").Replace(text))
 		counts := tuned
 		if i%2 == 1 {
-			counts = held
+			counts = heldOut
 		}
 		for _, v := range value.FindAllStringSubmatch(text, -1) {
 			c := counts[class]
@@ -70,14 +70,14 @@ func TestRecallOfListedTexts(t *testing.T) {
 			if !leaks(out, v[1]) {
 				c.found++
 			} else if i%2 == 0 || os.Getenv("HELD") != "" {
-				t.Logf("%d %s: %.200q of %.200q becomes %.200q", i, class, v[1], text, out)
+				t.Logf("line %d, %s: missed %.200q of %.200q, got %.200q", i, class, v[1], text, out)
 			}
 			counts[class] = c
 		}
 	}
 	for class, floor := range floors {
-		a, b := tuned[class], held[class]
-		t.Logf("%s: %d of %d, held out %d of %d", class, a.found, a.all, b.found, b.all)
+		a, b := tuned[class], heldOut[class]
+		t.Logf("%s: %d of %d redacted, held out: %d of %d", class, a.found, a.all, b.found, b.all)
 		if got := float64(a.found+b.found) / float64(a.all+b.all); got < floor {
 			t.Errorf("class %s: got recall %.3f, want at least %.2f", class, got, floor)
 		}
@@ -88,36 +88,36 @@ func TestRecallOfListedPasswords(t *testing.T) {
 	const floor = .93
 	value := regexp.MustCompile("«([^»]*)»")
 	found, all := 0, 0
-	for i, line := range lines(t, "testdata/passwords.txt") {
+	for i, line := range readLines(t, "testdata/passwords.txt") {
 		text := expand(line)
 		out := New(true).Text(strings.NewReplacer("«", "", "»", "").Replace(text))
 		for _, v := range value.FindAllStringSubmatch(text, -1) {
 			if all++; !leaks(out, v[1]) {
 				found++
 			} else {
-				t.Logf("%d: %.200q of %.200q becomes %.200q", i, v[1], text, out)
+				t.Logf("line %d: missed %.200q of %.200q, got %.200q", i, v[1], text, out)
 			}
 		}
 	}
 	if got := float64(found) / float64(all); got < floor {
-		t.Errorf("got %d of %d listed passwords redacted, a recall of %.3f, want at least %.2f", found, all, got, floor)
+		t.Errorf("got %d of %d passwords redacted, recall %.3f, want at least %.2f", found, all, got, floor)
 	}
 }
 
-// At most one of a hundred texts of testdata/harmless.txt is changed.
-func TestFewListedHarmlessTextsAreChanged(t *testing.T) {
+// Redaction changes at most 1% of the texts in testdata/harmless.txt.
+func TestFalseRedactionsOfListedTextsAreRare(t *testing.T) {
 	var changed [2]int
-	all := lines(t, "testdata/harmless.txt")
+	all := readLines(t, "testdata/harmless.txt")
 	for i, line := range all {
 		text := expand(line)
 		if out := New(true).Text(text); out != text {
 			changed[i%2]++
 			if i%2 == 0 || os.Getenv("HELD") != "" {
-				t.Logf("%d %.200q becomes %.200q", i, text, out)
+				t.Logf("line %d: Text(%.200q) = %.200q", i, text, out)
 			}
 		}
 	}
-	t.Logf("%d of %d changed, held out %d", changed[0], len(all)/2, changed[1])
+	t.Logf("%d of %d changed, held out: %d", changed[0], len(all)/2, changed[1])
 	if changed[0]+changed[1] > len(all)/100 {
 		t.Errorf("got %d of %d harmless texts changed, want at most %d", changed[0]+changed[1], len(all), len(all)/100)
 	}

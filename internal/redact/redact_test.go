@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-// key joins the parts of a vendor key, so that secret scanners do not report this repository.
-func key(parts ...string) string { return strings.Join(parts, "") }
+// vendorKey joins the parts of a vendor key, so that secret scanners do not report this repository.
+func vendorKey(parts ...string) string { return strings.Join(parts, "") }
 
-func TestRedactText(t *testing.T) {
+func TestText(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"nothing", "func main() { x := a[1] }", "func main() { x := a[1] }"},
+		{"nothing to redact", "func main() { x := a[1] }", "func main() { x := a[1] }"},
 		{"same value, same number", "a@b.io c@d.io A@b.io", "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"},
 		{"phones", "+1 (415) 555-0100, (415) 555-0100, 415-555-0100, +442079460958", "[REDACTED:phone:1], [REDACTED:phone:2], [REDACTED:phone:2], [REDACTED:phone:3]"},
-		{"one IBAN, grouped or not, one number", "DE89 3704 0044 0532 0130 00, DE89370400440532013000, DE89-3704-0044-0532-0130-00", "[REDACTED:iban:1], [REDACTED:iban:1], [REDACTED:iban:1]"},
+		{"IBAN in groups and in one piece, same number", "DE89 3704 0044 0532 0130 00, DE89370400440532013000, DE89-3704-0044-0532-0130-00", "[REDACTED:iban:1], [REDACTED:iban:1], [REDACTED:iban:1]"},
 		{"a phone in three groups", "phone 0171 123 4567", "phone [REDACTED:phone:1]"},
 		{"seven digits are a phone only in groups", "phone 555 0199, phone 5550199", "phone [REDACTED:phone:1], phone 5550199"},
 		{"dates after words for a phone are kept", "call by 2026-01-31, phone 31.01.2026", "call by 2026-01-31, phone 31.01.2026"},
 		{"an address in an incomplete placeholder", "[REDACTED:bob@example.com]", "[REDACTED:[REDACTED:email:1]]"},
-		{"a placeholder is no word for a phone", "phone [REDACTED:phone:1] 0.123456789", "phone [REDACTED:phone:1] 0.123456789"},
+		{"a number after a placeholder", "phone [REDACTED:phone:1] 0.123456789", "phone [REDACTED:phone:1] 0.123456789"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -28,16 +28,16 @@ func TestRedactText(t *testing.T) {
 				t.Errorf("Text(%q)\n got %q\nwant %q", tt.in, got, tt.want)
 			}
 			if twice := New(true).Text(got); twice != got {
-				t.Errorf("a second redaction changes %q to %q, want no change", got, twice)
+				t.Errorf("Text(%q) = %q, want a redacted text unchanged", got, twice)
 			}
 		})
 	}
 }
 
-func TestRedactJSON(t *testing.T) {
+func TestJSON(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"nothing", `{"a":[1,2,"x\n"]}`, `{"a":[1,2,"x\n"]}`},
-		{"a key identifies a plain word as a password", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},
+		{"nothing to redact", `{"a":[1,2,"x\n"]}`, `{"a":[1,2,"x\n"]}`},
+		{"a plain word as a password by its key", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},
 		{"a schema of a password is kept", `{"password":{"type":"string"},"required":["password"]}`, `{"password":{"type":"string"},"required":["password"]}`},
 		{"an address as a key", `{"bob@example.com":1}`, `{"[REDACTED:email:1]":1}`},
 		{"an unquoted card number", `{"card":4111111111111111,"t":1700000000000}`, `{"card":"[REDACTED:card:1]","t":1700000000000}`},
@@ -55,7 +55,7 @@ func TestRedactJSON(t *testing.T) {
 				t.Errorf("JSON(%s)\n got %s\nwant %s", tt.in, got, tt.want)
 			}
 			if !json.Valid([]byte(got)) {
-				t.Errorf("%s becomes %s, want valid JSON", tt.in, got)
+				t.Errorf("JSON(%s) = %s, want valid JSON", tt.in, got)
 			}
 		})
 	}

@@ -12,12 +12,12 @@ func TestEveryRepeatOfEverySecretIsRedacted(t *testing.T) {
 	text := "password=" + first + "\nDB_PASSWORD=" + second + "\n" + strings.Repeat(line, 40)
 	got := New(true).Text(text)
 	if strings.Contains(got, first) || strings.Contains(got, second) {
-		t.Errorf("got %d and %d of 41 occurrences of the two secrets unredacted, want 0",
+		t.Errorf("got %d and %d occurrences of the two secrets in the redacted text, want 0",
 			strings.Count(got, first), strings.Count(got, second))
 	}
 }
 
-func TestRedactedRepeatsAreValidJSON(t *testing.T) {
+func TestJSONWithRepeatedSecretsIsValid(t *testing.T) {
 	for _, raw := range []string{
 		`{"password":"nXYZ12abc9","log":"first\nXYZ12abc9 and \\nXYZ12abc9"}`,
 		`{"a":"password=/abc123xyz done","log":"see \/abc123xyz again"}`,
@@ -25,16 +25,16 @@ func TestRedactedRepeatsAreValidJSON(t *testing.T) {
 	} {
 		got := New(true).JSON(nil, []byte(raw))
 		if !json.Valid(got) {
-			t.Errorf("%s becomes %s, want valid JSON", raw, got)
+			t.Errorf("JSON(%s) = %s, want valid JSON", raw, got)
 		}
 	}
 }
 
-// Text does not panic on a line of the test data that is truncated at any byte. JSON with the line in a string becomes
-// valid JSON.
-func TestTruncatedLinesDoNotPanic(t *testing.T) {
+// Text does not panic on a line of testdata/recall.txt that is truncated at any byte, and JSON returns valid JSON for
+// the whole line.
+func TestTextDoesNotPanicOnTruncatedLine(t *testing.T) {
 	texts := []string{"u + '&password='", `user=app password="`, `"old_string":"a&pwd={"`}
-	for _, line := range lines(t, "testdata/recall.txt") {
+	for _, line := range readLines(t, "testdata/recall.txt") {
 		texts = append(texts, strings.NewReplacer("«", "", "»", "").Replace(expand(line)))
 	}
 	for _, line := range texts {
@@ -46,7 +46,7 @@ func TestTruncatedLinesDoNotPanic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := New(true).JSON(nil, raw); !json.Valid(got) {
-			t.Errorf("%s becomes %s, want valid JSON", raw, got)
+			t.Errorf("JSON(%s) = %s, want valid JSON", raw, got)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The ending of a name identifies a secret. The names under the empty kind are exceptions.
-func TestEndingsOfNamesOfSecrets(t *testing.T) {
+// A secret is recognised by the ending of its name. The names under the empty kind are not names of secrets.
+func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{
 		"secret": "password passwd pwd pass db_pass API_TOKEN_PROD db_password_old passphrase PASSCODE passwort userPassword PASSWORD2 credential credentials " +
@@ -26,9 +26,9 @@ func TestEndingsOfNamesOfSecrets(t *testing.T) {
 	}
 }
 
-// A SendGrid key, a Basic credential and a card number are redacted only with their last part. At the end of a text, a
-// truncated SendGrid key is redacted as well. The marks < and > around a value are not part of the text.
-func TestValuesAreMatchedToTheLastPart(t *testing.T) {
+// A SendGrid key, a Basic credential and a card number are redacted only if they are complete, or, for a SendGrid key,
+// truncated at the end of the text. The marks < and > around a value are not part of the text.
+func TestIncompleteValuesAreKept(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	checkMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")
 	checkMarked(t, "authorization", "Basic <dXNlcjpwYXNzd29yZA==>", "Basic user_name-1", "basic dXNlcg==", "basic dXMKZXI6cGFzcw==")

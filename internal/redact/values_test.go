@@ -9,9 +9,9 @@ import (
 	"precept/internal/redact"
 )
 
-// The value of a secret ends at a delimiter. Code, references and short words after the name of a secret are kept. The
+// A secret is redacted up to a delimiter. Code, references and short words after the name of a secret are kept. The
 // marks < and > around a value are not part of the text.
-func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
+func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 	checkMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
 		"PASSWORD=<hunter22xyz>, and more",
@@ -97,8 +97,8 @@ func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
-// Credentials in headers and URLs are redacted; variables, empty passwords and words are kept.
-func TestCredentialsInHeadersAndURLs(t *testing.T) {
+// Credentials in headers and URLs are redacted. Variables, empty passwords and other words are kept.
+func TestCredentialInHeaderOrURLIsRedacted(t *testing.T) {
 	checkMarked(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
 		"authorization: bearer <a1B2c3D4e5F6g7H8>",
@@ -129,7 +129,7 @@ func TestCredentialsInHeadersAndURLs(t *testing.T) {
 	)
 }
 
-// Texts that begin or end like the key of a vendor are kept.
+// Texts that begin or end like a vendor key are kept.
 func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 	for _, text := range []string{
 		"AKIA", "AKIAI7ABCDEFG/", "xAKIAIOSFODNN7ABCDEFG", "AKIAIOSFODNN7ABCDEFGx", "AKIAIOSFODNN7abcdefg", "AIza", "AIza-is-short", "SG.", "SG.a.b",
@@ -143,16 +143,16 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 		"see https://hooks.slack.com/services/ for the form",
 	} {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q, want it unchanged", text, got)
+			t.Errorf("Text(%q) = %q, want it unchanged", text, got)
 		}
 	}
 	checkMarked(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
 		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
 }
 
-// Personal numbers and addresses are redacted next to other numbers. Numbers that only resemble
-// personal numbers are kept.
-func TestNumbersNextToOtherNumbers(t *testing.T) {
+// Personal numbers and addresses are redacted next to other numbers. Numbers that only resemble personal numbers are
+// kept.
+func TestPersonalNumberNextToOtherNumbersIsRedacted(t *testing.T) {
 	checkMarked(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
 		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")
 	checkMarked(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
@@ -170,12 +170,12 @@ func TestNumbersNextToOtherNumbers(t *testing.T) {
 		`1111111`:                      `1111111`,
 	} {
 		if got := string(redact.New(true).JSON(nil, []byte(in))); got != want {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
+			t.Errorf("JSON(%s) = %s, want %s", in, got, want)
 		}
 	}
 }
 
-// A second redaction of any piece of a text changes nothing, and valid JSON remains valid.
+// A second redaction of any piece of a text changes nothing, and valid JSON stays valid.
 func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	for _, text := range []string{
 		`{"password": "correct horse", "ssn": 078051120, "n": -4.5e3, "a": [true, null, {"tel": "5550199"}]}`,
@@ -196,16 +196,16 @@ func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	}
 }
 
-// checkPiece checks that a second redaction of the piece changes nothing, and that valid JSON remains valid.
+// checkPiece fails the test if a second redaction changes the piece, or if JSON makes valid JSON invalid.
 func checkPiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
 	once := r.Text(piece)
 	if twice := redact.New(true).Text(once); twice != once {
-		t.Errorf("%q becomes %q, and %q after a second redaction, want no second change", piece, once, twice)
+		t.Errorf("%q: got %q after one redaction and %q after two, want the same", piece, once, twice)
 	}
 	if cut := redact.New(true).CutText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
-		t.Errorf("%q becomes %q as a truncated text, want prefix %q or the last word redacted", piece, cut, once)
+		t.Errorf("CutText(%q) = %q, want prefix %q or the last word redacted", piece, cut, once)
 	}
 	raw, err := json.Marshal(piece)
 	if err != nil {
@@ -214,13 +214,13 @@ func checkPiece(t *testing.T, piece string) {
 	for _, raw := range [][]byte{raw, []byte(piece)} {
 		valid := json.Valid(raw)
 		if out := r.JSON(nil, bytes.Clone(raw)); valid && !json.Valid(out) {
-			t.Errorf("%s becomes %s, want valid JSON", raw, out)
+			t.Errorf("JSON(%s) = %s, want valid JSON", raw, out)
 		}
 	}
 }
 
-// After a redactor found a secret by its name, the redactor also redacts the secret without the name, until Reset.
-func TestRepeatsOfSecretsAreRedacted(t *testing.T) {
+// After a redactor has found a secret by its name, it also redacts the secret without the name, until Reset.
+func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 	r := redact.New(true)
 	r.Text(`password: "hunter22"`)
 	for in, want := range map[string]string{
@@ -230,48 +230,48 @@ func TestRepeatsOfSecretsAreRedacted(t *testing.T) {
 		"[REDACTED:secret:1] hunter22": "[REDACTED:secret:1] [REDACTED:secret:1]",
 	} {
 		if got := r.Text(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
+			t.Errorf("Text(%q) = %q, want %q", in, got, want)
 		}
 	}
 	if got := redact.New(true).Text(`{"note":"hunter22 again","password":"hunter22"}`); strings.Contains(got, "hunter22") {
-		t.Errorf("a text with the password twice: got %s, want both redacted", got)
+		t.Errorf("password before and after its name: Text = %s, want both redacted", got)
 	}
 	r.Text("password: correcthorse\npassword='secret:1'")
 	if got := r.Text("correcthorse [REDACTED:secret:1]"); got != "correcthorse [REDACTED:secret:1]" {
-		t.Errorf("a known password without digits, and a placeholder: got %s, want both unchanged", got)
+		t.Errorf("password without digits, and a placeholder: Text = %s, want both unchanged", got)
 	}
 	r.Reset()
 	if got := r.Text("I used hunter22."); got != "I used hunter22." {
-		t.Errorf("a known password after Reset: got %s, want the text unchanged", got)
+		t.Errorf("after Reset: Text = %s, want it unchanged", got)
 	}
 }
 
-// Another redactor continues the numbers of a session. After a restart, no number is used for a second value.
-func TestNumbersOfASessionContinue(t *testing.T) {
+// Another redactor continues the numbers of a session. After a restart, no number is reused for another value.
+func TestNumbersContinueWithinSession(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
 	numbers := redact.NewNumbers(nil)
 	r.Continue(numbers)
 	r.Text("a@b.io")
 	r.Continue(redact.NewNumbers(nil))
 	if got := r.Text("x@y.io"); got != "[REDACTED:email:1]" {
-		t.Errorf("another session: got %s, want email:1", got)
+		t.Errorf("another session: Text = %s, want email:1", got)
 	}
 	other.Continue(numbers)
 	if got := other.Text("c@d.io a@b.io"); got != "[REDACTED:email:2] [REDACTED:email:1]" {
-		t.Errorf("the next exchange: got %s, want email:2 and email:1", got)
+		t.Errorf("next exchange: Text = %s, want email:2 and email:1", got)
 	}
 	r.Continue(redact.NewNumbers(numbers.Highest()))
-	numbers.Raise(map[string]int{"email": 1}) // an older state of another replica
+	numbers.Raise(map[string]int{"email": 1}) // as from an older state of another replica
 	if highest := numbers.Highest()["email"]; highest != 2 {
-		t.Errorf("after Raise with a lower number: got highest number %d, want 2", highest)
+		t.Errorf("after Raise with a lower number: got Highest = %d, want 2", highest)
 	}
 	if got := r.Text("e@f.io, a@b.io, 203.0.113.7"); got != "[REDACTED:email:3], [REDACTED:email:4], [REDACTED:ip:1]" {
-		t.Errorf("after a restart: got %s, want email:3, email:4 and ip:1", got)
+		t.Errorf("after a restart: Text = %s, want email:3, email:4 and ip:1", got)
 	}
 }
 
-// After Reset, a redactor has no counts and numbers the values from 1 again.
-func TestResetStartsNumbersAndCountsAgain(t *testing.T) {
+// After Reset, a redactor has no counts and numbers values from 1.
+func TestResetClearsNumbersAndCounts(t *testing.T) {
 	r := redact.New(true)
 	for _, many := range []int{2, 300} {
 		for i := range many {
@@ -279,24 +279,24 @@ func TestResetStartsNumbersAndCountsAgain(t *testing.T) {
 		}
 		r.Reset()
 		if left := r.Counts(); left != nil {
-			t.Errorf("after Reset: got counts %v, want none", left)
+			t.Errorf("after Reset: Counts = %v, want none", left)
 		}
 		got := r.Text("aa@b.io a@b.io aa@b.io")
 		if want := "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"; got != want {
-			t.Errorf("after %d values: got %s, want %s", many, got, want)
+			t.Errorf("after %d values and Reset: Text = %s, want %s", many, got, want)
 		}
 		if n := r.Counts()["email"]; n != 3 {
-			t.Errorf("after %d values and Reset: got a count of %d addresses, want 3", many, n)
+			t.Errorf("after %d values and Reset: got count %d of emails, want 3", many, n)
 		}
 		r.Reset()
 	}
 }
 
-// The last word of a truncated text is kept if no redacted value begins with such a word.
-func TestHarmlessLastWordOfTruncatedText(t *testing.T) {
+// CutText keeps the last word of a truncated text if no value can begin with such a word.
+func TestCutTextKeepsHarmlessLastWord(t *testing.T) {
 	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
 		if got := redact.New(true).CutText(text); got != text {
-			t.Errorf("%q becomes %q, want it unchanged", text, got)
+			t.Errorf("CutText(%q) = %q, want it unchanged", text, got)
 		}
 	}
 }
