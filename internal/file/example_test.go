@@ -10,7 +10,7 @@ import (
 	"precept/internal/file"
 )
 
-// A failed write leaves the old content in place.
+// If the write fails, Replace keeps the old content.
 func ExampleReplace() {
 	dir, err := os.MkdirTemp("", "file")
 	if err != nil {

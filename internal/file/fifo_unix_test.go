@@ -14,7 +14,7 @@ import (
 	"precept/internal/file"
 )
 
-// Read opens regular files only: opening a named pipe waits for a writer, and reading a device may never end.
+// Read opens only regular files, because opening a named pipe waits for a writer and reading a device may never end.
 func TestReadRefusesPipesAndDevices(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -26,18 +26,18 @@ func TestReadRefusesPipesAndDevices(t *testing.T) {
 	}
 	for _, path := range []string{at("pipe"), at("linked pipe"), os.DevNull} {
 		if b, err := file.Read(path); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-			t.Errorf(`%s: got content %q, error %v, want an error with "is not a regular file"`, path, b, err)
+			t.Errorf(`Read(%s) = %q, %v, want an error with "is not a regular file"`, path, b, err)
 		}
 	}
 	if _, err := file.Read(at("nothing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing file: got error %v, want %v", err, fs.ErrNotExist)
+		t.Errorf("Read of a missing file: err = %v, want %v", err, fs.ErrNotExist)
 	}
 	if _, err := file.Read(dir); !errors.Is(err, syscall.EISDIR) {
-		t.Errorf("a directory: got error %v, want syscall.EISDIR", err)
+		t.Errorf("Read of a directory: err = %v, want syscall.EISDIR", err)
 	}
 	for _, name := range []string{"file", "link"} {
 		if b, err := file.Read(at(name)); err != nil || string(b) != "text" {
-			t.Errorf("%s: got content %q, error %v, want the content text and no error", name, b, err)
+			t.Errorf("Read(%s) = %q, %v, want %q and no error", name, b, err, "text")
 		}
 	}
 }

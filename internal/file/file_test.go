@@ -14,7 +14,7 @@ import (
 	"precept/internal/file"
 )
 
-func TestWriteReplacesTheFile(t *testing.T) {
+func TestWriteReplacesFileAndSetsModes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "made", "a.md")
 	for _, text := range []string{"first", "second"} {
@@ -43,37 +43,37 @@ func TestWriteReplacesTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := info.Mode().Perm(); got != 0o700 {
-		t.Errorf("the folder of a private file has mode %v, want 0700", got)
+		t.Errorf("folder of a private file: got mode %v, want 0700", got)
 	}
 }
 
-// A failed write keeps the old content and leaves no temporary file.
+// If the write fails, Replace keeps the old content and leaves no temporary file.
 func TestFailedReplaceKeepsOldContent(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	if err := file.Write(path, 0o600, []byte("old")); err != nil {
 		t.Fatal(err)
 	}
-	fails := errors.New("the disk is on fire")
-	err := file.Replace(path, 0o600, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return fails })
-	if !errors.Is(err, fails) || !strings.Contains(err.Error(), path) {
-		t.Errorf("got error %v, want the failure with the path", err)
+	failure := errors.New("disk failure")
+	err := file.Replace(path, 0o600, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return failure })
+	if !errors.Is(err, failure) || !strings.Contains(err.Error(), path) {
+		t.Errorf("Replace: err = %v, want %v with the path %s", err, failure, path)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {
 		t.Errorf("content after a failed write: got %q, want old", got)
 	}
 	if err := file.Write(filepath.Join(path, "below"), 0o600, nil); err == nil {
-		t.Error("Write below a file: got no error, want an error")
+		t.Error("Write below a file: err = nil, want an error")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := file.Write(filepath.Join(dir, "taken"), 0o600, nil); err == nil {
-		t.Error("Write to the path of a folder: got no error, want an error")
+		t.Error("Write to the path of a folder: err = nil, want an error")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
-		t.Errorf("got entries %v, error %v, want a and taken, and no error", names(entries), err)
+		t.Errorf("got entries %v, error %v, want [a taken] and no error", names(entries), err)
 	}
 }
 
@@ -84,7 +84,7 @@ func names(entries []fs.DirEntry) (out []string) {
 	return out
 }
 
-// While several writers replace a file, each read gets the complete text of one writer.
+// While several writers replace a file, each read returns the complete text of one writer.
 func TestReadersNeverSeePartialFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1<<16) }
@@ -104,14 +104,14 @@ func TestReadersNeverSeePartialFiles(t *testing.T) {
 	for range 100 {
 		got, err := os.ReadFile(path)
 		if err != nil || len(got) != 1<<16 || strings.Trim(string(got), string(got[:1])) != "" {
-			t.Fatalf("got %d bytes, error %v, want a whole file of one writer", len(got), err)
+			t.Fatalf("got %d bytes, error %v, want the complete text of one writer", len(got), err)
 		}
 	}
 	writers.Wait()
 }
 
-// A line that a crash truncated gets a line feed, so that the next line can be read.
-func TestAppendEndsATruncatedLine(t *testing.T) {
+// Append ends a line that a crash truncated, so that the next line can be read.
+func TestAppendEndsTruncatedLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "log.jsonl")
 	for _, text := range []string{"one\n", "tw", "three\n"} {
 		if err := file.Append(path, 0o600, []byte(text)); err != nil {
@@ -119,9 +119,9 @@ func TestAppendEndsATruncatedLine(t *testing.T) {
 		}
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "one\ntw\nthree\n" {
-		t.Errorf("got content %q, error %v, want three lines and no error", b, err)
+		t.Errorf("got content %q, error %v, want %q and no error", b, err, "one\ntw\nthree\n")
 	}
 	if err := file.Append(filepath.Dir(path), 0o600, nil); err == nil {
-		t.Error("Append to a directory: got no error, want an error")
+		t.Error("Append to a directory: err = nil, want an error")
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"precept/internal/file"
 )
 
-// A file that root replaces keeps its owner. A new file belongs to root.
-func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
+// A file that root replaces keeps its owner and group. A new file belongs to root.
+func TestReplaceByRootKeepsFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can give a file away")
+		t.Skip("only root can change the owner of a file")
 	}
 	for _, owner := range [][2]int{{1234, 0}, {0, 2345}, {1234, 2345}, {0, 0}} {
 		path := filepath.Join(t.TempDir(), "a")
@@ -31,7 +31,7 @@ func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
 				t.Errorf("got owner %d and group %d, want %v", st.Uid, st.Gid, want)
 			}
 			if err := os.Chown(path, owner[0], owner[1]); err != nil {
-				t.Skipf("the system refuses to change the owner of a file: %v", err)
+				t.Skipf("cannot change the owner of a file: %v", err)
 			}
 		}
 	}
@@ -39,7 +39,7 @@ func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
 
 func TestLockHasOneHolder(t *testing.T) {
 	open := func() *os.File {
-		f, err := os.Open(t.TempDir()) // a folder can be locked, too
+		f, err := os.Open(t.TempDir()) // a folder can also be locked
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	}
 	defer second.Close()
 	if err := file.TryLock(second); !errors.Is(err, file.ErrHeld) {
-		t.Errorf("TryLock of a held lock: got error %v, want file.ErrHeld", err)
+		t.Errorf("TryLock of a held lock: err = %v, want file.ErrHeld", err)
 	}
 	got := make(chan error, 1)
 	go func() { got <- file.Lock(second) }()
@@ -64,9 +64,9 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-got; err != nil {
-		t.Errorf("Lock after the holder closed its file: got error %v, want none", err)
+		t.Errorf("Lock after the holder closed its file: %v", err)
 	}
 	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrHeld) {
-		t.Errorf("TryLock of a closed file: got error %v, want another error than file.ErrHeld", err)
+		t.Errorf("TryLock of a closed file: err = %v, want an error other than file.ErrHeld", err)
 	}
 }

@@ -10,19 +10,19 @@ import (
 	"precept/internal/session"
 )
 
-// list is a store of marks that prints the marks.
-type list struct{}
+// printingStore is a store that prints each mark.
+type printingStore struct{}
 
-func (list) SetAside(_ context.Context, marks []session.DeadLetter) error {
+func (printingStore) SetAside(_ context.Context, marks []session.DeadLetter) error {
 	for _, m := range marks {
 		fmt.Println("set aside in step", m.Step, "because:", m.Why)
 	}
 	return nil
 }
 
-func (list) Readmit(context.Context, int) (int, error) { return 0, nil }
+func (printingStore) Readmit(context.Context, int) (int, error) { return 0, nil }
 
-// The step of one session panics. The worker continues with the next session, and the store gets a mark.
+// A step panics for one session. The worker continues with the next session, and the store gets a mark.
 func Example() {
 	g := guard.New(guard.Options{
 		Now:      func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) },
@@ -39,7 +39,7 @@ func Example() {
 		})
 		fmt.Println("done:", done, "set aside:", g.IsAside(of))
 	}
-	g.Keep(context.Background(), list{})
+	g.Keep(context.Background(), printingStore{})
 	// Output:
 	// settle panicked
 	// done: false set aside: true

@@ -15,17 +15,17 @@ import (
 	"precept/internal/session"
 )
 
-// markStore records the tenants of the stored marks. A mark (session.DeadLetter) excludes a session or an exchange
-// after a step has panicked with its data.
+// markStore records the tenants of the stored marks. A mark is a session.DeadLetter: it excludes a session or an
+// exchange after a step has panicked with its data.
 type markStore struct {
-	onSetAside func(a session.DeadLetter) error // may return an error for a mark; nil means no errors
+	onSetAside func(a session.DeadLetter) error // called for each mark, if not nil
 	written    []string                         // tenants of the stored marks
 	calls      int                              // number of calls of SetAside
 	limit      int                              // limit of the last call of Readmit
 	err        error                            // error of Readmit
 }
 
-// SetAside stores the marks, unless onSetAside returns an error for a mark.
+// SetAside stores all marks, or none if onSetAside returns an error.
 func (b *markStore) SetAside(_ context.Context, list []session.DeadLetter) error {
 	b.calls++
 	for _, a := range list {
@@ -41,7 +41,7 @@ func (b *markStore) SetAside(_ context.Context, list []session.DeadLetter) error
 	return nil
 }
 
-// Readmit records maxTries and returns b.err. Readmit panics if b.err is nil.
+// Readmit records maxTries. It returns b.err, or panics if b.err is nil.
 func (b *markStore) Readmit(_ context.Context, maxTries int) (int, error) {
 	if b.limit = maxTries; b.err == nil {
 		panic("readmit")
@@ -49,20 +49,20 @@ func (b *markStore) Readmit(_ context.Context, maxTries int) (int, error) {
 	return 0, b.err
 }
 
-// recordingGuard is a guard that records the failures and panics that it reports.
+// recordingGuard records the failures and panics that its guard reports.
 type recordingGuard struct {
 	*guard.Guard
 	failed, panicked []string
 	count            atomic.Int64
 }
 
-func at() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
+func testTime() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-// newGuard returns a guard that records its reports. If change is not nil, change edits the options of the guard.
+// newGuard returns a guard that records its reports. change may edit the options of the guard, and may be nil.
 func newGuard(change func(o *guard.Options)) *recordingGuard {
 	t := &recordingGuard{}
 	o := guard.Options{
-		Now:      at,
+		Now:      testTime,
 		Failed:   func(step label.Step, err error) { t.failed = append(t.failed, fmt.Sprint(step, ": ", err)) },
 		Panicked: func(step label.Step, v any) { t.panicked = append(t.panicked, fmt.Sprint(step, ": ", v)) },
 		Clean:    func(text string) string { return text },
@@ -75,36 +75,36 @@ func newGuard(change func(o *guard.Options)) *recordingGuard {
 	return t
 }
 
-// equal fails the test if got and want print differently; subject names the compared value in the message.
-func equal[T any](t *testing.T, subject string, got, want T) {
+// checkEqual fails the test if got and want print differently. subject names the value in the message.
+func checkEqual[T any](t *testing.T, subject string, got, want T) {
 	t.Helper()
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
 		t.Errorf("%s: got %s, want %s", subject, g, w)
 	}
 }
 
-// sessionOf returns a reference to the session of a tenant.
+// sessionOf returns a reference to a session of the tenant.
 func sessionOf(tenant string) session.Ref { return session.Ref{Tenant: tenant, ID: session.ID{1}} }
 
-func TestPanicOfAStepIsReturnedAsAFailure(t *testing.T) {
+func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
-	equal(t, "Guard.Step with a function that returns", g.Step("one", func() {}), true)
-	equal(t, "Guard.Step with a function that panics", g.Step("two", func() { panic("x") }), false)
-	equal(t, "Guard.Err with a function that returns an error", g.Err("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
+	checkEqual(t, "Step of a function that returns", g.Step("one", func() {}), true)
+	checkEqual(t, "Step of a function that panics", g.Step("two", func() { panic("x") }), false)
+	checkEqual(t, "Err of a function that returns an error", g.Err("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
 	err := g.Err("four", func() error { panic("y") })
-	equal(t, "error of Guard.Err after a panic is ErrPanicked and names the step", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
-	equal(t, "reported panics", g.panicked, []string{"two: x", "four: y"})
+	checkEqual(t, "error after a panic is ErrPanicked with the step", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
+	checkEqual(t, "reported panics", g.panicked, []string{"two: x", "four: y"})
 	for err, want := range map[error]bool{
 		err: true, fmt.Errorf("write: %w", session.ErrInvalid): true, session.ErrUnavailable: false, session.ErrDiskFull: false,
 	} {
-		equal(t, fmt.Sprint("Poisoned: ", err), guard.Poisoned(err), want)
+		checkEqual(t, fmt.Sprint("Poisoned: ", err), guard.Poisoned(err), want)
 	}
 }
 
-// A panic in a step for a session excludes the session (IsAside). A panic in a step for one exchange excludes only the
-// exchange. Each panic writes a mark.
-func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
+// A panic in a step for a session sets the session aside. A panic in a step for one exchange sets only the exchange
+// aside. Each panic gives a mark.
+func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	t.Parallel()
 	var before []string
 	g := newGuard(func(o *guard.Options) {
@@ -117,35 +117,35 @@ func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 	})
 	var list []session.DeadLetter
 	marks := &markStore{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
-	equal(t, "Guard.On with a function that returns", g.On("close", sessionOf("a"), "", func() {}), true)
-	equal(t, "Guard.On with a function that panics for an exchange", g.On("write", sessionOf("b"), "x1", func() { panic("p") }), false)
-	equal(t, "Guard.On with a function that panics for a session", g.On("close", sessionOf("c"), "", func() { panic("q") }), false)
-	equal(t, "Guard.On if the hook Before panics", g.On("early", sessionOf("d"), "", func() { t.Error("the step ran for a session that is set aside") }), false)
-	equal(t, "calls of Before", before, []string{"close1", "write1x1", "close1", "early1"})
+	checkEqual(t, "On of a function that returns", g.On("close", sessionOf("a"), "", func() {}), true)
+	checkEqual(t, "On of a function that panics for an exchange", g.On("write", sessionOf("b"), "x1", func() { panic("p") }), false)
+	checkEqual(t, "On of a function that panics for a session", g.On("close", sessionOf("c"), "", func() { panic("q") }), false)
+	checkEqual(t, "On if the hook Before panics", g.On("early", sessionOf("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
+	checkEqual(t, "calls of Before", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
-		equal(t, "IsAside of session "+name, g.IsAside(sessionOf(name)), want)
+		checkEqual(t, "IsAside of session "+name, g.IsAside(sessionOf(name)), want)
 	}
-	equal(t, "number of sessions and exchanges set aside", g.count.Load(), 3)
-	equal(t, "reported panics", g.panicked, []string{"write: p", "close: q", "early: before"})
+	checkEqual(t, "number of sessions and exchanges set aside", g.count.Load(), 3)
+	checkEqual(t, "reported panics", g.panicked, []string{"write: p", "close: q", "early: before"})
 	g.Keep(t.Context(), marks)
-	equal(t, "stored marks", list, []session.DeadLetter{
-		{Tenant: "b", ID: session.ID{1}, Exchange: "x1", Step: "write", Why: "p", At: at()},
-		{Tenant: "c", ID: session.ID{1}, Step: "close", Why: "q", At: at()},
-		{Tenant: "d", ID: session.ID{1}, Step: "early", Why: "before", At: at()},
+	checkEqual(t, "stored marks", list, []session.DeadLetter{
+		{Tenant: "b", ID: session.ID{1}, Exchange: "x1", Step: "write", Why: "p", At: testTime()},
+		{Tenant: "c", ID: session.ID{1}, Step: "close", Why: "q", At: testTime()},
+		{Tenant: "d", ID: session.ID{1}, Step: "early", Why: "before", At: testTime()},
 	})
 	g.Keep(t.Context(), marks)
-	equal(t, "number of writes after a second Keep", marks.calls, 1)
+	checkEqual(t, "writes after a second Keep", marks.calls, 1)
 }
 
-// The text of a panic may quote user data. The mark has a bounded and redacted text, or a placeholder if the redaction
-// fails.
+// The text of a panic may quote user data, so the mark has the redacted text with a limited length, or a placeholder if
+// the redaction fails.
 func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		clean func(string) string
 		want  string
 	}{
-		"Clean adds a word":        {func(text string) string { return "clean " + text[len(text)-1:] }, "clean x"},
+		"Clean changes the text":   {func(text string) string { return "clean " + text[len(text)-1:] }, "clean x"},
 		"Clean returns the length": {func(text string) string { return fmt.Sprint(len(text)) }, "512"},
 		"no Clean":                 {nil, "(text removed)"},
 		"Clean panics":             {func(string) string { panic("clean") }, "(text removed)"},
@@ -153,19 +153,19 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
 		g.SetAside("step", sessionOf("a"), "", strings.Repeat("x", 9000))
 		g.Keep(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
-			equal(t, name+": text of the mark", a.Why, c.want)
+			checkEqual(t, name+": text of the mark", a.Why, c.want)
 			return nil
 		}})
 	}
 	g := newGuard(nil)
 	g.SetAside("read", sessionOf("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
 	g.Keep(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
-		equal(t, "text of the mark for a panic with a stack", a.Why, "it broke")
+		checkEqual(t, "text of a mark without the stack", a.Why, "it broke")
 		return nil
 	}})
 }
 
-// If the store refuses one mark or panics on it, the other marks are stored.
+// If the store refuses one mark, or panics on it, the guard still stores the other marks.
 func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func() error{
@@ -183,17 +183,17 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 			g.SetAside("close", sessionOf(tenant), "", "why")
 		}
 		g.Keep(t.Context(), marks)
-		equal(t, name+": tenants of the stored marks", marks.written, []string{"a", "c"})
-		equal(t, name+": number of reported failures", len(g.failed), 1)
+		checkEqual(t, name+": tenants of the stored marks", marks.written, []string{"a", "c"})
+		checkEqual(t, name+": number of reported failures", len(g.failed), 1)
 		calls := marks.calls
 		g.Keep(t.Context(), marks)
-		equal(t, name+": number of writes after a second Keep", marks.calls, calls)
-		equal(t, name+": IsAside of session b", g.IsAside(sessionOf("b")), true)
+		checkEqual(t, name+": writes after a second Keep", marks.calls, calls)
+		checkEqual(t, name+": IsAside of session b", g.IsAside(sessionOf("b")), true)
 	}
 }
 
-// During an outage of the store, the guard keeps the marks in order, and appends new marks.
-func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
+// During an outage of the store, the guard keeps the marks in order and appends new ones.
+func TestMarksWaitInOrderDuringStoreOutage(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	marks := &markStore{}
@@ -207,10 +207,10 @@ func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	g.SetAside("close", sessionOf("a"), "", "why")
 	g.SetAside("close", sessionOf("b"), "", "why")
 	g.Keep(t.Context(), marks)
-	equal(t, "number of stored marks during the outage", len(marks.written), 0)
-	equal(t, "reported failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
+	checkEqual(t, "stored marks during the outage", len(marks.written), 0)
+	checkEqual(t, "reported failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
 	g.Keep(t.Context(), marks)
-	equal(t, "tenants of the stored marks after the outage", marks.written, []string{"a", "b", "c"})
+	checkEqual(t, "tenants of the stored marks after the outage", marks.written, []string{"a", "b", "c"})
 }
 
 // A guard keeps at most 10,000 marks in memory, even if every step panics.
@@ -221,9 +221,9 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	for n := range maxMarks + 50 {
 		g.SetAside("close", sessionOf(fmt.Sprint(n)), "", "why")
 	}
-	equal(t, "number of sessions set aside", g.count.Load(), maxMarks+50)
-	equal(t, "IsAside of the last session within the bound", g.IsAside(sessionOf(fmt.Sprint(maxMarks-1))), true)
-	equal(t, "IsAside of the first session beyond the bound", g.IsAside(sessionOf(fmt.Sprint(maxMarks))), false)
+	checkEqual(t, "number of sessions set aside", g.count.Load(), maxMarks+50)
+	checkEqual(t, "IsAside of the last session within the limit", g.IsAside(sessionOf(fmt.Sprint(maxMarks-1))), true)
+	checkEqual(t, "IsAside of the first session above the limit", g.IsAside(sessionOf(fmt.Sprint(maxMarks))), false)
 	marks := &markStore{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
 	g.Keep(t.Context(), marks)
 	for n := range 10 {
@@ -232,24 +232,24 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	g.Keep(t.Context(), marks)
 	marks.onSetAside = nil
 	g.Keep(t.Context(), marks)
-	equal(t, "number of stored marks", len(marks.written), maxMarks)
-	equal(t, "tenant of the first stored mark", marks.written[0], "0")
+	checkEqual(t, "number of stored marks", len(marks.written), maxMarks)
+	checkEqual(t, "tenant of the first stored mark", marks.written[0], "0")
 }
 
-func TestReadmitReportsItsFailures(t *testing.T) {
+func TestReadmitReportsFailures(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	from := &markStore{}
 	g.Readmit(t.Context(), from)
-	equal(t, "limit of tries", from.limit, guard.Tries)
+	checkEqual(t, "limit of tries", from.limit, guard.Tries)
 	from.err = session.ErrUnavailable
 	g.Readmit(t.Context(), from)
-	equal(t, "number of reported failures", len(g.failed), 2)
-	equal(t, fmt.Sprint("reported failures include the error of the store: ", g.failed), slices.Contains(g.failed, "readmit: "+session.ErrUnavailable.Error()), true)
-	equal(t, fmt.Sprint("reported panics include the panic of Readmit: ", g.panicked), slices.Contains(g.panicked, "readmit: readmit"), true)
+	checkEqual(t, "number of reported failures", len(g.failed), 2)
+	checkEqual(t, fmt.Sprint("reported failures include the error of the store: ", g.failed), slices.Contains(g.failed, "readmit: "+session.ErrUnavailable.Error()), true)
+	checkEqual(t, fmt.Sprint("reported panics include the panic of Readmit: ", g.panicked), slices.Contains(g.panicked, "readmit: readmit"), true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	from.err = ctx.Err()
 	g.Readmit(ctx, from)
-	equal(t, "number of reported failures after a canceled context", len(g.failed), 2)
+	checkEqual(t, "number of reported failures after a canceled context", len(g.failed), 2)
 }

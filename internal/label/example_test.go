@@ -6,7 +6,7 @@ import (
 	"precept/internal/label"
 )
 
-// The reasons for which a session is outside of the experiment.
+// ExclusionReasons returns the reasons for which a session is excluded from the experiment.
 func ExampleExclusionReasons() {
 	for _, r := range label.ExclusionReasons() {
 		fmt.Println(r)

@@ -15,24 +15,24 @@ import (
 	"precept/internal/label"
 )
 
-// Each constant is in its list. A missing constant would have no series before its first event, and increase() of
-// Prometheus would miss the event.
-func TestListsHoldAllConstants(t *testing.T) {
+// Each constant must be in its list. Otherwise it would have no series before its first event, and Prometheus's
+// increase() would miss this event.
+func TestListsContainAllConstants(t *testing.T) {
 	lists := map[string][]string{
-		"Step":        texts(label.Steps()),
-		"Uninspected": texts(label.UninspectedReasons()),
-		"Excluded":    texts(label.ExclusionReasons()),
-		"Side":        texts(label.SideReasons()),
-		"Dropped":     texts(label.DropReasons()),
-		"Unread":      texts(label.UnreadReasons()),
-		"Hook":        texts(label.HookResults()),
-		"Late":        texts(label.LateReasons()),
+		"Step":        stringsOf(label.Steps()),
+		"Uninspected": stringsOf(label.UninspectedReasons()),
+		"Excluded":    stringsOf(label.ExclusionReasons()),
+		"Side":        stringsOf(label.SideReasons()),
+		"Dropped":     stringsOf(label.DropReasons()),
+		"Unread":      stringsOf(label.UnreadReasons()),
+		"Hook":        stringsOf(label.HookResults()),
+		"Late":        stringsOf(label.LateReasons()),
 	}
 	declared := map[string][]string{}
 	for name, value := range constants(t, "label.go") {
 		i := slices.IndexFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 		if i < 0 {
-			t.Errorf("constant %s is in no list", name)
+			t.Errorf("constant %s has no prefix of a list", name)
 			continue
 		}
 		declared[prefixes()[i]] = append(declared[prefixes()[i]], value)
@@ -41,7 +41,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 		slices.Sort(list)
 		slices.Sort(declared[prefix])
 		if !slices.Equal(list, declared[prefix]) {
-			t.Errorf("list of constants %s...: got %q, want %q as declared", prefix, list, declared[prefix])
+			t.Errorf("list of %s constants: got %q, want %q as declared", prefix, list, declared[prefix])
 		}
 	}
 }
@@ -50,17 +50,17 @@ func TestValuesAreSnakeCase(t *testing.T) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	for name, value := range constants(t, "label.go") {
 		if !snake.MatchString(value) {
-			t.Errorf("%s: got value %q, want snake_case", name, value)
+			t.Errorf("%s = %q, want snake_case", name, value)
 		}
 	}
 }
 
-// Code that passes a literal text as a step compiles, but no list holds the text. All calls must pass constants.
-func TestStepsAreConstantsInAllCode(t *testing.T) {
-	takers := []string{"guard", "failed", "Failed", "panicked", "Panicked", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
+// A string literal as a step compiles, but is in no list. All calls must pass constants.
+func TestAllCallsPassStepsAsConstants(t *testing.T) {
+	methods := []string{"guard", "failed", "Failed", "panicked", "Panicked", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "admin" { // a step is an attribute of HTML in this folder
+		if err == nil && d.IsDir() && d.Name() == "admin" { // in this folder, step is an attribute of HTML
 			return filepath.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
@@ -77,12 +77,12 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 				return true
 			}
 			method, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !slices.Contains(takers, method.Sel.Name) {
+			if !ok || !slices.Contains(methods, method.Sel.Name) {
 				return true
 			}
 			switch first := call.Args[0].(type) {
 			case *ast.BasicLit:
-				t.Errorf("%s: %s has a literal as its argument, want a constant of package label", files.Position(first.Pos()), method.Sel.Name)
+				t.Errorf("%s: %s is called with a literal, want a constant of package label", files.Position(first.Pos()), method.Sel.Name)
 			case *ast.SelectorExpr:
 				if strings.HasPrefix(first.Sel.Name, "Step") {
 					calls++
@@ -93,11 +93,11 @@ func TestStepsAreConstantsInAllCode(t *testing.T) {
 		return nil
 	})
 	if err != nil || calls < 50 {
-		t.Errorf("got %d calls with a step, error %v, want at least 50", calls, err)
+		t.Errorf("got %d calls with a step constant, error %v, want at least 50 and no error", calls, err)
 	}
 }
 
-// prefixes returns the prefixes of the names of constants that belong to a list.
+// prefixes returns the name prefixes of the constants that belong to a list.
 func prefixes() []string {
 	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread", "Hook", "Late"}
 }
@@ -127,7 +127,7 @@ func constants(t *testing.T, path string) map[string]string {
 	return values
 }
 
-func texts[T ~string](list []T) (out []string) {
+func stringsOf[T ~string](list []T) (out []string) {
 	for _, v := range list {
 		out = append(out, string(v))
 	}

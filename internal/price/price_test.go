@@ -8,9 +8,9 @@ import (
 	"precept/internal/price"
 )
 
-// A model has the price of the first pattern that matches its name, with or without the names of vendors before it. An
-// unknown model has no price.
-func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
+// A model has the price of the first pattern that matches its name, with or without vendor prefixes. An unknown model
+// has no price.
+func TestPriceOfModelMatchesPattern(t *testing.T) {
 	for model, input := range map[string]float64{
 		"gpt-5": 1.25, "gpt-5-2025-08-07": 1.25, "GPT-5-mini": 0.25, "openrouter/anthropic/claude-sonnet-4.5": 3,
 		"us.anthropic.claude-haiku-4-5-20251001-v1:0": 1, "claude-opus-4-1-20250805": 15, "claude-opus-4-5": 5,
@@ -18,12 +18,12 @@ func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
 	} {
 		p, ok := price.Listed().PriceOf(model)
 		if ok != (input > 0) || p.Input != input {
-			t.Errorf("model %q: got price %+v, found %t, want the input price %v (0: not found)", model, p, ok, input)
+			t.Errorf("PriceOf(%q) = %+v, %t, want Input = %v (0: not found)", model, p, ok, input)
 		}
 	}
 }
 
-// Each row of the built-in table is complete, and the cached input is never dearer than the input.
+// Each row of the built-in table is complete, and cached input never costs more than input.
 func TestBuiltInRowsAreComplete(t *testing.T) {
 	table := price.Listed()
 	if len(table.Listed) != len("2025-12") || len(table.Entries) < 40 {
@@ -33,12 +33,12 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 	for _, e := range table.Entries {
 		p := e.Price
 		if p.Input <= 0 || p.Cached <= 0 || p.Cached > p.Input || p.Output < p.Input || !price.IsPattern(e.Pattern) || seen[e.Pattern] {
-			t.Errorf("row %q: got %+v, want a valid pattern that occurs once, with cached <= input <= output", e.Pattern, p)
+			t.Errorf("row %q: got %+v, want a valid, unique pattern and 0 < Cached <= Input <= Output", e.Pattern, p)
 		}
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
 		if got, ok := table.PriceOf(example); !ok || got != p {
-			t.Errorf("model %s: got price %+v, found %t, want price %+v of its row", example, got, ok, p)
+			t.Errorf("PriceOf(%s) = %+v, %t, want %+v as in its row, true", example, got, ok, p)
 		}
 	}
 }
@@ -46,14 +46,14 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 func TestCostCountsCachedTokensOnce(t *testing.T) {
 	p := price.Price{Input: 2, Cached: 0.5, Output: 10}
 	if got := p.Cost(1_000_000, 400_000, 100_000); math.Abs(got-(1.2+0.2+1)) > 1e-9 {
-		t.Errorf("got cost %v, want 2.4", got)
+		t.Errorf("Cost = %v, want 2.4", got)
 	}
 }
 
-// A flat price applies to every model, without a price of the output.
+// A flat price applies to every model, and has no output price.
 func TestFlatPriceAppliesToEveryModel(t *testing.T) {
 	p, ok := price.Flat(2, 0).PriceOf("anything")
 	if want := (price.Price{Input: 2, Cached: 2, NoOutput: true}); !ok || p != want {
-		t.Errorf("got price %+v, found %t, want %+v, true", p, ok, want)
+		t.Errorf("PriceOf = %+v, %t, want %+v, true", p, ok, want)
 	}
 }

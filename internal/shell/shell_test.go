@@ -23,7 +23,7 @@ func ExampleParse() {
 	// writes a file: false
 }
 
-// text returns the words of each command of a text, with " | " between commands.
+// words returns the words of each command in text, with " | " between commands.
 func words(text string) string {
 	var out []string
 	for _, c := range shell.Parse(text).Commands {
@@ -32,7 +32,7 @@ func words(text string) string {
 	return strings.Join(out, " | ")
 }
 
-func TestParseReadsTheGrammarOfBash(t *testing.T) {
+func TestParseReadsBashGrammar(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"# look first\nls -la # all of it", "ls -la"},
 		{"cat <<'EOF' | wc -l && make\nrm -rf /\nEOF\nls", "cat | wc -l | make | ls"},
@@ -55,12 +55,12 @@ func TestParseReadsTheGrammarOfBash(t *testing.T) {
 		{"", ""},
 	} {
 		if got, parsed := words(c.text), shell.Parse(c.text).Parsed; got != c.want || !parsed {
-			t.Errorf("%q: got commands %q, Parsed = %v, want %q, true", c.text, got, parsed, c.want)
+			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, true", c.text, got, parsed, c.want)
 		}
 	}
 }
 
-func TestParseNamesTheOperatorBeforeACommand(t *testing.T) {
+func TestParseReturnsOperatorBeforeEachCommand(t *testing.T) {
 	var after []string
 	for _, c := range shell.Parse("a | b |& c && d || e; f & g\nh $(i | j) && (k; l)").Commands {
 		if !c.Inner {
@@ -68,7 +68,7 @@ func TestParseNamesTheOperatorBeforeACommand(t *testing.T) {
 		}
 	}
 	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
-		t.Errorf("got the commands, each with the operator before the command, %q, want %q", after, want)
+		t.Errorf("got commands and their operators %q, want %q", after, want)
 	}
 }
 
@@ -80,12 +80,12 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 		"a <<< b": false, "a <<E\n> b\nE": false,
 	} {
 		if got := shell.Parse(text).Writes; got != want {
-			t.Errorf("%q: got Writes = %v, want %v", text, got, want)
+			t.Errorf("Parse(%q): got Writes = %v, want %v", text, got, want)
 		}
 	}
 }
 
-// Parse splits a text that is not valid Bash at its operators, and reports Parsed = false.
+// Parse splits invalid Bash at its operators, and returns Parsed = false.
 func TestParseSplitsInvalidBash(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},
@@ -94,14 +94,14 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 		{"make \"cut", "make cut"},
 	} {
 		if got, parsed := words(c.text), shell.Parse(c.text).Parsed; got != c.want || parsed {
-			t.Errorf("%q: got commands %q, Parsed = %v, want %q, false", c.text, got, parsed, c.want)
+			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, false", c.text, got, parsed, c.want)
 		}
 	}
 }
 
-// Parse of a large text returns within a second. The parser of the library recurses at each bracket and keyword.
-// Without a bound, a megabyte of brackets overflows the stack, which ends the process.
-func TestParseBoundsItsCost(t *testing.T) {
+// Parse of a large text returns within a second. The parser library recurses at each bracket and keyword: without a
+// limit, a megabyte of brackets would overflow the stack and end the process.
+func TestParseOfLargeTextIsFast(t *testing.T) {
 	for _, unit := range []string{
 		"(", "((", "$(", "$((", "`", "\"$(", "{ ", "if ", "[[ (", "a[$((", "${a:-", "<(", "!(", "a <<E\n", "f() ", "case x in (",
 		"time ", "! ", "a|", "$((1+", "((a=", "a=(", "\\`", "while ", "${a[", "$((a?", "coproc ", "function f ", "a&&", "<<<", "$'", "sh -c '",
@@ -109,7 +109,7 @@ func TestParseBoundsItsCost(t *testing.T) {
 		start := time.Now()
 		shell.Parse(strings.Repeat(unit, 1_000_000))
 		if elapsed := time.Since(start); elapsed > time.Second {
-			t.Errorf("a million of %q took %v, want at most 1 s", unit, elapsed)
+			t.Errorf("Parse of a million %q took %v, want at most 1 s", unit, elapsed)
 		}
 	}
 }
@@ -125,19 +125,19 @@ func FuzzParse(f *testing.F) {
 		line := shell.Parse(text)
 		for _, c := range line.Commands {
 			if len(c.Words) == 0 {
-				t.Errorf("%q: got a command without a word, want at least one word", text)
+				t.Errorf("Parse(%q): got a command without words", text)
 			}
 			if c.Inner && c.Operator != "" {
-				t.Errorf("%q: got Operator = %q for the inner command %q, want none", text, c.Operator, c.Words)
+				t.Errorf("Parse(%q): inner command %q: got Operator = %q, want none", text, c.Words, c.Operator)
 			}
 		}
 		if len(line.Commands) > len(text) {
-			t.Errorf("%q: got %d commands, want at most one for each byte of the text", text, len(line.Commands))
+			t.Errorf("Parse(%q): got %d commands, want at most one per byte", text, len(line.Commands))
 		}
 	})
 }
 
-func TestQuoteKeepsTheWords(t *testing.T) {
+func TestQuote(t *testing.T) {
 	for _, tt := range []struct {
 		words []string
 		want  string
@@ -147,7 +147,7 @@ func TestQuoteKeepsTheWords(t *testing.T) {
 		{[]string{"a\x00b"}, "a\x00b"},
 	} {
 		if got := shell.Quote(tt.words...); got != tt.want {
-			t.Errorf("words %q are quoted as %q, want %q", tt.words, got, tt.want)
+			t.Errorf("Quote(%q) = %q, want %q", tt.words, got, tt.want)
 		}
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"precept/internal/spell"
 )
 
-// Nearest finds the key that a misspelt key most likely means.
+// Nearest returns the key closest to a misspelt key.
 func ExampleNearest() {
 	fmt.Println(spell.Nearest("lissten", []string{"listen", "lessons"}))
 	// Output: listen
 }
 
-// Nearest allows two wrong letters, and one in a misspelt name of up to three letters.
-func TestNearestAllowsTwoWrongLetters(t *testing.T) {
+// Nearest allows a distance of two, or of one for a misspelt name of up to three letters.
+func TestNearestAllowsDistanceOfTwo(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{
 		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",
@@ -38,8 +38,8 @@ func TestDistanceCountsEdits(t *testing.T) {
 	}
 }
 
-// Nearest returns the nearest name, and no name at a greater distance than 2.
-func TestNearestNamesNoDistantKey(t *testing.T) {
+// Nearest returns the name at the smallest distance, and none above a distance of two.
+func TestNearestReturnsNoDistantName(t *testing.T) {
 	names := []string{"epsilon", "control", "holdout", "salt"}
 	for misspelt, want := range map[string]string{
 		"epsilonn": "epsilon", "epslion": "epsilon", "cntrl": "control", "hold_out": "holdout", "slat": "salt", "salt": "salt",
@@ -51,7 +51,7 @@ func TestNearestNamesNoDistantKey(t *testing.T) {
 	}
 }
 
-func TestClosestFindsANameAtAnyDistance(t *testing.T) {
+func TestClosestReturnsNameAtAnyDistance(t *testing.T) {
 	names := []string{"commit", "review"}
 	for name, want := range map[string]string{"comit": "commit", "revert the last change": "review", "commit": "commit", "": "commit"} {
 		got, equal := spell.Closest(name, slices.Values(names))

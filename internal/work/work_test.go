@@ -8,7 +8,7 @@ import (
 	"precept/internal/work"
 )
 
-// All addresses of a pull request give one reference.
+// ParsePullRequest accepts addresses and short forms of a pull request.
 func ExampleParsePullRequest() {
 	for _, text := range []string{"https://github.com/Acme/Shop/pull/12/files", "acme/shop#12", "https://gitlab.com/acme/team/shop/-/merge_requests/7"} {
 		ref, ok := work.ParsePullRequest(text)
@@ -20,7 +20,7 @@ func ExampleParsePullRequest() {
 	// acme/team/shop 7 true
 }
 
-func TestRepositoryOfARemote(t *testing.T) {
+func TestRepositoryOfRemote(t *testing.T) {
 	for remote, want := range map[string]string{
 		"git@github.com:Acme/Shop.git":           "acme/shop",
 		"github.com:acme/shop":                   "acme/shop",
@@ -39,7 +39,7 @@ func TestRepositoryOfARemote(t *testing.T) {
 	}
 }
 
-func TestInvalidReferencesAreRefused(t *testing.T) {
+func TestInvalidReferencesAreRejected(t *testing.T) {
 	for _, hash := range []string{"", "3f2a9c", "3f2a9cg", "0000000", strings.Repeat("a", 65)} {
 		if _, ok := work.OfCommit(hash, ""); ok {
 			t.Errorf("OfCommit(%q): got ok = true, want false", hash)
