@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is a listener in memory. The clock of a synctest bubble advances while all its goroutines wait for each other or
-// for a timer. A goroutine that waits for the network would stop the clock.
+// port is an in-memory listener. The clock of a synctest bubble advances only while all goroutines wait for each other
+// or for a timer, so a goroutine that waits for the network would stop the clock.
 type port struct {
 	address net.TCPAddr
 	dialed  chan net.Conn
@@ -40,7 +40,7 @@ func (p *port) Close() error {
 
 func (p *port) Addr() net.Addr { return &p.address }
 
-// ports holds the ports of one server by address.
+// ports holds the ports of a server by address.
 type ports map[string]*port
 
 func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
@@ -62,13 +62,13 @@ func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
 	}
 }
 
-// bubbleServer is a server in a synctest bubble: the clock moves to the next timer as soon as all goroutines wait.
+// bubbleServer is a server in a synctest bubble, whose clock moves to the next timer as soon as all goroutines wait.
 type bubbleServer struct {
 	*runningServer
 	ports ports
 }
 
-// inBubble starts a server in a bubble, calls do, and stops the server.
+// inBubble starts a server in a synctest bubble, calls do, and stops the server.
 func inBubble(t *testing.T, options map[string]string, do func(*bubbleServer)) {
 	t.Helper()
 	source := flagSource(t, injectAll(options))
@@ -82,7 +82,7 @@ func inBubble(t *testing.T, options map[string]string, do func(*bubbleServer)) {
 	})
 }
 
-// send sends a request to the server.
+// send sends a request to the server, and returns the status and the body of the response.
 func (b *bubbleServer) send(method, url, body string, header ...string) (status int, answer string) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
@@ -117,7 +117,7 @@ func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
 		if n := forced() - before; n != 3 {
-			b.t.Errorf("memory was returned to the system %d times in three minutes, want 3", n)
+			b.t.Errorf("got %d forced collections in three minutes, want 3", n)
 		}
 		if status, _ := b.send(http.MethodGet, b.data+"/readyz", ""); status != http.StatusOK {
 			b.t.Errorf("/readyz: got status %d, want 200", status)

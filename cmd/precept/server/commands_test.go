@@ -24,7 +24,7 @@ import (
 
 // The configuration key `lessons` is a directory or a Redis URL. The value redis:// selects the Redis server of the
 // store, and is an error if the store is a SQLite file.
-func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
+func TestOpenPlaceReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	for _, c := range []struct{ lessons, store, place, fault string }{
 		{"bank", "", "bank", ""},
 		{"bank", "redis://127.0.0.1:1/0", "bank", ""},
@@ -39,24 +39,23 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 		place, closePlace, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
-				t.Errorf("OpenPlace with %+v: got error %v, want an error with %q", c, err, c.fault)
+				t.Errorf("OpenPlace, %+v: err = %v, want an error with %q", c, err, c.fault)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("OpenPlace with %+v: got error %v, want none", c, err)
+			t.Errorf("OpenPlace, %+v: %v", c, err)
 			continue
 		}
 		if place.Name() != c.place {
-			t.Errorf("%+v: the lessons are at %s, want %s", c, place.Name(), c.place)
+			t.Errorf("OpenPlace, %+v: got place %s, want %s", c, place.Name(), c.place)
 		}
 		closePlace()
 	}
 }
 
-// OpenWriter applies the given limits to the bank. SecretKinds finds secrets only. PrivateKinds also finds personal
-// data.
-func TestWriterAppliesLimitsAndKindsFindSecrets(t *testing.T) {
+// OpenWriter applies the given limits to the bank. SecretKinds finds only secrets, and PrivateKinds also personal data.
+func TestWriterLimitsAndKindsOfSecrets(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
@@ -68,11 +67,11 @@ func TestWriterAppliesLimitsAndKindsFindSecrets(t *testing.T) {
 	for i, want := range []error{nil, bank.ErrTooMany} {
 		text := strings.ReplaceAll(lessonText(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
-			t.Errorf("proposal %d of an agent within an hour: got error %v, want %v", i+1, err, want)
+			t.Errorf("proposal %d of an agent within an hour: err = %v, want %v", i+1, err, want)
 		}
 	}
 	if kinds := server.SecretKinds("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
-		t.Error("SecretKinds finds no kind of secret in an API key, want at least one")
+		t.Error("SecretKinds of an API key: got none, want at least one")
 	}
 	if kinds := server.SecretKinds("ask ann@example.org"); len(kinds) != 0 {
 		t.Errorf("SecretKinds of an email address: got %v, want none", kinds)
@@ -87,7 +86,7 @@ func lessonText(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := bank.Directory(dir).Read(t.Context())
 	if err != nil || len(r.Texts) == 0 {
-		t.Fatalf("reading the lessons: got %d lessons, problems %+v, error %v, want at least one lesson", len(r.Texts), r.Problems, err)
+		t.Fatalf("Read: got %d lessons, problems %+v, error %v, want at least one lesson", len(r.Texts), r.Problems, err)
 	}
 	return string(r.Texts["look-first.md"])
 }
@@ -108,7 +107,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 			for name, text := range map[string]string{"matches": "build the targets", "no-match": "hello"} {
 				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
 				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
-					t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
+					t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 				}
 			}
 			if err := l.stopAndWait(); err != nil {
@@ -154,7 +153,7 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
-		t.Errorf("OpenStored before the store exists: got error %v, want %v", err, sqlite.ErrMissing)
+		t.Errorf("OpenStored before the store exists: err = %v, want %v", err, sqlite.ErrMissing)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
 	if err != nil {
@@ -169,18 +168,18 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] != 0 {
-		t.Errorf("row counts of the new store: got %v, error %v, want 0 sessions", n, err)
+		t.Errorf("Stats of the new store = %v, error %v, want 0 sessions", n, err)
 	}
 	for _, dir := range []string{cfg.DataDir, filepath.Join(cfg.DataDir, "none")} {
 		if server.IsLocked(dir) {
-			t.Errorf("IsLocked(%q) without a server = true, want false", dir)
+			t.Errorf("no server: IsLocked(%q) = true, want false", dir)
 		}
 	}
 }
 
-// A panic of the distiller ends one run and is reported; the next run follows after the interval. Canceling
-// the context stops the distiller.
-func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
+// A panic ends only one run of the distiller, and is reported. The next run follows after the interval. Canceling the
+// context stops the distiller.
+func TestDistillerPanicEndsOnlyOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store the distiller panics
 		ctx, stop := context.WithCancel(t.Context())
@@ -188,7 +187,7 @@ func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
 		start, runs := time.Now(), 0
 		err := d.Follow(ctx, time.Hour, func(_ distill.Summary, err error) {
 			if err == nil || !strings.Contains(err.Error(), "panic") {
-				t.Errorf("run %d: got error %v, want an error about the panic", runs+1, err)
+				t.Errorf("run %d: err = %v, want an error about the panic", runs+1, err)
 			}
 			if runs++; runs == 3 {
 				stop()

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// If the answer of the judge on a session is not a judgement, the failure is counted with the label step="distill", and
-// no label has the name of the session. The judge is a model that reads sessions.
-func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
+// If the reply of the judge, a model that reads sessions, is not a judgement, the failure is counted with the label
+// step="distill". No label has the name of the session.
+func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"no judgement"}}]}`)
@@ -28,7 +28,7 @@ func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	var metrics []byte
-	eventually(t, "the counted failure", func() bool {
+	eventually(t, "failure counted", func() bool {
 		res, err := http.Get(l.admin + "/metrics") //nolint:noctx // as above
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
 	})
 	if bytes.Contains(metrics, []byte(`step="session`)) {
-		t.Errorf("a label step has the name of a session, want only distill; metrics %s", metrics)
+		t.Errorf("a label step has the name of a session: %s", metrics)
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// oneSession is a store with the exchanges and the feedback of one session.
+// oneSession is a store with one session: its first turns and two entries of feedback.
 type oneSession struct {
 	Evidence
 	turns int
@@ -33,9 +33,9 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 	}, nil
 }
 
-// If an exchange of a session is missing, an export has no words of feedback on the session, because the words may
-// be about an opted-out turn. Feedback on one turn keeps its words.
-func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
+// If an exchange of a session is missing, an export omits the text of feedback on the session, because the text may be
+// about an opted-out turn. Feedback on one turn keeps its text.
+func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
 	id := session.KeyOf("default", session.SpaceName, "s")
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: "default", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)},
@@ -48,16 +48,16 @@ func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
 	for turns, want := range map[int]string{3: "the key is 8", 2: ""} {
 		s, err := transcript(t.Context(), oneSession{turns: turns}, row)
 		if err != nil || len(s.Ratings) != 2 {
-			t.Fatalf("with %d of 3 turns: got %d ratings, error %v, want 2 ratings", turns, len(s.Ratings), err)
+			t.Fatalf("%d of 3 turns: got %d ratings, error %v, want 2 ratings", turns, len(s.Ratings), err)
 		}
 		if s.Ratings[0].Comment != want || (len(s.Ratings[0].Correction) > 0) != (want != "") || s.Ratings[1].Comment != "well done" {
-			t.Errorf("with %d of 3 turns: got ratings %+v, want words %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
+			t.Errorf("%d of 3 turns: got ratings %+v, want comment %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
 		}
 	}
 }
 
-// Rows are selected by the name of the session, even if JSON escapes the name.
-func TestExportSelectsRowsByTheNameOfTheSession(t *testing.T) {
+// An export selects rows by the session name, even if JSON escapes the name.
+func TestExportSelectsRowsBySessionName(t *testing.T) {
 	for _, name := range []string{"ci-42", "a <b> & \"c\"", "größe", "src/main.go: 7"} {
 		rec := &session.Record{Identity: session.Identity{
 			ID: session.ID{7}, Tenant: "default", Name: name, Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0),
@@ -66,16 +66,16 @@ func TestExportSelectsRowsByTheNameOfTheSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, asked := range []string{name, name + "x", "c"} {
-			x := &ExportJob{Session: asked}
-			if got := x.selectsRow(&row); got != (asked == name) {
-				t.Errorf("an export of session %q selects the row of session %q: %t, want %t", asked, name, got, asked == name)
+		for _, wanted := range []string{name, name + "x", "c"} {
+			x := &ExportJob{Session: wanted}
+			if got := x.selectsRow(&row); got != (wanted == name) {
+				t.Errorf("export of session %q, row of session %q: selectsRow = %t, want %t", wanted, name, got, wanted == name)
 			}
 		}
 	}
 }
 
-// BenchmarkExportOfOneSessionReadsARow measures the check of the row of another session.
+// BenchmarkExportOfOneSessionReadsARow measures selectsRow for the row of another session.
 func BenchmarkExportOfOneSessionReadsARow(b *testing.B) {
 	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
 	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)

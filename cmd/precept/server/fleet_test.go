@@ -14,13 +14,13 @@ import (
 	"precept/store/storetest"
 )
 
-// fleetKeys holds the keys of fleet.json.
+// fleetKeys is the content of fleet.json.
 type fleetKeys struct {
 	Store, Salt string
 	Secret      string `json:"tenant_secret"`
 }
 
-// keysOf returns the copy of the fleet's keys in the data directory of a server.
+// keysOf returns the copy of the fleet keys in the data directory of a server.
 func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(configOf(t, source).DataDir, "fleet.json"))
@@ -33,8 +33,8 @@ func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 	return keys
 }
 
-// Servers on one Redis (replicas) share the salt of the random decisions, the secret of tenant names, the lessons and
-// the report.
+// Replicas (servers with the same Redis) share the salt of the random decisions, the secret of tenant names, the
+// lessons and the report.
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	m := newRecordingModel(t)
@@ -46,10 +46,10 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}))
 	first, second := startServer(t, one), startServer(t, other)
 	if a, b := keysOf(t, one), keysOf(t, other); a != b {
-		t.Errorf("the replicas have keys %+v and %+v, want equal keys", a, b)
+		t.Errorf("got keys %+v and %+v of the replicas, want the same", a, b)
 	}
 	if m.newSessionSees(first, "coder", "build the targets", "End of lessons.") {
-		t.Error("a session got a lesson from an empty bank, want no lesson")
+		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
 	place, err := tools.OpenBank(configOf(t, one))
@@ -64,15 +64,15 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
-		t.Fatalf("Replace: got findings %+v, error %v, want no error", findings, err)
+		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "the lesson in a session of each replica", func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") })
+		eventually(t, "lesson in a session of each replica", func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") })
 	}
 	first.playSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.playSession("coder", "there", "build the targets", `"type":"score","score":0`)
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "the report of each replica with both sessions", func() bool {
+		eventually(t, "both sessions in the report of each replica", func() bool {
 			r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 			return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 2
 		})
@@ -88,14 +88,15 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
-		t.Errorf("row counts of the store in Redis: got %v, error %v, want at least two sessions", n, err)
+		t.Errorf("Stats of the store in Redis = %v, error %v, want at least two sessions", n, err)
 	}
 }
 
-// A server that starts without Redis serves and reports the degraded state. The server injects no lesson, because other
-// replicas may have another salt, and the salt decides which sessions get a lesson. The server gets the keys (salt and
-// secret) when Redis is available. With the copy of the keys, the next start injects lessons without Redis.
-func TestStartWithoutRedisServesDegraded(t *testing.T) {
+// A server that starts without Redis serves requests and reports the degraded state. It injects no lesson, because the
+// salt decides which sessions get a lesson, and other replicas may have another salt. When Redis is available, the
+// server gets the fleet keys (salt and secret). With its copy of the keys, the next start injects lessons without
+// Redis.
+func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
 	m := newRecordingModel(t)
@@ -108,24 +109,24 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	l := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log lacks line %q, want the line", line)
+			t.Errorf("the log lacks %q", line)
 		}
 	}
 	if status, body := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
-		t.Errorf("/readyz: got status %d, body %s, want status 200 and a body with degraded", status, body)
+		t.Errorf("/readyz: got status %d, body %s, want status 200, degraded in the body", status, body)
 	}
 	if lessonInjected(l) {
-		t.Error("a session got a lesson before the fleet's salt was known, want no lesson")
+		t.Error("unknown salt: a session got a lesson, want none")
 	}
 	tools := testTools()
 	if db, err := tools.OpenStored(t.Context(), configOf(t, source)); err == nil {
-		t.Errorf("OpenStored with an unavailable Redis: got a store, want an error; Close of the store returns error %v", db.Close())
+		t.Errorf("OpenStored with an unavailable Redis: err = nil, want an error (Close: %v)", db.Close())
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the log line on the keys", func() bool { return l.console.contains("the keys of the fleet are known and used") })
-	eventually(t, "a session with a lesson", func() bool { return lessonInjected(l) })
+	eventually(t, "log line about the keys", func() bool { return l.console.contains("the keys of the fleet are known and used") })
+	eventually(t, "session with a lesson", func() bool { return lessonInjected(l) })
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
@@ -133,10 +134,10 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	redis.Kill()
 	restarted := startServer(t, source)
 	if unknown, injected := restarted.console.contains("the salt of the fleet is unknown"), lessonInjected(restarted); unknown || !injected {
-		t.Errorf("with the copy of the keys and without Redis: the log says that the salt is unknown: %v, a session gets a lesson: %v; want false and true", unknown, injected)
+		t.Errorf("restart without Redis: got salt reported as unknown = %v, lesson injected = %v, want false, true", unknown, injected)
 	}
 	if keysOf(t, source) != known {
-		t.Errorf("after the second start without Redis the copy of the keys is %+v, want %+v", keysOf(t, source), known)
+		t.Errorf("restart without Redis: got copy of the keys %+v, want %+v", keysOf(t, source), known)
 	}
 	if err := redis.Start(); err != nil { // the stop writes the exchanges of the outbox to Redis
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	}
 }
 
-func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
+func TestFleetKeysOfAnotherStoreAreNotUsed(t *testing.T) {
 	redis, other := storetest.StartRedis(t), storetest.StartRedis(t)
 	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
 	source := flagSource(t, more)
@@ -160,12 +161,12 @@ func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := keysOf(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
-		t.Errorf("with the second store the keys are %+v, want other keys than %+v of the first store", after, before)
+		t.Errorf("second store: got keys %+v, want them to differ from %+v of the first store", after, before)
 	}
 }
 
-// A bank in Redis that is unavailable at the start does not prevent a start: the log reports the
-// fault, and the lessons take effect when Redis is available.
+// An unavailable bank in Redis does not prevent a start: the log reports the fault, and the lessons take effect when
+// Redis is available.
 func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -173,11 +174,11 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
 	l := startServer(t, source)
 	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
-		t.Error("the log lacks the line on the unreadable lessons, want the line")
+		t.Error("the log lacks the line about the unreadable lessons")
 	}
 	lessonInjected := func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
-		t.Error("a session got a lesson from an unavailable bank, want no lesson")
+		t.Error("unavailable bank: a session got a lesson, want none")
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
@@ -191,50 +192,50 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
-		t.Fatalf("Replace: got findings %+v, error %v, want no error", findings, err)
+		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
-	eventually(t, "a session with the lesson", lessonInjected)
+	eventually(t, "session with the lesson", lessonInjected)
 	redis.Kill()
-	eventually(t, "the line on the outage", func() bool {
+	eventually(t, "log line about the outage", func() bool {
 		return l.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && l.console.contains("start Redis, or correct the key lessons")
 	})
 	if l.console.contains("a lesson file has no effect") {
-		t.Error("the log calls the outage of Redis a faulty lesson file, want the outage")
+		t.Error("the log reports the outage of Redis as a faulty lesson file")
 	}
 	_, health := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the key lessons", `"Lesson files with faults","value":"0"`} {
 		if !strings.Contains(health, want) {
-			t.Errorf("the health answer during the outage: got %s, want %s", health, want)
+			t.Errorf("/api/health during the outage: got %s, want %q in it", health, want)
 		}
 	}
 	if !lessonInjected() {
-		t.Error("a new session during the outage has no lesson, want the lesson in memory")
+		t.Error("outage: a new session got no lesson, want the lesson in memory")
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// The replica with the lease deletes old exchanges from Redis. The replica releases the lease when a reload sets
-// learning.hot to 0s, and at its stop, so that another replica can take the lease at once.
-func TestReplicaReleasesTheLeaseOnOldExchanges(t *testing.T) {
+// The replica with the lease deletes old exchanges from Redis. It releases the lease when a reload sets learning.hot to
+// 0s, and when it stops, so that another replica can take the lease at once.
+func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
 	write := addFile(t, source)
 	write("learning: {hot: 10h}\n") // a lease of 30 minutes
 	l := startServer(t, source)
-	leasesAre := func(want int64) func() bool {
+	leaseCountIs := func(want int64) func() bool {
 		return func() bool { return redis.Must(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
 	}
-	eventually(t, "the lease", leasesAre(1))
+	eventually(t, "lease taken", leaseCountIs(1))
 	write("learning: {hot: 0s}\n")
-	eventually(t, "the release of the lease after the reload", leasesAre(0))
+	eventually(t, "lease released after the reload", leaseCountIs(0))
 	write("learning: {hot: 10h}\n")
-	eventually(t, "the lease after another reload", leasesAre(1))
+	eventually(t, "lease taken after another reload", leaseCountIs(1))
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
-	if !leasesAre(0)() {
-		t.Error("the lease is leasesAre after the stop of the replica, want a free lease")
+	if !leaseCountIs(0)() {
+		t.Error("after the stop of the replica: the lease is held, want it released")
 	}
 }

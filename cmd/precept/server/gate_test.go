@@ -22,25 +22,25 @@ import (
 	"precept/store/sqlite"
 )
 
-// The planned evaluation ends a trial that the automatic gate (distill.gate: auto) began, with each style of the
-// block. A lesson that helps becomes active. A lesson that harms stays on trial. A lesson without a finding is
-// archived. If the interval that is valid at any time shows harm, the lesson is archived before the evaluation. The
-// measurements are kept in each case. A trial with too few picks, and a trial that a person began, are not changed.
+// The planned evaluation ends a trial that the automatic gate (distill.gate: auto) started, in each style of block. A
+// lesson that helps becomes active, a lesson that harms stays on trial, and a lesson without a finding is archived. If
+// the always-valid interval shows harm before the evaluation, the lesson is archived early. The measurements are kept
+// in each case. Trials with too few picks and trials that a user started are not changed.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, c := range map[string]struct {
-			with, without int   // successes of 200 sessions with, and of 200 without the lesson
-			picks         int64 // planned
+			with, without int   // successes in 200 sessions with and in 200 sessions without the lesson
+			picks         int64 // planned picks
 			by            string
 			want          lesson.State
 		}{
-			"helps":                          {150, 100, 400, distill.AutoGate, lesson.Active},
-			"harms":                          {75, 105, 400, distill.AutoGate, lesson.Trial},
-			"early harm":                     {20, 150, 1000, distill.AutoGate, lesson.Archived},
-			"early harm in a person's trial": {20, 150, 1000, "ann", lesson.Trial},
-			"no finding":                     {101, 100, 400, distill.AutoGate, lesson.Archived},
-			"the last pick is missing":       {101, 100, 401, distill.AutoGate, lesson.Trial},
-			"no finding in a person's trial": {101, 100, 400, "ann", lesson.Trial},
+			"helps":                        {150, 100, 400, distill.AutoGate, lesson.Active},
+			"harms":                        {75, 105, 400, distill.AutoGate, lesson.Trial},
+			"early harm":                   {20, 150, 1000, distill.AutoGate, lesson.Archived},
+			"early harm in a user's trial": {20, 150, 1000, "ann", lesson.Trial},
+			"no finding":                   {101, 100, 400, distill.AutoGate, lesson.Archived},
+			"the last pick is missing":     {101, 100, 401, distill.AutoGate, lesson.Trial},
+			"no finding in a user's trial": {101, 100, 400, "ann", lesson.Trial},
 		} {
 			t.Run(style+", "+name, func(t *testing.T) {
 				g := newGate(t, style)
@@ -51,7 +51,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := g.state(); got != c.want {
-					t.Errorf("the lesson has state %s, want %s; its row in the report is %+v", got, c.want, g.row(v))
+					t.Errorf("got state %s, want %s; row in the report: %+v", got, c.want, g.row(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
@@ -60,19 +60,19 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 				v.lessons.book.Store(book)
 				row := g.row(v)
 				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Taken != (c.picks == 400) {
-					t.Errorf("the row is %+v, want 200 injected, 200 withheld, and one planned evaluation that is taken after 400 picks", row)
+					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, taken if 400 picks were planned", row)
 				}
 				if name == "harms" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
-					t.Errorf("the verdict of harms is %s, want %s or %s", row.Verdict, report.TrialHarms, report.ProvenHarms)
+					t.Errorf("got verdict %s, want %s or %s", row.Verdict, report.TrialHarms, report.ProvenHarms)
 				}
 			})
 		}
 	}
 }
 
-// The verdict of a trial decides the state of the lesson. Benched and likely harms are predictions of the model that
-// picks the lessons, and count as no proof.
-func TestVerdictOfAnEndedTrialDecidesTheState(t *testing.T) {
+// The verdict of an ended trial determines the state of the lesson. Benched and likely harms are predictions of the
+// chooser, and do not count as proof.
+func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
 		report.LikelyHarms: lesson.Archived, report.TrialHarms: lesson.Trial, report.Invalid: lesson.Trial,
@@ -84,12 +84,12 @@ func TestVerdictOfAnEndedTrialDecidesTheState(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := g.state(); got != want {
-			t.Errorf("after a trial with verdict %s the lesson has state %s, want %s", verdict, got, want)
+			t.Errorf("verdict %s: got state %s, want %s", verdict, got, want)
 		}
 	}
 }
 
-// gate is the automatic gate over a store with the data of a test.
+// gate holds the tools and the configuration of a test of the automatic gate.
 type gate struct {
 	*testing.T
 	tools *Tools
@@ -121,8 +121,8 @@ func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// play stores the counts of 400 rewarded sessions of the trial. Half of the sessions get the lesson; with and without
-// are the numbers of successes in each half.
+// play stores the counts of 400 rewarded sessions of the trial, half of them with the lesson. with and without are the
+// numbers of successes in each half.
 func (g *gate) play(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
@@ -153,7 +153,7 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	}
 }
 
-// open sets up a server that accepts no request, and returns its services, its gate and a distiller.
+// open sets up a server that accepts no requests, and returns its services, its trial gate and a distiller.
 func (g *gate) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
@@ -169,7 +169,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 	v := s.services
 	st, ok := v.backend.(DistillStore)
 	if !ok {
-		g.Fatalf("the backend is a %T, want a DistillStore", v.backend)
+		g.Fatalf("got backend %T, want a DistillStore", v.backend)
 	}
 	d, err := g.tools.NewDistiller(g.cfg, st, v.store.OptOut, v.lessons.place)
 	if err != nil {
@@ -195,7 +195,7 @@ func (g *gate) state() lesson.State {
 	}
 	archived, _, err := b.Archived(g.Context())
 	if err != nil || len(archived) != 1 {
-		g.Fatalf("the archive has %d lessons, error %v, want one", len(archived), err)
+		g.Fatalf("got %d archived lessons, error %v, want one", len(archived), err)
 	}
 	return archived[0].State
 }
@@ -205,14 +205,14 @@ func (g *gate) row(v *services) report.Row {
 	g.Helper()
 	r, err := v.Report(g.Context(), admin.Query{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {
-		g.Fatalf("the report has rows %+v, error %v, want one row", r.Lessons, err)
+		g.Fatalf("Report: got rows %+v, error %v, want one row", r.Lessons, err)
 	}
 	return r.Lessons[0]
 }
 
-// The distiller of a server reads all tenants at the start, once a day, and after a run that stopped early. Other
-// runs read only the tenants whose sessions have changed.
-func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
+// The distiller of a server reads all tenants at the start, once a day, and after a run that stopped early. Other runs
+// read only the tenants whose sessions have changed.
+func TestDistillerReadsChangedTenants(t *testing.T) {
 	now := time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)
 	var names []string
 	d := Distiller{Options: distill.Options{Now: func() time.Time { return now }}, changed: func() ([]string, bool) { return names, len(names) < 3 }}
@@ -228,14 +228,14 @@ func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
 		{when: "after a change", changed: []string{"acme"}},
 		{when: "after a run that stopped early", before: distill.Summary{Stopped: "distill.max_tokens"}, all: true},
 		{when: "after a run that ended", changed: []string{"acme", "other"}},
-		{when: "after more changes than the list holds", changed: []string{"a", "b", "c"}, all: true},
+		{when: "after more changes than the list can hold", changed: []string{"a", "b", "c"}, all: true},
 		{when: "a day later", after: fullRunEvery, all: true},
 	} {
 		d.noteResult(c.before, nil)
 		now, names = now.Add(c.after), c.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != c.all || !c.all && !slices.Equal(got, c.changed) {
-			t.Errorf("%s: the next run reads tenants %#v (nil: all), want %v, all: %v", c.when, got, c.changed, c.all)
+			t.Errorf("%s: got tenants %#v (nil: all), want %v, all = %v", c.when, got, c.changed, c.all)
 		}
 	}
 }

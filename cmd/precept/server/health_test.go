@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A binary has the version of the linker, else of its module, else of its commit.
-func TestVersionOfABinary(t *testing.T) {
+// buildOf returns the version of the linker, else of the module, else of the commit.
+func TestBuildVersion(t *testing.T) {
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: "true"}}
 	for _, c := range []struct {
@@ -19,8 +19,8 @@ func TestVersionOfABinary(t *testing.T) {
 		{"version of the module", "", "v1.2.4", commit, "v1.2.4"},
 		{"commit", "", "(devel)", commit, "devel-0123456789ab"},
 		{"commit without a module version", "", "", commit, "devel-0123456789ab"},
-		{"neither", "", "(devel)", nil, "(devel)"},
-		{"nothing", "", "", nil, "(devel)"},
+		{"devel module without a commit", "", "(devel)", nil, "(devel)"},
+		{"no version", "", "", nil, "(devel)"},
 	} {
 		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: c.module}, Settings: c.settings}
 		b := buildOf(c.stamped, info)

@@ -21,7 +21,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// exchangeBytes sends bytes on a connection, and returns the response and the time until the connection closed.
+// exchangeBytes sends bytes on a new connection, and returns the response and the time until the server closed the
+// connection.
 func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))
@@ -40,23 +41,22 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Dura
 	return string(text), time.Since(start)
 }
 
-// An idle connection is closed: after limits.header_timeout during a request, and after two minutes
-// between requests.
+// An idle connection is closed after limits.header_timeout during a request, and after two minutes between requests.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
 		if answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
-			b.t.Errorf("a connection with half a request got %q and was closed after %v, want no answer and 7s", answer, open)
+			b.t.Errorf("half a request: got response %q, closed after %v, want no response, 7s", answer, open)
 		}
 		answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if !strings.Contains(answer, "200 OK") || open != 120*time.Second {
-			b.t.Errorf("a connection with a request got %q and was closed after %v, want 200 OK and 2m", answer, open)
+			b.t.Errorf("whole request: got response %q, closed after %v, want 200 OK, 2m", answer, open)
 		}
 	})
 }
 
-// A saved configuration takes effect within two seconds, even after an hour without a change. An earlier text of the
-// file also takes effect. A configuration with a fault is reported and changes nothing.
-func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
+// A saved configuration takes effect within two seconds, even after an hour without a change, and even if the file had
+// the same text before. A faulty configuration is reported and changes nothing.
+func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addFile(t, source)
 	write("admin: {tokens: [first]}\n")
@@ -72,18 +72,18 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 			write("admin: {tokens: [" + token + "]}\n")
 			advance(2 * time.Second)
 			if !accepts(token) {
-				t.Errorf("2 s after the file with token %s the server refuses the token, want the token accepted", token)
+				t.Errorf("2 s after the file was saved: token %s is refused, want it accepted", token)
 			}
 		}
 		for _, token := range []string{"first", "second"} {
 			if accepts(token) {
-				t.Errorf("token %s of an earlier file is accepted, want only the token third", token)
+				t.Errorf("token %s of an earlier file is accepted, want it refused", token)
 			}
 		}
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
 		advance(2 * time.Second)
 		if accepted, reported := accepts("third"), b.console.contains("learning.retention"); !accepted || !reported {
-			t.Errorf("after a file with a fault: the token third is accepted: %v, the log names learning.retention: %v; want both", accepted, reported)
+			t.Errorf("faulty file: got token third accepted = %v, learning.retention in the log = %v, want true, true", accepted, reported)
 		}
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -91,37 +91,37 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	})
 }
 
-// After a reload that sets the retention, a session older than the retention is deleted.
+// After a reload sets the retention, sessions older than the retention are deleted.
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": closingModel(t, "done"), "reward.close_after": "1s"}))
 	write := addFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbleServer{ports: ports{}}
-		begins := func(now func() time.Time) {
+		start := func(now func() time.Time) {
 			b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
 		}
 		listedSessions := func() int {
 			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")
 			return strings.Count(list, `"agent":"coder"`)
 		}
-		begins(func() time.Time { return time.Now().Add(-2 * time.Hour) })
+		start(func() time.Time { return time.Now().Add(-2 * time.Hour) })
 		b.turn("coder", "hello")
 		advance(5 * time.Second)
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
 		}
-		begins(time.Now)
+		start(time.Now)
 		advance(5 * time.Second)
 		if listedSessions() != 1 {
-			t.Errorf("%d sessions are kept without a retention, want 1", listedSessions())
+			t.Errorf("no retention: got %d sessions, want 1", listedSessions())
 		}
 		write("learning: {retention: 1h}\n")
 		advance(11 * time.Minute)
 		b.turn("coder", "hello again")
 		advance(5 * time.Second)
 		if listedSessions() != 1 {
-			t.Errorf("%d sessions are kept with a retention of 1h, want only the session of the last 5 s", listedSessions())
+			t.Errorf("retention of 1h: got %d sessions, want only the session of the last 5 s", listedSessions())
 		}
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -129,10 +129,10 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	})
 }
 
-// The distiller of a server reads closed sessions, and a proposal waits for a person.
+// The distiller of a server reads only closed sessions, and its proposals are quarantined.
 func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
-	proposed := func(t *testing.T) (states []lesson.State) {
+	proposedStates := func(t *testing.T) (states []lesson.State) {
 		t.Helper()
 		book, _, err := lesson.Load(lessons)
 		if err != nil {
@@ -158,23 +158,23 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		} {
 			body := `{"model":"m","tools":[{"type":"function","function":{"name":"book_room","parameters":{"type":"object"}}}],"messages":[` + strings.Join(list, ",") + `]}`
 			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", "coder", "Precept-Session", "one"); status != http.StatusOK {
-				b.t.Fatalf("the chat request: got status %d, answer %q, want status 200", status, answer)
+				b.t.Fatalf("chat request: got status %d, body %q, want status 200", status, answer)
 			}
 			list = append(list, more...)
 		}
 		advance(29 * time.Minute)
-		if open := proposed(b.t); open != nil {
-			b.t.Errorf("from an open session the distiller proposed %v, want nothing", open)
+		if open := proposedStates(b.t); open != nil {
+			b.t.Errorf("open session: got proposals %v, want none", open)
 		}
 		advance(5 * time.Minute)
-		if closed := proposed(b.t); !slices.Equal(closed, []lesson.State{lesson.Quarantined}) {
-			b.t.Errorf("from the closed session the distiller proposed %v, want one quarantined lesson", closed)
+		if closed := proposedStates(b.t); !slices.Equal(closed, []lesson.State{lesson.Quarantined}) {
+			b.t.Errorf("closed session: got proposals %v, want one quarantined lesson", closed)
 		}
 	})
 }
 
-// The count of admitted requests on the health page is read at most once in five seconds.
-func TestHealthCountsAreReadAtMostEveryFiveSeconds(t *testing.T) {
+// The health page reads the count of admitted requests at most once in five seconds.
+func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 	inBubble(t, map[string]string{"upstream": closingModel(t, "done")}, func(b *bubbleServer) {
 		admittedCount := func() string {
 			_, health := b.send(http.MethodGet, b.admin+"/api/health", "")
@@ -188,17 +188,17 @@ func TestHealthCountsAreReadAtMostEveryFiveSeconds(t *testing.T) {
 		early := admittedCount()
 		advance(2 * time.Second)
 		if late := admittedCount(); before != "0" || early != "0" || late != "1" {
-			b.t.Errorf("the admitted requests on the health page are %s, %s and %s; want 0, 0 and 1", before, early, late)
+			b.t.Errorf("got %s admitted requests before the request, %s after 4 s and %s after 6 s, want 0, 0, 1", before, early, late)
 		}
 	})
 }
 
-// A listener on every address is reported by an address at which this machine reaches the listener.
-func TestWildcardListenerIsReportedAsReachable(t *testing.T) {
+// For a wildcard listener, the server reports an address that is reachable from this machine.
+func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		l := startServer(t, flagSource(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(l.data, "http://127.0.0.1:") || get(t, l.data+"/healthz", "") != http.StatusOK {
-			t.Errorf("the listener on %s is reported as %s, want an address of 127.0.0.1 that answers", address, l.data)
+			t.Errorf("listen: %s: got address %s, want a reachable address of 127.0.0.1", address, l.data)
 		}
 		if err := l.stopAndWait(); err != nil {
 			t.Error(err)
@@ -206,8 +206,8 @@ func TestWildcardListenerIsReportedAsReachable(t *testing.T) {
 	}
 }
 
-// The index that the action of an operator writes (_index.md) has the successes and failures of the sessions with
-// the lesson.
+// An action of an operator rewrites the index (_index.md) with the current successes and failures of each lesson's
+// sessions.
 func TestIndexHasCurrentSessionCounts(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -228,16 +228,16 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)
 			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Session", name); status != http.StatusOK {
-				b.t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
+				b.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 			}
 			b.send(http.MethodPost, b.data+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
 		}
 		advance(10 * time.Second)
 		if status, answer := b.send(http.MethodPost, b.admin+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
-			b.t.Fatalf("the start of a trial: got status %d, answer %q, want status 200", status, answer)
+			b.t.Fatalf("start of a trial: got status %d, body %q, want status 200", status, answer)
 		}
 		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {
-			b.t.Errorf("the index has %q, want 2 successes and 1 failure", got)
+			b.t.Errorf("got index row %q, want 2 successes and 1 failure", got)
 		}
 	})
 }

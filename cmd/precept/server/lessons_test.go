@@ -42,73 +42,73 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionSees starts a session of an agent with the user's words, and reports whether the model gets the text.
+// newSessionSees starts a session of an agent with a user message, and reports whether the model gets the text.
 func (m *recordingModel) newSessionSees(l *runningServer, agent, words, text string) bool {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
 	if status != http.StatusOK {
-		l.t.Fatalf("the chat request: got status %d, answer %q, want status 200", status, answer)
+		l.t.Fatalf("chat request: got status %d, body %q, want status 200", status, answer)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return strings.Contains(m.last, text)
 }
 
-// injectAll returns the options of a server that injects every matching lesson, and adds the options of more.
+// injectAll returns the options of a server that injects every matching lesson, with the options of more.
 func injectAll(more map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, more)
 	return out
 }
 
-// A lesson that an agent proposes waits for a person. After the approval, that agent alone receives
-// the lesson, until a person removes the lesson.
-func TestAgentsLessonWaitsForApproval(t *testing.T) {
+// A lesson that an agent proposes waits for approval. After the approval, only this agent gets the lesson, until it is
+// retired.
+func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
 	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
-		t.Fatalf("the proposal of a lesson: got status %d, body %q, error %v, want no error, status 201 and State = %q", status, body, err, string(lesson.Quarantined))
+		t.Fatalf("proposal of a lesson: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
 	}
-	eventually(t, "the lesson on the page of the queue", func() bool {
+	eventually(t, "lesson on the queue page", func() bool {
 		_, page := send(t, http.MethodGet, l.admin+"/queue", token, "")
 		return strings.Contains(page, made.ID)
 	})
 	if _, page := send(t, http.MethodGet, l.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
-		t.Errorf("the page of the lesson is %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
+		t.Errorf("lesson page: got %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
 	if m.newSessionSees(l, "coder", "a zebra", "Use grep first.") {
-		t.Error("a session got the lesson before the approval, want no lesson")
+		t.Error("before the approval: a session got the lesson, want none")
 	}
 	act := func(action string) int {
 		status, _ := send(t, http.MethodPost, l.admin+"/api/lessons/"+action, token, "")
 		return status
 	}
 	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {
-		t.Errorf("approve with a path in the place of the slug: got status %d, want 404", status)
+		t.Errorf("approve with a path instead of a slug: got status %d, want 404", status)
 	}
 	if status := act(made.ID + "/approve"); status != http.StatusOK {
-		t.Fatalf("the approval of the lesson got status %d, want 200", status)
+		t.Fatalf("approve: got status %d, want 200", status)
 	}
-	eventually(t, "the lesson in a session after the approval", func() bool { return m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
+	eventually(t, "session with the lesson after the approval", func() bool { return m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
 	if m.newSessionSees(l, "other", "a zebra", "Use grep first.") {
-		t.Error("a session of another agent got the lesson, want no lesson")
+		t.Error("another agent: a session got the lesson, want none")
 	}
 	if status := act(made.ID + "/retire"); status != http.StatusOK {
-		t.Fatalf("the retirement of the lesson got status %d, want 200", status)
+		t.Fatalf("retire: got status %d, want 200", status)
 	}
-	eventually(t, "a session without the lesson after the retirement", func() bool { return !m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
+	eventually(t, "session without the retired lesson", func() bool { return !m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// The server reads new entries of the ledger, the file AGENT.md with the failures of a project: an entry becomes a
-// lesson that waits for a person or, with ledger.trust: own, a lesson that its agent receives at once.
-func TestLedgerEntryBecomesALesson(t *testing.T) {
+// The server reads new entries of the ledger, the file AGENT.md with the failures of a project. An entry becomes a
+// quarantined lesson or, with ledger.trust: own, a lesson that its agent gets at once.
+func TestLedgerEntryBecomesLesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
 			m, entries := newRecordingModel(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
@@ -116,7 +116,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}
 				if results, _, err := entries.Record(t.Context(), e); err != nil || results[0].Status != ledger.Recorded {
-					t.Fatalf("Record of %s: got results %+v, error %v, want no error and Status = %q", file, results, err, ledger.Recorded)
+					t.Fatalf("Record of %s: got results %+v, error %v, want Status = %q, no error", file, results, err, ledger.Recorded)
 				}
 			}
 			write("pkg/parser.go", "Quote the names.")
@@ -137,17 +137,17 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 				return ""
 			}
 			want := map[string]lesson.State{"quarantined": lesson.Quarantined, "own": lesson.Active}[trust]
-			eventually(t, "the lesson of the first entry", func() bool { return lessonState("Quote the names.") == want })
+			eventually(t, "lesson of the first entry", func() bool { return lessonState("Quote the names.") == want })
 			write("pkg/lexer.go", "Close the file.")
-			eventually(t, "the lesson of the second entry", func() bool { return lessonState("Close the file.") == want })
+			eventually(t, "lesson of the second entry", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
-				eventually(t, "the lesson in a session of its agent", func() bool { return m.newSessionSees(l, "coder", "see pkg/parser.go", "Quote the names.") })
+				eventually(t, "session of the agent with the lesson", func() bool { return m.newSessionSees(l, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
 			if m.newSessionSees(l, "other", "see pkg/parser.go", "Quote the names.") {
-				t.Error("a session of another agent got the lesson, want no lesson")
+				t.Error("another agent: a session got the lesson, want none")
 			}
 			if trust == "quarantined" && m.newSessionSees(l, "coder", "see pkg/parser.go", "Quote the names.") {
-				t.Error("a session of the agent got the quarantined lesson, want no lesson")
+				t.Error("quarantined: a session of the agent got the lesson, want none")
 			}
 			if err := l.stopAndWait(); err != nil {
 				t.Error(err)
@@ -156,8 +156,8 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 	}
 }
 
-// A corrupt database is renamed without a change of its bytes, and a new empty database is used.
-func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
+// A corrupt database file is renamed unchanged, and replaced by a new database.
+func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
 	path := configOf(t, source).StoreURL()
 	garbage := strings.Repeat("this is not a database ", 500)
@@ -166,7 +166,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	l := startServer(t, source)
 	if !l.console.contains("the store was damaged") {
-		t.Error("the log lacks \"the store was damaged\", want this line")
+		t.Error("the log lacks \"the store was damaged\"")
 	}
 	l.playSession("coder", "s", "hello", `"type":"approval"`)
 	if err := l.stopAndWait(); err != nil {
@@ -174,10 +174,10 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	renamed, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(renamed) != 1 {
-		t.Fatalf("the renamed databases are %q, error %v, want one file", renamed, err)
+		t.Fatalf("got renamed databases %q, error %v, want one file", renamed, err)
 	}
 	if b, err := os.ReadFile(renamed[0]); err != nil || string(b) != garbage {
-		t.Errorf("the renamed file has %d bytes, error %v, want the %d bytes of the damaged database", len(b), err, len(garbage))
+		t.Errorf("renamed file: got %d bytes, error %v, want the %d bytes of the corrupt database", len(b), err, len(garbage))
 	}
 	tools := testTools()
 	db, err := tools.OpenStored(t.Context(), configOf(t, source))
@@ -186,13 +186,13 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
-		t.Errorf("the new database has rows %v, error %v, want 1 exchange", n, err)
+		t.Errorf("Stats of the new database = %v, error %v, want 1 exchange", n, err)
 	}
 }
 
-// A command without a server opens the bank with OpenWriter. An action changes the state of a lesson; an unknown lesson
-// is an error. OpenWriter refuses lessons: redis:// if the store is a file.
-func TestWriterChangesLessonsWithoutAServer(t *testing.T) {
+// Without a server, a command opens the bank with OpenWriter. An action changes the state of a lesson, or returns an
+// error for an unknown lesson. OpenWriter refuses lessons: redis:// if the store is a file.
+func TestWriterChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	cfg := configOf(t, flagSource(t, map[string]string{"lessons": lessons}))
@@ -206,14 +206,14 @@ func TestWriterChangesLessonsWithoutAServer(t *testing.T) {
 		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
 	if _, err := change("unknown", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // not wrapped
-		t.Errorf("approving an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("approve of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {
-		t.Errorf("pausing a lesson: got lesson %+v, error %v, want no error and state %q", r.Lesson, err, lesson.Paused)
+		t.Errorf("pause: got lesson %+v, error %v, want state %q, no error", r.Lesson, err, lesson.Paused)
 	}
 	cfg.Lessons = "redis://" // the Redis of the store, but the store is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("lessons: redis:// with a store in a file: got error %v, want an error with the address", err)
+		t.Errorf("lessons: redis:// with a store in a file: err = %v, want an error with redis://host:6379/0", err)
 	}
 }

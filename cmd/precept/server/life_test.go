@@ -26,7 +26,7 @@ import (
 	"precept/internal/sample"
 )
 
-// startModel starts an upstream that answers every chat request at once, and returns its URL.
+// startModel starts an upstream that replies to every chat request at once, and returns its URL.
 func startModel(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func startModel(t *testing.T) string {
 	return s.URL + "/v1"
 }
 
-// send sends a request to a server and returns the answer.
+// send sends a request to a server, and returns the status and the body of the response.
 func send(t *testing.T, method, url string, header map[string]string, body string) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -65,16 +65,16 @@ func (l *runningServer) playSession(agent, name, text, feedback string) {
 	l.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
-		l.t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
+		l.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 	}
 	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
-		l.t.Fatalf("the feedback on %s: got status %d, answer %q, want status 202", name, status, answer)
+		l.t.Fatalf("feedback on %s: got status %d, body %q, want status 202", name, status, answer)
 	}
 }
 
-// A served session is measured, reported, stored and exported: the admin listener returns the number of injections
-// of the server's report, and after the stop a command exports the sessions from the store.
-func TestServedSessionReachesReportAndStore(t *testing.T) {
+// A served session is measured, reported, stored and exported. The admin API returns the injections of the server's
+// report, and after the stop a command exports the sessions from the store.
+func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, map[string]string{
@@ -86,11 +86,11 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		l.playSession("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
 	}
 	l.playSession("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
-	eventually(t, "the rewards", func() bool {
+	eventually(t, "rewards in the report", func() bool {
 		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 4
 	})
-	eventually(t, "the samples", func() bool {
+	eventually(t, "samples in the admin API", func() bool {
 		_, body := send(t, http.MethodGet, l.admin+"/api/samples", map[string]string{"Authorization": "Bearer token"}, "")
 		return strings.Count(body, `"sample_id"`) == 5
 	})
@@ -110,34 +110,34 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		t.Fatalf(`/api/report: got error %v, body %s, want only the lesson "look-first"`, err, body)
 	}
 	if row := listing.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
-		t.Errorf("the admin API returns %+v, want %d injections and the mean 0.5", row, r.Lessons[0].NInjected)
+		t.Errorf("/api/report: got row %+v, want %d injections, mean 0.5", row, r.Lessons[0].NInjected)
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	cfg := configOf(t, source)
-	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // each of the 4 matching sessions has a coin for control and a coin for the lesson
+	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // each of the 4 matching sessions has two assignments: control and the lesson
 		if lines := exportLines(t, cfg, format, nil); len(lines) != want {
-			t.Errorf("the export as %s has %d lines, want %d", format, len(lines), want)
+			t.Errorf("export as %s: got %d lines, want %d", format, len(lines), want)
 		}
 	}
-	only := func(x *server.ExportJob) { x.Agent = "other" }
-	if lines := exportLines(t, cfg, "mplp", only); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
-		t.Errorf("the export of one agent has lines %q, want 1 with \"hello\"", lines)
+	onlyOther := func(x *server.ExportJob) { x.Agent = "other" }
+	if lines := exportLines(t, cfg, "mplp", onlyOther); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
+		t.Errorf("export of one agent: got lines %q, want 1 line with \"hello\"", lines)
 	}
-	good := func(x *server.ExportJob) {
+	onlyGood := func(x *server.ExportJob) {
 		x.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
 	}
-	if lines := exportLines(t, cfg, "openai", good); len(lines) != 2 {
-		t.Errorf("the export of good sessions with the lesson has lines %q, want 2", lines)
+	if lines := exportLines(t, cfg, "openai", onlyGood); len(lines) != 2 {
+		t.Errorf("export of good sessions with the lesson: got lines %q, want 2", lines)
 	}
 	if lines := exportLines(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
-		t.Errorf("the export of preferences has lines %q, want 1 pair of Good morning and done", lines)
+		t.Errorf("export of preferences: got lines %q, want 1 line with the replies \"Good morning.\" and \"done\"", lines)
 	}
-	compareParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
+	checkParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
-// addFile adds a configuration file to a source, and returns the function that writes the file.
+// addFile adds a configuration file to a source, and returns a function that writes the file.
 func addFile(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
@@ -159,14 +159,15 @@ func configOf(t *testing.T, source *server.Source) *configs.Config {
 	return cfg
 }
 
-// exportLines returns the lines of writeExport.
+// exportLines returns the lines of an export as from writeExport.
 func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) []string {
 	t.Helper()
 	out := writeExport(t, cfg, format, change)
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
 }
 
-// writeExport returns an export from the store of a stopped server with five sessions of one sample each.
+// writeExport returns an export from the store of a stopped server. The store must have five sessions with one sample
+// each.
 func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
 	t.Helper()
 	tools := testTools()
@@ -185,18 +186,18 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 		t.Fatal(err)
 	}
 	if seen != 5 {
-		t.Errorf("the export as %s calls Seen %d times, want 5", format, seen)
+		t.Errorf("export as %s: got %d calls of Seen, want 5", format, seen)
 	}
 	return out.String()
 }
 
-// compareParquet compares an export as Parquet with the export as JSON lines.
-func compareParquet(t *testing.T, cfg *configs.Config, lines []string) {
+// checkParquet fails the test unless an export as Parquet has the samples of the JSON lines.
+func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 	t.Helper()
 	raw := writeExport(t, cfg, "parquet", nil)
 	rows, err := parquet.Read[lake.Row](strings.NewReader(raw), int64(len(raw)))
 	if err != nil || len(rows) != len(lines) {
-		t.Fatalf("the parquet file: got %d rows, error %v, want %d rows", len(rows), err, len(lines))
+		t.Fatalf("Parquet file: got %d rows, error %v, want %d rows", len(rows), err, len(lines))
 	}
 	for i, line := range lines {
 		var s sample.Sample
@@ -210,16 +211,16 @@ func compareParquet(t *testing.T, cfg *configs.Config, lines []string) {
 		row := rows[i]
 		if row.SampleID != s.ID || row.Family != s.Family || row.CreatedAt != s.CreatedAt.UnixMilli() || row.Tenant != "default" ||
 			row.Agent != s.Meta["agent"] || row.Model != "m" || row.Session == "" || row.Input != string(input) || row.Turns != 1 {
-			t.Errorf("the row is %+v, want the fields of sample %s", row, line)
+			t.Errorf("got row %+v, want the fields of sample %s", row, line)
 		}
 		if row.QualityLabel == nil || *row.QualityLabel != s.Feedback.QualityLabel || row.QualityScore != s.Meta["quality_score"] || row.Type != s.Feedback.Type || row.Source != "user" {
-			t.Errorf("the feedback of the row is %+v, want the feedback of sample %s", row, line)
+			t.Errorf("got row %+v, want the feedback of sample %s", row, line)
 		}
 	}
 }
 
-// A taken port is reported with its key, before the data directory is touched.
-func TestTakenPortIsReportedWithItsKey(t *testing.T) {
+// The error about a port in use names the configuration key, and comes before the server creates the data directory.
+func TestPortInUseIsReportedWithKey(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -230,19 +231,19 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 		cfg := configOf(t, flagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
-			t.Errorf(`%s: got %v, want an error with prefix %q and with "choose another"`, key, err, key+": ")
+			t.Errorf(`%s: err = %v, want prefix %q and "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: got error %v for the data directory, want no such directory", key, err)
+			t.Errorf("%s: Stat of the data directory: err = %v, want os.ErrNotExist", key, err)
 		}
 	}
 }
 
-// A server that is not embedded reports its addresses in the log, in run.json, and to the service manager, which
-// also gets the state STOPPING. A service manager that does not answer does not prevent a start.
-func TestServerReportsItsAddresses(t *testing.T) {
+// A server that is not embedded reports its addresses in the log, in run.json and to the service manager, which also
+// gets the state STOPPING. A failure of the service manager does not prevent a start.
+func TestServerReportsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		t.Run(fmt.Sprint("a manager that fails: ", fails), func(t *testing.T) {
+		t.Run(fmt.Sprint("service manager fails: ", fails), func(t *testing.T) {
 			source := flagSource(t, map[string]string{"log.format": "json", "log.level": "error"})
 			cfg := configOf(t, source)
 			var output console
@@ -263,30 +264,30 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			up := <-states
 			run, err := server.ReadRunFile(cfg.DataDir)
 			if err != nil || run.PID != os.Getpid() {
-				t.Fatalf("run.json is %+v, error %v, want process %d", run, err, os.Getpid())
+				t.Fatalf("run.json: got %+v, error %v, want PID = %d", run, err, os.Getpid())
 			}
 			if want := "READY=1\nSTATUS=data " + run.Data + ", admin " + run.Admin; up != want {
-				t.Errorf("the service manager got %q, want %q", up, want)
+				t.Errorf("service manager: got %q, want %q", up, want)
 			}
 			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, run.Data, run.Admin)
 			if !output.contains(line) {
-				t.Errorf("the log lacks %s, want it", line)
+				t.Errorf("the log lacks %s", line)
 			}
 			if !server.IsLocked(cfg.DataDir) {
-				t.Error("the data directory of a running server is not locked, want a lock")
+				t.Error("running server: got IsLocked = false, want true")
 			}
 			stop()
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
-				t.Errorf("at the stop the service manager got %q, want STOPPING=1", down)
+				t.Errorf("service manager at the stop: got %q, want prefix STOPPING=1", down)
 			}
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
 			if _, err := server.ReadRunFile(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("reading run.json after the stop: got error %v, want %v", err, os.ErrNotExist)
+				t.Errorf("ReadRunFile after the stop: err = %v, want %v", err, os.ErrNotExist)
 			}
 			if server.IsLocked(cfg.DataDir) {
-				t.Error("the data directory is locked after the stop, want unlocked")
+				t.Error("after the stop: got IsLocked = true, want false")
 			}
 		})
 	}

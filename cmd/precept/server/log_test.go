@@ -20,8 +20,8 @@ import (
 	"precept/store"
 )
 
-// Active lessons and lessons on trial count, unless they are replaced or expired.
-func TestCountActiveCountsOnlyLessonsInEffect(t *testing.T) {
+// countActive counts active lessons and lessons on trial, except superseded and expired ones.
+func TestCountActive(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	book := lesson.NewBook([]*lesson.Lesson{
 		{Slug: "active", State: lesson.Active},
@@ -32,13 +32,13 @@ func TestCountActiveCountsOnlyLessonsInEffect(t *testing.T) {
 		{Slug: "expired", State: lesson.Active, ExpiresAt: now.Add(-time.Hour)},
 	})
 	if n := countActive(book, now); n != 2 {
-		t.Errorf("countActive returns %d, want 2", n)
+		t.Errorf("countActive = %d, want 2", n)
 	}
 }
 
-// Each failure of a step is counted; the log has one line per step in ten seconds, and one line a
-// minute for an unavailable store and for a failed outbox (step spool). A step that a stop interrupts has not failed.
-func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
+// Each failure of a step is counted. The log has one line per step in ten seconds, but one line a minute for an
+// unavailable store and for a failed outbox (step spool). A step that a stop interrupts has not failed.
+func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		registry := prometheus.NewRegistry()
@@ -57,7 +57,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 			"step=close": 10, "exchanges wait in the outbox": 2, "no room": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
 		} {
 			if n := strings.Count(output.String(), text); n != want {
-				t.Errorf("%q is logged %d times, want %d", text, n, want)
+				t.Errorf("%q: got %d log lines, want %d", text, n, want)
 			}
 		}
 		output.Reset()
@@ -67,7 +67,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 		f.failed("write", unavailable)
 		f.failed("write", unavailable)
 		if n := strings.Count(output.String(), "exchanges wait in the outbox"); n != 1 {
-			t.Errorf("after a recovery the unavailable store is logged %d times, want once:\n%s", n, output.String())
+			t.Errorf("after a recovery: got %d log lines about the unavailable store, want 1:\n%s", n, output.String())
 		}
 		families, err := registry.Gather()
 		if err != nil {
@@ -82,7 +82,7 @@ func TestFailuresAreCountedAndLoggedAtALimitedRate(t *testing.T) {
 			}
 		}
 		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "spool": 20, "encode": 20}); !maps.Equal(counted, want) {
-			t.Errorf("precept_fail_open_total counts by step %v, want %v", counted, want)
+			t.Errorf("precept_fail_open_total by step: got %v, want %v", counted, want)
 		}
 	})
 }

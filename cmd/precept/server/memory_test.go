@@ -22,9 +22,9 @@ func unwritableDir(t *testing.T) string {
 	return filepath.Join(file, "data")
 }
 
-// Without a writable directory precept starts, forwards, and injects lessons, with a store in memory. The log, the
-// pages and the metrics report the missing store, and an export gets status 503.
-func TestServerRunsWithoutWritableDirectory(t *testing.T) {
+// Without a writable data directory, the server forwards requests and injects lessons with an in-memory store. The log,
+// the dashboard and the metrics report the missing store, and an export gets status 503.
+func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -34,12 +34,12 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 	})), handleSignals)
 	for range 2 {
 		if !m.newSessionSees(l, "coder", "build the targets", "End of lessons.") {
-			t.Error("a session gets no lesson, want the lesson look-first")
+			t.Error("a session got no lesson, want look-first")
 		}
 	}
 	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log lacks %q, want it", line)
+			t.Errorf("the log lacks %q", line)
 		}
 	}
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
@@ -48,22 +48,22 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
 		if _, body := send(t, http.MethodGet, l.admin+path, token, ""); !strings.Contains(body, want) {
-			t.Errorf("%s is %.3000s, want a body with %q", path, body, want)
+			t.Errorf("%s: got body %.3000s, want %q in it", path, body, want)
 		}
 	}
 	if status, _ := send(t, http.MethodGet, l.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
-		t.Errorf("an export without a store: got status %d, want 503", status)
+		t.Errorf("/api/export: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
-		t.Error("ReadRunFile finds a run.json in the unwritable directory, want an error")
+		t.Error("ReadRunFile of the unwritable directory: err = nil, want an error")
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A token that cannot be stored is valid until the stop. The next start makes another token.
-func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
+// A token that cannot be stored is valid until the server stops. The next start creates another token.
+func TestTokenThatCannotBeStoredIsValidUntilStop(t *testing.T) {
 	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
 	l := startServer(t, source, handleSignals)
 	token := l.server.Token()
@@ -75,16 +75,16 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	}
 	restarted := startServer(t, source, handleSignals)
 	if restarted.server.Token() == token || token == "" {
-		t.Errorf("two starts have tokens %q and %q, want two different tokens", token, restarted.server.Token())
+		t.Errorf("got tokens %q and %q of two starts, want two different tokens", token, restarted.server.Token())
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// With the store in Redis and an unwritable data directory, precept has no outbox and no copy of the fleet's keys. The
-// exchanges are stored in Redis.
-func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
+// With a store in Redis and an unwritable data directory, precept has no outbox and no copy of the fleet keys, but
+// stores the exchanges in Redis.
+func TestExchangesAreStoredInRedisWithoutWritableDataDirectory(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{
 		"upstream": startModel(t), "data_dir": unwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
@@ -92,17 +92,17 @@ func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	l := startServer(t, source, handleSignals)
 	for _, line := range []string{"precept continues, because the store is in Redis", "the copy of the fleet's keys cannot be written"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log lacks %q, want it", line)
+			t.Errorf("the log lacks %q", line)
 		}
 	}
 	l.playSession("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}
-	eventually(t, "the session in Redis", func() bool {
+	eventually(t, "session in Redis", func() bool {
 		_, body := send(t, http.MethodGet, l.admin+"/api/sessions", token, "")
 		return strings.Contains(body, `"kept"`)
 	})
 	if _, body := send(t, http.MethodGet, l.admin+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
-		t.Errorf("the health page is %s, want a store of the kind redis", body)
+		t.Errorf(`/api/health: got %s, want "kind":"redis" in it`, body)
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)

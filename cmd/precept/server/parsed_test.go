@@ -10,8 +10,8 @@ import (
 	"precept/configs"
 )
 
-// The watcher of the lesson directory and the writer of the bank parse each file once, however the configuration
-// spells the directory.
+// The watcher of the lesson directory and the writer of the bank parse each file once, however the configuration spells
+// the directory.
 func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
 	dir := t.TempDir()
 	text := `---
@@ -43,9 +43,9 @@ Run the test again.
 	active := l.book.Load().Lessons()
 	book, problems, err := l.writer.List(t.Context())
 	if err != nil || len(active) != 1 || book.Len() != 1 {
-		t.Fatalf("the watcher has %d lessons and the bank %d, problems %v, error %v; want one lesson in each", len(active), book.Len(), problems, err)
+		t.Fatalf("got %d lessons from the watcher, %d from the writer, problems %v, error %v; want one from each", len(active), book.Len(), problems, err)
 	}
 	if book.Lessons()[0] != active[0] {
-		t.Error("the writer parsed the file again, want the lesson of the watcher")
+		t.Error("the writer returned another parse of the file, want the lesson of the watcher")
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"precept/configs"
 )
 
-// ReadRunFile accepts only addresses of this machine and a process that runs. A run file in a foreign repository cannot
-// lead requests to another machine.
-func TestReadRunFileTakesOnlyAddressesOfThisMachine(t *testing.T) {
+// ReadRunFile accepts only addresses of this machine and a running process, so that a run file in a foreign repository
+// cannot redirect requests to another machine.
+func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"
 	for _, c := range []struct {
@@ -30,12 +30,13 @@ func TestReadRunFileTakesOnlyAddressesOfThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadRunFile(dir); (err == nil) != c.valid {
-			t.Errorf("reading the run file %+v: got error %v, want valid: %v", c.run, err, c.valid)
+			t.Errorf("ReadRunFile of %+v: err = %v, want valid = %v", c.run, err, c.valid)
 		}
 	}
 }
 
-// A new or empty data directory below the working directory is ignored by git; files of the user are left alone.
+// MakeDataDir writes a .gitignore into a new or empty data directory below the working directory, but not into a
+// directory with other files.
 func TestMakeDataDirWritesGitignore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"empty", "foreign"} {
@@ -51,28 +52,27 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, ".gitignore")); (err == nil) != want {
-			t.Errorf("directory %s: got error %v for its .gitignore, want a .gitignore: %v", dir, err, want)
+			t.Errorf("directory %s: Stat of .gitignore: err = %v, want it to exist = %v", dir, err, want)
 		}
 	}
 	for _, dir := range []string{"foreign", "nowhere"} {
 		if HoldsData(dir) {
-			t.Errorf("HoldsData(%q) returns true, want false for a directory without store and token", dir)
+			t.Errorf("HoldsData(%q) = true, want false", dir)
 		}
 	}
 }
 
-// A command on the data directory of a running server uses the server's reward.close_after, not the value of its own
-// configuration.
-func TestCloseAfterOfARunningServerHasPriority(t *testing.T) {
+// CloseAfter returns the reward.close_after of a server that runs on the data directory, or else the configured one.
+func TestCloseAfterPrefersRunningServer(t *testing.T) {
 	cfg := &configs.Config{DataDir: t.TempDir(), Reward: configs.Reward{CloseAfter: 24 * time.Hour}}
 	if got := CloseAfter(cfg); got != 24*time.Hour {
-		t.Errorf("without a server CloseAfter is %v, want the 24h of the configuration", got)
+		t.Errorf("no server: CloseAfter = %v, want 24h as configured", got)
 	}
 	const local = "http://127.0.0.1:1"
 	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), Data: local, Admin: local, Close: "5m0s"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := CloseAfter(cfg); got != 5*time.Minute {
-		t.Errorf("with a server CloseAfter is %v, want the 5m of the server", got)
+		t.Errorf("running server: CloseAfter = %v, want 5m as in run.json", got)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"precept/internal/sample"
 )
 
-// page gets a page of the admin listener with a token.
+// page returns a page of the admin listener, requested with a token.
 func (l *runningServer) page(path string) string {
 	l.t.Helper()
 	status, body := send(l.t, http.MethodGet, l.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
@@ -29,20 +29,21 @@ func (l *runningServer) page(path string) string {
 	return body
 }
 
-// postAdmin posts to the admin listener, and fails the test if the server refuses the request.
+// postAdmin posts to the admin listener and returns the body of the response. It fails the test unless the status is
+// 2xx.
 func (l *runningServer) postAdmin(path, body string) string {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
 	if status/100 != 2 {
-		l.t.Fatalf("%s: got status %d, answer %s, want a 2xx status", path, status, answer)
+		l.t.Fatalf("%s: got status %d, body %s, want a 2xx status", path, status, answer)
 	}
 	return answer
 }
 
-// The actions of an operator on the admin listener of a running server take effect: a rating counts, the pages find
-// the stored sessions, and a forgotten session is in no list of sessions and in no export. The other lines of the
-// exports are the lines that a command exports from the same store.
-func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
+// Actions of an operator on a running server take effect: a rating counts, the dashboard finds the stored sessions, and
+// a forgotten session is in no list and no export. A command exports the same lines from the store, except those of the
+// forgotten session.
+func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, injectAll(map[string]string{
@@ -56,19 +57,19 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	var listing struct {
 		Sessions []struct{ ID, Name string }
 	}
-	eventually(t, "four sessions with their samples", func() bool {
+	eventually(t, "four sessions and their samples", func() bool {
 		return json.Unmarshal([]byte(l.page("/api/sessions")), &listing) == nil && len(listing.Sessions) == 4 &&
 			strings.Count(l.page("/api/samples"), `"sample_id"`) == 4
 	})
 	l.postAdmin("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
-	eventually(t, "the rating in the report", func() bool {
+	eventually(t, "rating in the report", func() bool {
 		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
 	})
 	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
-		t.Error("the page of the lesson lacks the 3 matches in 4 sessions, want this count")
+		t.Error("lesson page: the backtest lacks 3 matches in 4 sessions")
 	}
-	eventually(t, "the count of the stored sessions on /breakdown", func() bool {
+	eventually(t, "count of the stored sessions on /breakdown", func() bool {
 		return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
 	})
 	exports := map[string]string{}
@@ -76,14 +77,14 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		exports[format] = l.page("/api/export?format=" + format)
 	}
 	if n := strings.Count(l.page("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
-		t.Errorf("the export of one agent has %d samples, want 1", n)
+		t.Errorf("export of one agent: got %d samples, want 1", n)
 	}
 	if answer := l.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
-		t.Errorf("the answer to forget is %s, want \"forgotten\":1", answer)
+		t.Errorf("/api/forget: got %s, want \"forgotten\":1", answer)
 	}
 	for path, forgotten := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
 		if strings.Contains(l.page(path), forgotten) {
-			t.Errorf("%s contains %s of the forgotten session, want no such text", path, forgotten)
+			t.Errorf("%s contains %s of the forgotten session", path, forgotten)
 		}
 	}
 	if err := l.stopAndWait(); err != nil {
@@ -102,89 +103,88 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		}
 		for line := range strings.Lines(out.String()) { // without s-3, which is forgotten
 			if !strings.Contains(served, line) {
-				t.Errorf("the server's export as %s lacks line %s, want each line of the command's export", format, line)
+				t.Errorf("server's export as %s lacks line %s of the command's export", format, line)
 			}
 		}
 		// No lesson matched in the forgotten session, so the session has no line in the experiment.
 		if fewer := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); fewer < 0 || format != "experiment" && fewer != 1 {
-			t.Errorf("after the deletion of a session of one turn the export as %s has %d lines less, want 1 less (experiment: at least 0)", format, fewer)
+			t.Errorf("export as %s after the deletion of a session with one turn: got %d fewer lines, want 1 (experiment: at least 0)", format, fewer)
 		}
 	}
 }
 
-// After a reload that opts an agent out, no exchange of the agent is stored, and stored exchanges of the agent are
-// not exported. After the opt-out is removed, the exchanges of the agent are stored and exported again.
-func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
+// After a reload opts an agent out, its exchanges are neither stored nor exported. After a reload removes the opt-out,
+// they are stored and exported again.
+func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
 	write := addFile(t, source)
 	write("{}\n")
 	l := startServer(t, source)
-	reloads := func(text string) {
+	reload := func(text string) {
 		t.Helper()
 		before := l.console.count("configuration reloaded")
 		write(text)
-		eventually(t, "the reload", func() bool { return l.console.count("configuration reloaded") > before })
+		eventually(t, "reload", func() bool { return l.console.count("configuration reloaded") > before })
 	}
 	samples := func(agent string) int {
 		return strings.Count(l.page("/api/export?format=mplp&agent="+agent), "\n")
 	}
 	l.playSession("shy", "before", "hello", `"type":"approval"`)
-	eventually(t, "the sample", func() bool { return samples("shy") == 1 })
-	reloads("learning: {opt_out_agents: [shy]}\n")
+	eventually(t, "sample", func() bool { return samples("shy") == 1 })
+	reload("learning: {opt_out_agents: [shy]}\n")
 	if samples("shy") != 0 {
-		t.Error("an exchange from before the opt-out is exported, want none")
+		t.Error("opted out: an earlier exchange is exported, want none")
 	}
 	header := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
-		t.Fatalf("the chat request during the opt-out: got status %d, answer %q, want status 200", status, answer)
+		t.Fatalf("chat request during the opt-out: got status %d, body %q, want status 200", status, answer)
 	}
 	l.playSession("frank", "beside", "hello", `"type":"approval"`)
-	eventually(t, "the sample of another agent", func() bool { return samples("frank") == 1 })
-	reloads("log: {level: debug}\n")
+	eventually(t, "sample of another agent", func() bool { return samples("frank") == 1 })
+	reload("log: {level: debug}\n")
 	l.playSession("shy", "after", "hello again", `"type":"approval"`)
-	eventually(t, "the samples before and after the opt-out", func() bool { return samples("shy") == 2 })
+	eventually(t, "samples from before and after the opt-out", func() bool { return samples("shy") == 2 })
 	if strings.Contains(l.page("/api/export?format=mplp"), "hush") {
-		t.Error("the export has an exchange from the time of the opt-out, want none")
+		t.Error("opted in again: an exchange during the opt-out is exported, want none")
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A change that a reload cannot apply waits for a restart, is shown on the overview, and has no
-// effect until the restart. A viewer's token of the same file is valid at once, and invalid after
-// its removal.
+// A change that a reload cannot apply is shown on the overview and has no effect until a restart. A viewer token in the
+// same file is valid at once, and invalid after it is removed.
 func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
 	write := addFile(t, source)
 	write("{}\n")
 	l := startServer(t, source)
-	reloads := func(text string) {
+	reload := func(text string) {
 		t.Helper()
 		before := l.console.count("configuration reloaded")
 		write(text)
-		eventually(t, "the reload", func() bool { return l.console.count("configuration reloaded") > before })
+		eventually(t, "reload", func() bool { return l.console.count("configuration reloaded") > before })
 	}
 	viewerStatus := func() int { return get(t, l.admin+"/api/report", "viewer") }
 	if viewerStatus() != http.StatusUnauthorized {
-		t.Errorf("a token that is not in the file gets status %d, want 401", viewerStatus())
+		t.Errorf("viewer token not in the file: got status %d, want 401", viewerStatus())
 	}
-	reloads("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
+	reload("admin: {viewer_tokens: [viewer]}\nlimits: {sessions: 7}\n")
 	if viewerStatus() != http.StatusOK {
-		t.Errorf("after the reload the viewer's token gets status %d, want 200", viewerStatus())
+		t.Errorf("viewer token after the reload: got status %d, want 200", viewerStatus())
 	}
 	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
-		t.Error("the overview lacks \"needs a restart: limits.sessions\", want this text")
+		t.Error("the overview lacks \"needs a restart: limits.sessions\"")
 	}
 	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
-		t.Errorf("a deletion with a viewer's token gets status %d, want 403", status)
+		t.Errorf("/api/forget with a viewer token: got status %d, want 403", status)
 	}
-	reloads("{}\n\n")
+	reload("{}\n\n")
 	if viewerStatus() != http.StatusUnauthorized {
-		t.Errorf("the removed token of a viewer gets status %d, want 401", viewerStatus())
+		t.Errorf("removed viewer token: got status %d, want 401", viewerStatus())
 	}
 	if strings.Contains(l.page("/"), "needs a restart") {
-		t.Error("the overview has \"needs a restart\" after the change was undone, want no such text")
+		t.Error("change reverted: the overview still has \"needs a restart\"")
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
@@ -193,7 +193,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 
 // A turn sends a span to the configured collector with the configured headers. If the collector refuses the span, the
 // metrics count a dropped span, the log has one line, and the request succeeds.
-func TestSpansReachTheCollector(t *testing.T) {
+func TestSpansAreSentToCollector(t *testing.T) {
 	var refuses atomic.Bool
 	spans := make(chan string, 100)
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,36 +216,35 @@ func TestSpansReachTheCollector(t *testing.T) {
 	})
 	l := startServer(t, flagSource(t, options))
 	l.playSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
-	if err := l.stopAndWait(); err != nil { // a stop sends the waiting spans
+	if err := l.stopAndWait(); err != nil { // the stop sends the buffered spans
 		t.Fatal(err)
 	}
 	got := <-spans
 	for _, want := range []string{"Bearer spans /v1/traces ", "chat m", "gen_ai.request.model", "coder"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the span is %q, want a span with %q", got, want)
+			t.Errorf("got span %q, want %q in it", got, want)
 		}
 	}
 	if strings.Contains(got, "a word that no span holds") {
-		t.Error("a span contains text of the conversation, want none")
+		t.Error("the span contains text of the conversation")
 	}
 	refuses.Store(true)
 	restarted := startServer(t, flagSource(t, options))
 	restarted.playSession("coder", "refused", "hello", `"type":"approval"`)
-	eventually(t, "the dropped span", func() bool {
+	eventually(t, "dropped span in the metrics", func() bool {
 		_, text := send(t, http.MethodGet, restarted.admin+"/metrics", nil, "")
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
 	})
 	if n := restarted.console.count("traces were not delivered"); n != 1 {
-		t.Errorf("\"traces were not delivered\" is logged %d times, want once", n)
+		t.Errorf("got %d log lines \"traces were not delivered\", want 1", n)
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A server that crashed leaves run.json behind, and the next server writes its own. A missing
-// lesson directory is logged, and read when the directory appears. If the file of a lesson becomes unreadable, the
-// previous text of the lesson stays in effect until the file is removed.
+// A server replaces the run.json of a crashed server. A missing lesson directory is logged, and read once it exists. If
+// a lesson file becomes invalid, the previous text of the lesson stays in effect until the file is removed.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")
@@ -256,32 +255,32 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 	l := startServer(t, source, handleSignals)
 	if run, err := server.ReadRunFile(data); err != nil || run.Data != l.data || run.Admin != l.admin || run.PID != os.Getpid() {
-		t.Errorf("run.json is %+v, error %v, want the addresses of the new server and its process", run, err)
+		t.Errorf("run.json: got %+v, error %v, want the addresses and the process of the new server", run, err)
 	}
 	if !l.console.contains("the lesson directory does not exist") {
-		t.Error("the log lacks \"the lesson directory does not exist\", want this line")
+		t.Error("the log lacks \"the lesson directory does not exist\"")
 	}
 	if err := os.Mkdir(lessons, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	lessonInjected := func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") }
-	eventually(t, "the lesson", lessonInjected)
+	eventually(t, "session with the lesson", lessonInjected)
 	file := filepath.Join(lessons, "look-first.md")
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the line on the unreadable file in the log", func() bool { return l.console.contains("a lesson file has no effect") })
+	eventually(t, "log line about the invalid file", func() bool { return l.console.contains("a lesson file has no effect") })
 	if _, answer := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
-		t.Errorf("the health answer: got %s, want the unreadable file and its fault", answer)
+		t.Errorf("/api/health: got %s, want look-first.md and lesson_invalid in it", answer)
 	}
 	if !lessonInjected() {
-		t.Error("with an unreadable file a session gets no lesson, want the previous text")
+		t.Error("invalid file: a session got no lesson, want the previous text")
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a session without the removed lesson", func() bool { return !lessonInjected() })
+	eventually(t, "session without the removed lesson", func() bool { return !lessonInjected() })
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
@@ -289,6 +288,6 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
-		t.Errorf("a malformed run.json is read as %+v with error %v, want an error that names run.json", run, err)
+		t.Errorf("ReadRunFile of a malformed run.json = %+v, %v, want an error with run.json", run, err)
 	}
 }

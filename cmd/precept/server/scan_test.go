@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// manySessions is a store with equal sessions, all of the newest day.
+// manySessions is a store with count copies of a session, all at the time now.
 type manySessions struct {
 	Evidence
 	row   session.Row
@@ -34,8 +34,8 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"fix the build"}`)}}}, nil
 }
 
-// A scan reads at most maxScanned sessions. More sessions are not an error.
-func TestScanOfRulesEndsAtItsBoundWithoutAnError(t *testing.T) {
+// ScanRules reads at most maxScanned sessions, and returns no error if there are more.
+func TestScanRulesIsBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	id := session.KeyOf("default", session.SpaceName, "s")
 	rec := &session.Record{Identity: session.Identity{ID: id, Tenant: "default", Started: now, Seen: now}, Thread: session.Thread{Turns: 1}}
@@ -46,7 +46,7 @@ func TestScanOfRulesEndsAtItsBoundWithoutAnError(t *testing.T) {
 	for count, want := range map[int]int{3: 3, maxScanned + 1: maxScanned} {
 		scan, err := ScanRules(t.Context(), manySessions{row: row, count: count, now: now}, "default", now)
 		if err != nil || scan.Sessions != want {
-			t.Errorf("with %d sessions: got %d scanned sessions, error %v, want %d and no error", count, scan.Sessions, err, want)
+			t.Errorf("%d sessions: got %d scanned sessions, error %v, want %d and no error", count, scan.Sessions, err, want)
 		}
 	}
 }

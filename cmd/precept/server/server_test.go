@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// console records the text that a server writes to its console: the log and the login link.
+// console records the output of a server to its console: the log and the login link.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -51,14 +51,14 @@ func (c *console) String() string {
 	return c.b.String()
 }
 
-// count returns the number of occurrences of a string in the output.
+// count returns the number of occurrences of text in the output.
 func (c *console) count(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Count(c.b.String(), text)
 }
 
-// runningServer is a server that Run serves in a goroutine.
+// runningServer is a server whose Run is active in a goroutine.
 type runningServer struct {
 	t           *testing.T
 	server      *server.Server
@@ -68,11 +68,11 @@ type runningServer struct {
 	console     console
 }
 
-// testTools returns the clock and the random source of a server.
+// testTools returns the system clock and random source.
 func testTools() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
 
-// startServer runs a server in this process with its own ports and directories. The server ignores
-// signals unless change sets Embedded to false.
+// startServer runs a server in this process, and waits until it is ready. The server ignores signals unless change sets
+// Embedded to false.
 func startServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
 	t.Helper()
 	cfg, err := source.Load()
@@ -109,7 +109,7 @@ func (l *runningServer) stopAndWait() error {
 	return <-l.runErr
 }
 
-// flagSource returns a source of the configuration: free ports, new directories and the keys of more, without a file.
+// flagSource returns a configuration source without a file: free ports, new directories and the keys of more.
 func flagSource(t *testing.T, more map[string]string) *server.Source {
 	t.Helper()
 	all := map[string]string{
@@ -122,7 +122,7 @@ func flagSource(t *testing.T, more map[string]string) *server.Source {
 	}}
 }
 
-// get returns the status of a GET with a bearer token.
+// get sends a GET request with a bearer token, and returns the status.
 func get(t *testing.T, url, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -140,23 +140,23 @@ func get(t *testing.T, url, token string) int {
 	return res.StatusCode
 }
 
-// eventually waits up to a minute until ok returns true. what names the awaited state.
+// eventually waits up to a minute until ok returns true. what names the awaited state in the failure message.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not seen within a minute, want the event", what)
+			t.Fatalf("%s: not seen within a minute", what)
 		}
 	}
 }
 
-// Two servers run in one process and leave no goroutine running. A third server finds the directory
-// locked. After the stop, a server starts on the directory again.
-func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
+// Two servers run in one process and leave no goroutine behind. A third server cannot use the data directory of the
+// first until the first has stopped.
+func TestTwoServersRunInOneProcess(t *testing.T) {
 	first := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := startServer(t, first), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
 	if own, foreign := get(t, one.admin+"/api/report", "first"), get(t, one.admin+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
-		t.Errorf("the first server: got status %d with its own token and %d with the token of the second server, want 200 and 401", own, foreign)
+		t.Errorf("first server: got status %d with its own token, %d with the token of the second server, want 200, 401", own, foreign)
 	}
 	cfg, err := first.Load()
 	if err != nil {
@@ -164,22 +164,22 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	}
 	third := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
-		t.Errorf("a third server on the directory of the first: got error %v, want an error that names %s", err, cfg.DataDir)
+		t.Errorf("third server on the directory of the first: err = %v, want an error with %s", err, cfg.DataDir)
 	}
 	if err := errors.Join(one.stopAndWait(), other.stopAndWait()); err != nil {
 		t.Error(err)
 	}
 	restarted := startServer(t, first)
 	if get(t, restarted.data+"/readyz", "") != http.StatusOK {
-		t.Error("/readyz of a second start on the directory answers another status than 200, want 200")
+		t.Error("/readyz after a restart on the directory: got another status, want 200")
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A stop that cuts a stream at limits.drain_timeout returns ErrCut.
-func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
+// Run returns ErrCut if the stop cuts a stream at limits.drain_timeout.
+func TestStopThatCutsStreamReturnsErrCut(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: {}\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -189,15 +189,16 @@ func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
 	l := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
 	stream := l.openStream()
 	if err := l.stopAndWait(); !errors.Is(err, server.ErrCut) {
-		t.Errorf("the server ends with %v, want ErrCut", err)
+		t.Errorf("Run: err = %v, want ErrCut", err)
 	}
 	if _, err := io.ReadAll(stream); err == nil {
-		t.Error("the client got a complete stream, want a read error")
+		t.Error("client: got a complete stream, want a read error")
 	}
 }
 
-// After a panic in a reload the old configuration stays in effect, the log has the panic, and the next reload succeeds.
-func TestReloadSurvivesAPanic(t *testing.T) {
+// After a panic in a reload, the old configuration stays in effect, the log has the panic, and the next reload
+// succeeds.
+func TestReloadSurvivesPanic(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addFile(t, source)
 	var panics atomic.Bool
@@ -213,21 +214,21 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 	tokenAccepted := func(token string) bool { return get(t, l.admin+"/api/report", token) == http.StatusOK }
 	panics.Store(true)
 	write("admin: {tokens: [second]}\n")
-	eventually(t, "the panic in the log", func() bool { return l.console.contains("thrown by the test") })
+	eventually(t, "panic in the log", func() bool { return l.console.contains("thrown by the test") })
 	if first, second := tokenAccepted("first"), tokenAccepted("second"); !first || second {
-		t.Errorf("after the panic the token first is accepted: %v, the token second: %v; want true and false", first, second)
+		t.Errorf("after the panic: got token first accepted = %v, token second accepted = %v, want true, false", first, second)
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")
-	eventually(t, "the third token", func() bool { return tokenAccepted("third") })
+	eventually(t, "third token accepted", func() bool { return tokenAccepted("third") })
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// The first start prints the login link of the dashboard and the setting of agents; later starts print the address of
-// the dashboard without a token. Both addresses have the path prefix of admin.base_path.
-func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
+// The first start prints the login link of the dashboard and the variable for agents. Later starts print the address of
+// the dashboard without a token. Both addresses have the path prefix admin.base_path.
+func TestOnlyFirstStartPrintsLoginLinkAndAgentVariable(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.base_path": "/tools/precept"})
 	cfg, err := source.Load()
 	if err != nil {
@@ -249,11 +250,11 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !address.MatchString(output.String()) {
-			t.Errorf("start %d: the console lacks the address of the dashboard with its path prefix, want the address:\n%s", n+1, output.String())
+			t.Errorf("start %d: the console lacks the address of the dashboard with its path prefix:\n%s", n+1, output.String())
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
 			if output.contains(text) != want {
-				t.Errorf("start %d: the console contains %q: %v, want %v", n+1, text, !want, want)
+				t.Errorf("start %d: console contains %q = %v, want %v", n+1, text, !want, want)
 			}
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// handleSignals lets a server handle the signals of the process.
+// handleSignals is an option that lets a server handle the signals of the process.
 func handleSignals(o *server.Options) { o.Embedded = false }
 
-// sendSignal sends a signal to this process for the server.
+// sendSignal sends a signal to this process.
 func sendSignal(t *testing.T, s os.Signal) {
 	t.Helper()
 	self, err := os.FindProcess(os.Getpid())
@@ -32,8 +32,8 @@ func sendSignal(t *testing.T, s os.Signal) {
 	}
 }
 
-// During the drain delay after a signal, /readyz answers 503 and the server answers requests. A second signal ends the
-// delay, and the stop succeeds with an idle connection.
+// During the drain delay after a signal, /readyz returns 503 and the server still serves requests. A second signal ends
+// the delay, and the stop succeeds despite an idle connection.
 func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	l := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
@@ -42,12 +42,12 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	}
 	defer func() { _ = idle.Close() }()
 	sendSignal(t, syscall.SIGTERM)
-	eventually(t, "the status 503 of /readyz", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
+	eventually(t, "status 503 of /readyz", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
 	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
-		t.Errorf("a chat request in the drain delay got status %d, answer %s, want status 200", status, answer)
+		t.Errorf("chat request in the drain delay: got status %d, body %s, want status 200", status, answer)
 	}
 	if get(t, l.data+"/healthz", "") != http.StatusOK {
-		t.Error("/healthz fails in the drain delay, want status 200")
+		t.Error("/healthz in the drain delay: got another status, want 200")
 	}
 	sendSignal(t, syscall.SIGTERM)
 	if err := <-l.runErr; err != nil {
@@ -56,9 +56,9 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	l.stop()
 }
 
-// During limits.drain_timeout, /readyz of the admin listener answers 503, and the data listener accepts no
-// connection. An open stream may end; a second signal cuts the stream.
-func TestOpenStreamEndsUnlessASecondSignalComes(t *testing.T) {
+// During limits.drain_timeout, /readyz of the admin listener returns 503, and the data listener accepts no connections.
+// The server lets an open stream finish, unless a second signal cuts the stream.
+func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 	for _, secondSignal := range []bool{false, true} {
 		end := make(chan struct{})
 		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,10 +75,10 @@ func TestOpenStreamEndsUnlessASecondSignalComes(t *testing.T) {
 		}), handleSignals)
 		stream := l.openStream()
 		sendSignal(t, syscall.SIGTERM)
-		eventually(t, "the status 503 of /readyz of the admin listener", func() bool {
+		eventually(t, "status 503 of /readyz of the admin listener", func() bool {
 			return get(t, l.admin+"/readyz", "") == http.StatusServiceUnavailable
 		})
-		eventually(t, "the closed port of the data listener", func() bool {
+		eventually(t, "closed port of the data listener", func() bool {
 			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
 			if err == nil {
 				_ = c.Close()
@@ -92,17 +92,17 @@ func TestOpenStreamEndsUnlessASecondSignalComes(t *testing.T) {
 		}
 		body, err := io.ReadAll(stream)
 		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == secondSignal {
-			t.Errorf("second signal %v: the stream is %q, error %v; want the whole stream only without a second signal", secondSignal, body, err)
+			t.Errorf("second signal = %v: got stream %q, error %v, want the whole stream only without a second signal", secondSignal, body, err)
 		}
 		if err := <-l.runErr; errors.Is(err, server.ErrCut) != secondSignal || !secondSignal && err != nil {
-			t.Errorf("second signal %v: the server ended with %v, want %v only after a second signal", secondSignal, err, server.ErrCut)
+			t.Errorf("second signal = %v: Run: err = %v, want %v only after a second signal", secondSignal, err, server.ErrCut)
 		}
 		l.stop()
 		upstream.Close()
 	}
 }
 
-// openStream starts a stream through the server, and returns the body of the response.
+// openStream sends a streaming request to the server, and returns the body of the response.
 func (l *runningServer) openStream() io.Reader {
 	l.t.Helper()
 	transport := &http.Transport{}
@@ -119,9 +119,8 @@ func (l *runningServer) openStream() io.Reader {
 }
 
 // A reload applies the whole file or nothing. The log, the health page and the metrics report a fault until a reload
-// succeeds.
-// The log names the changed settings that need a restart.
-func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
+// succeeds. The log names the changed settings that need a restart.
+func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	write := addFile(t, source)
 	write("bandit: {epsilon: 0.3}\n")
@@ -130,12 +129,12 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		_, body := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
-	// reload returns the two metrics of the last reload.
+	// reload returns the metrics of the last reload: its success, and the time of the last successful one.
 	reload := func() (successful string, at float64) {
 		_, body := send(t, http.MethodGet, l.admin+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
 		if m == nil {
-			t.Fatalf("/metrics has no result of the last reload:\n%s", body)
+			t.Fatalf("/metrics lacks the result of the last reload:\n%s", body)
 		}
 		at, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
@@ -145,7 +144,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	}
 	successful, startedAt := reload()
 	if successful != "1" || startedAt <= 0 {
-		t.Errorf("the metrics after the start: got successful %s at %v, want 1 and the time of the start", successful, startedAt)
+		t.Errorf("metrics after the start: got successful %s at %v, want 1 at the time of the start", successful, startedAt)
 	}
 	for _, wrong := range []struct{ text, message string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
@@ -156,36 +155,36 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		eventually(t, wrong.message+" in the log", func() bool { return l.console.contains(wrong.message) })
 		eventually(t, wrong.message+" on the health page", func() bool { return strings.Contains(health(), wrong.message) })
 		if l.console.contains("level=DEBUG") {
-			t.Errorf("the faulty file %q changed the log level, want no change", wrong.text)
+			t.Errorf("faulty file %q changed the log level", wrong.text)
 		}
 		if successful, at := reload(); successful != "0" || at != startedAt {
-			t.Errorf("the metrics after the faulty file %q: got successful %s at %v, want 0 and the time of start %v", wrong.text, successful, at, startedAt)
+			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the time of the start, %v", wrong.text, successful, at, startedAt)
 		}
 	}
-	corrected := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do
+	corrected := filepath.Join(t.TempDir(), "next.yaml") // renamed over the file, as editors do
 	if err := os.WriteFile(corrected, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(corrected, source.File); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the reload of the corrected file", func() bool { return l.console.contains("configuration reloaded") })
+	eventually(t, "reload of the corrected file", func() bool { return l.console.contains("configuration reloaded") })
 	if current := health(); strings.Contains(current, "config_fault") || !strings.Contains(current, `"0.4"`) {
-		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", current)
+		t.Errorf("/api/health after the correction: got %s, want 0.4 in it and no config_fault", current)
 	}
 	if successful, at := reload(); successful != "1" || at <= startedAt {
-		t.Errorf("the metrics after the correction: got successful %s at %v, want 1 and a time after %v", successful, at, startedAt)
+		t.Errorf("metrics after the correction: got successful %s at %v, want 1 at a time after %v", successful, at, startedAt)
 	}
 	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {
 		if !l.console.contains(text) {
-			t.Errorf("the log lacks %q, want it", text)
+			t.Errorf("the log lacks %q", text)
 		}
 	}
 	// SIGHUP reloads the file, even without a change.
 	reloadCount := func() int { return l.console.count("configuration reloaded") }
 	before := reloadCount()
 	sendSignal(t, syscall.SIGHUP)
-	eventually(t, "the reload after SIGHUP", func() bool { return reloadCount() > before })
+	eventually(t, "reload after SIGHUP", func() bool { return reloadCount() > before })
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}

@@ -25,8 +25,8 @@ import (
 	"precept/store/storetest"
 )
 
-// closingModel starts a model that closes each connection after the answer, because an open connection
-// would stop the time of a synctest bubble.
+// closingModel starts a model that closes each connection after its response, because an open connection would stop the
+// clock of a synctest bubble.
 func closingModel(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,25 +39,25 @@ func closingModel(t *testing.T, content string) string {
 	return s.URL + "/v1"
 }
 
-// turn sends a request of an agent with the words.
+// turn sends a chat request of an agent with a user message.
 func (b *bubbleServer) turn(agent, text string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)
 	if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
-		b.t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", agent, status, answer)
+		b.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", agent, status, answer)
 	}
 }
 
-// advance advances the time, and waits until all goroutines are idle.
+// advance advances the clock of the bubble, and waits until all goroutines are idle.
 func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// nameOf returns the name of a function in stack traces.
+// nameOf returns the name of a function as in a stack trace.
 func nameOf(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
-// The workers of a server start, and no worker runs after the stop, which goleak checks.
+// All workers of a server start, and end with the server, which goleak checks.
 func TestWorkersStartAndStop(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
@@ -83,13 +83,13 @@ func TestWorkersStartAndStop(t *testing.T) {
 	})
 }
 
-// checkGoroutines starts a server, waits until each function runs in at least the given number of goroutines, and stops
-// the server.
+// checkGoroutines starts a server, fails the test unless each function soon runs in at least the given number of
+// goroutines, and stops the server.
 func checkGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
 	t.Helper()
 	l := startServer(t, source)
 	for name, n := range functions {
-		eventually(t, "a goroutine of "+name, func() bool {
+		eventually(t, "goroutine of "+name, func() bool {
 			_, stacks := send(t, http.MethodGet, l.admin+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
 			found := 0
 			for stack := range strings.SplitSeq(stacks, "\n\n") {
@@ -105,9 +105,8 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 	}
 }
 
-// Two seconds after a new lesson file is in the directory, the dashboard has the lesson, and so has the index
-// (_index.md).
-func TestNewLessonTakesEffectInTwoSeconds(t *testing.T) {
+// Two seconds after a new lesson file is written, the dashboard and the index (_index.md) have the lesson.
+func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	lessons := t.TempDir()
 	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbleServer) {
 		advance(time.Minute)
@@ -117,14 +116,14 @@ func TestNewLessonTakesEffectInTwoSeconds(t *testing.T) {
 			b.t.Errorf("/lessons/look-first: got status %d, want 200", status)
 		}
 		if index, err := os.ReadFile(filepath.Join(lessons, "_index.md")); err != nil || !strings.Contains(string(index), "look-first") {
-			b.t.Errorf("the index is %q, error %v, want the lesson look-first", index, err)
+			b.t.Errorf("index: got %q, error %v, want look-first in it", index, err)
 		}
 	})
 }
 
-// A command /lesson in a model's reply adds a lesson while the server serves, and not only at the stop. Only the agent
-// of the session gets the lesson.
-func TestCommandInReplyIsExecutedWhileServing(t *testing.T) {
+// A /lesson command in a model's reply adds a lesson while the server runs, not only when it stops. Only the agent of
+// the session gets the lesson.
+func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
 	}, func(b *bubbleServer) {
@@ -132,17 +131,17 @@ func TestCommandInReplyIsExecutedWhileServing(t *testing.T) {
 		advance(5 * time.Second)
 		status, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "coder")
 		if status != http.StatusOK || !strings.Contains(list, "Use grep before you read.") {
-			b.t.Errorf(`/v1/lessons: got status %d, body %s, want status 200 and the lesson "Use grep before you read."`, status, list)
+			b.t.Errorf(`/v1/lessons: got status %d, body %s, want status 200, "Use grep before you read." in the body`, status, list)
 		}
 		if _, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
-			b.t.Errorf("the lessons of another agent are %s, want none about grep", list)
+			b.t.Errorf("/v1/lessons of another agent: got %s, want none about grep", list)
 		}
 	})
 }
 
-// The counts of consulted lessons are written while the server serves, so that a crash loses some seconds at most. The
-// next start reads the counts; with a damaged file the counts restart at zero.
-func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
+// The counts of consulted lessons are written while the server runs, so that a crash loses at most a few seconds. The
+// next start reads the counts, or restarts at zero if the file is damaged.
+func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	options := map[string]string{"upstream": closingModel(t, "done"), "data_dir": data, "lessons": lessons}
@@ -151,16 +150,16 @@ func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 		b.turn("coder", "build the targets")
 		advance(5 * time.Second)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
-			b.t.Errorf("while the server runs consulted.json is %q, error %v, want the lesson look-first", text, err)
+			b.t.Errorf("consulted.json while the server runs: got %q, error %v, want look-first in it", text, err)
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			b.t.Errorf("consulted.json is %v, error %v, want the mode 0600", info, err)
+			b.t.Errorf("consulted.json: got %v, error %v, want mode 0600", info, err)
 		}
 	})
 	for _, damaged := range []bool{false, true} {
 		l := startServer(t, flagSource(t, options))
 		if l.console.contains("they restart at zero") != damaged {
-			t.Errorf("damaged file: %v; the log says that the counts restart at zero: %v, want %v", damaged, !damaged, damaged)
+			t.Errorf("damaged file = %v: got \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
 		}
 		if err := l.stopAndWait(); err != nil {
 			t.Error(err)
@@ -171,22 +170,22 @@ func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 	}
 }
 
-// A start that panics returns an error that reports the panic, and releases the data directory, so that the next
-// start succeeds.
-func TestPanickingStartReleasesTheDirectory(t *testing.T) {
+// If the start panics, Run returns an error with the panic and releases the data directory, so that the next start
+// succeeds.
+func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := configOf(t, source)
 	tools := testTools()
 	tools.Random = panicking{}
 	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "report the panic") {
-		t.Errorf("the start ended with %v, want the panic of the test and the request for a report", err)
+		t.Errorf("Run: err = %v, want \"thrown by the test\" and \"report the panic\"", err)
 	}
 	if server.IsLocked(cfg.DataDir) {
-		t.Error("the data directory is locked, want unlocked")
+		t.Error("after the panic: got IsLocked = true, want false")
 	}
 	if err := startServer(t, source).stopAndWait(); err != nil {
-		t.Errorf("the next start on the directory: got error %v, want none", err)
+		t.Errorf("next start on the directory: %v", err)
 	}
 }
 

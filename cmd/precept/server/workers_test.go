@@ -13,8 +13,8 @@ import (
 	"precept/configs"
 )
 
-// A worker that panics restarts after a pause, until its context ends, and the log has no text of the panic. A worker
-// that returns an error does not restart.
+// A worker that panics restarts after a pause, until its context ends. The log does not contain the panic text. A
+// worker that returns an error does not restart.
 func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
@@ -34,32 +34,32 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if attempts != 3 || strings.Count(output.String(), "background worker panicked") != 2 || strings.Contains(output.String(), "thrown by the test") {
-			t.Errorf("the worker ran %d times, want 3 with two panics in the log, without their text:\n%s", attempts, output.String())
+			t.Errorf("got %d attempts of the worker, want 3, and two panics in the log without their text:\n%s", attempts, output.String())
 		}
 		stop()
 		if err := <-ended; err != nil || time.Since(start) != time.Minute {
-			t.Errorf("the worker ended with %v after %v, want no error after 1m", err, time.Since(start))
+			t.Errorf("stopped worker: err = %v after %v, want no error after 1m", err, time.Since(start))
 		}
 
 		failure := errors.New("no memory")
 		if err := s.keepRunning(t.Context(), worker{"test", func(context.Context) error { return failure }}); !errors.Is(err, failure) {
-			t.Errorf("a failing worker ended with %v, want %v", err, failure)
+			t.Errorf("failed worker: err = %v, want %v", err, failure)
 		}
 
-		// A stop does not wait for the pause.
+		// A stop does not wait for the end of the pause.
 		ctx, stop = context.WithCancel(t.Context())
 		go func() { ended <- s.keepRunning(ctx, worker{"test", func(context.Context) error { panic("again") }}) }()
 		synctest.Wait()
 		stopped := time.Now()
 		stop()
 		if err := <-ended; err != nil || time.Since(stopped) != 0 {
-			t.Errorf("the worker: got error %v, %v after the stop, want no error and 0s", err, time.Since(stopped))
+			t.Errorf("worker stopped in its pause: err = %v, %v after the stop, want no error, 0s", err, time.Since(stopped))
 		}
 	})
 }
 
 // release returns free memory to the system only if the server has allocated less than idleBytes since the last call.
-func TestIdleServerReturnsMemory(t *testing.T) {
+func TestReleaseOnlyWhenIdle(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -68,7 +68,7 @@ func TestIdleServerReturnsMemory(t *testing.T) {
 	i, before := idle{allocated()}, forced()
 	i.release()
 	if forced() != before+1 {
-		t.Errorf("release of an idle server forced %d collections, want 1", forced()-before)
+		t.Errorf("idle: release forced %d collections, want 1", forced()-before)
 	}
 	before = forced()
 	for range idleBytes >> 20 {
@@ -76,10 +76,10 @@ func TestIdleServerReturnsMemory(t *testing.T) {
 	}
 	i.release()
 	if forced() != before {
-		t.Errorf("release of a busy server forced %d collections, want none", forced()-before)
+		t.Errorf("busy: release forced %d collections, want 0", forced()-before)
 	}
 	i.release()
 	if forced() != before+1 {
-		t.Errorf("after the load, release forced %d collections, want 1", forced()-before)
+		t.Errorf("idle again: release forced %d collections, want 1", forced()-before)
 	}
 }
