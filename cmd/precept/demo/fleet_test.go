@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// recordingProxy is a proxy between the fleet and the model, in the place of precept. It records the feedback.
+// recordingProxy replaces precept as the proxy between the fleet and the model. It records the requests and the
+// feedback.
 type recordingProxy struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -42,7 +43,7 @@ func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int
 		}
 		for h := range r.Header {
 			if strings.HasPrefix(h, "Precept") || strings.Contains(h, "Session") {
-				s.faults = append(s.faults, "the fleet gives a name in "+h)
+				s.faults = append(s.faults, "got a name in header "+h)
 			}
 		}
 		switch r.URL.Path {
@@ -69,7 +70,7 @@ func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int
 			s.feedback = append(s.feedback, f)
 			rw.WriteHeader(http.StatusAccepted)
 		default:
-			s.faults = append(s.faults, "the fleet asks for "+r.URL.Path)
+			s.faults = append(s.faults, "got a request for "+r.URL.Path)
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -83,7 +84,7 @@ func (s *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fl
 	return &Fleet{World: w, BaseURL: s.URL + "/v1", Agents: agents, Sessions: sessions, Client: &http.Client{Transport: tr}}
 }
 
-func TestFleetPlaysAllItsSessions(t *testing.T) {
+func TestFleetPlaysAllSessions(t *testing.T) {
 	for _, c := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
 		w := NewWorld(21)
 		s := newRecordingProxy(t, w, nil)
@@ -104,10 +105,10 @@ func TestFleetPlaysAllItsSessions(t *testing.T) {
 		}
 		done, success := f.Done()
 		if done != int64(c.sessions) || success != wantSuccess {
-			t.Errorf("%d of %d tickets are done and %d succeeded, want all done and %d successes", done, c.sessions, success, wantSuccess)
+			t.Errorf("got %d of %d tickets done, %d successes, want all done, %d successes", done, c.sessions, success, wantSuccess)
 		}
 		if s.turns != wantTurns+wantRewarded || len(s.feedback) != wantRewarded || len(s.faults) > 0 {
-			t.Errorf("the fleet sent %d requests, want %d, and %d feedback entries, want %d; faults %v, want none", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
+			t.Errorf("got %d requests, want %d; %d feedback entries, want %d; faults %v, want none", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
 		}
 		for _, fb := range s.feedback {
 			want := 0.0
@@ -115,14 +116,14 @@ func TestFleetPlaysAllItsSessions(t *testing.T) {
 				want = 1
 			}
 			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
-				t.Errorf("the feedback on answer %q is %v, want score %v from a user", s.results[fb["response_id"].(string)], fb, want)
+				t.Errorf("feedback on reply %q: got %v, want score %v from a user", s.results[fb["response_id"].(string)], fb, want)
 			}
 		}
 	}
 }
 
-// Two agents work with two models each, so that pages can compare agents and models.
-func TestFleetHasTwoAgentsAndTwoModels(t *testing.T) {
+// The fleet has two agents that use two models each, so that the dashboard can compare agents and models.
+func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 	w := NewWorld(3)
 	s := newRecordingProxy(t, w, nil)
 	if err := s.fleet(t, w, 4, 60).Run(t.Context()); err != nil {
@@ -134,47 +135,47 @@ func TestFleetHasTwoAgentsAndTwoModels(t *testing.T) {
 		want[[2]string{tk.agent, tk.model}] += tk.turns
 	}
 	if len(want) != 4 || !maps.Equal(s.asked, want) {
-		t.Errorf("the numbers of requests by agent and model are %v, want %v, with four pairs", s.asked, want)
+		t.Errorf("got requests by agent and model %v, want %v, with four pairs", s.asked, want)
 	}
 }
 
-// A lesson has the same effect with each model, and the large model succeeds more often.
-func TestModelsDifferInSuccessAndShareTheEffects(t *testing.T) {
+// A lesson has the same effect with both models, and the large model succeeds more often.
+func TestModelsDifferInSuccessButNotInEffects(t *testing.T) {
 	w := NewWorld(1)
 	with := func(model string, lessons ...int) float64 { return w.chance(ticket{model: model}, lessons) }
 	if gap := with(largeModel) - with(smallModel); math.Abs(gap-modelGap) > 1e-9 {
-		t.Errorf("the chances of the two models differ by %v, want %v", gap, modelGap)
+		t.Errorf("got a difference of %v between the chances of the models, want %v", gap, modelGap)
 	}
 	for i := range w.Truths {
 		for _, model := range []string{largeModel, smallModel} {
 			if d := with(model, i) - with(model); math.Abs(d-w.Truths[i].Effect) > 1e-9 {
-				t.Errorf("%s: the effect of %s is %v, want %v", model, w.Truths[i].Slug, d, w.Truths[i].Effect)
+				t.Errorf("%s: got effect %[3]v of %[2]s, want %[4]v", model, w.Truths[i].Slug, d, w.Truths[i].Effect)
 			}
 		}
 	}
 }
 
-func TestFleetReturnsTheFirstError(t *testing.T) {
+func TestFleetRunReturnsFirstError(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(path string, n int) int
 		want string
 	}{
-		"the model is down":   {func(_ string, n int) int { return map[bool]int{true: 503}[n > 4] }, "503 Service Unavailable"},
-		"feedback is refused": {func(path string, _ int) int { return map[bool]int{true: 400}[path == "/v1/feedback"] }, "demo: /feedback: 400"},
-		"an empty answer":     {func(path string, _ int) int { return map[bool]int{true: 200}[path != "/v1/feedback"] }, "demo: no answer"},
+		"model unavailable": {func(_ string, n int) int { return map[bool]int{true: 503}[n > 4] }, "503 Service Unavailable"},
+		"feedback refused":  {func(path string, _ int) int { return map[bool]int{true: 400}[path == "/v1/feedback"] }, "demo: /feedback: 400"},
+		"empty response":    {func(path string, _ int) int { return map[bool]int{true: 200}[path != "/v1/feedback"] }, "demo: no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(1)
 			s := newRecordingProxy(t, w, c.fail)
 			err := s.fleet(t, w, 3, 40).Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Run: got error %v, want an error with %q", err, c.want)
+				t.Errorf("Run: err = %v, want an error with %q", err, c.want)
 			}
 		})
 	}
 }
 
-func TestFleetStopsWithItsContext(t *testing.T) {
+func TestFleetStopsWhenContextEnds(t *testing.T) {
 	w := NewWorld(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	s := newRecordingProxy(t, w, func(_ string, n int) int {
@@ -185,14 +186,14 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 	})
 	f := s.fleet(t, w, 2, 1_000_000)
 	if err := f.Run(ctx); err == nil {
-		t.Error("Run returns no error after the end of its context, want an error")
+		t.Error("Run with a cancelled context: err = nil, want an error")
 	}
 	if done, _ := f.Done(); done > 10 {
-		t.Errorf("%d tickets were done after the context ended at request 10, want at most 10", done)
+		t.Errorf("context ended at request 10: got %d tickets done, want at most 10", done)
 	}
 	f = s.fleet(t, w, 2, 1)
 	f.BaseURL = "::"
 	if err := f.Run(t.Context()); err == nil {
-		t.Error("Run returns no error for the base URL \"::\", want an error")
+		t.Error(`Run with the base URL "::": err = nil, want an error`)
 	}
 }

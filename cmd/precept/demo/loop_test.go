@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// An agent that repeats a failing call stops after maxLoopCalls calls, or at the first warning of a loop.
-func TestLoopingAgentStopsAtTheFirstWarning(t *testing.T) {
+// An agent that repeats a failing call stops after maxLoopCalls calls, or at the first loop warning.
+func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 	for _, c := range []struct {
 		warnAfter     int // number of results before a warning; 0 means no warning
 		caught, calls int64
@@ -36,11 +36,11 @@ func TestLoopingAgentStopsAtTheFirstWarning(t *testing.T) {
 		server.Close()
 		caught, calls := f.Loops()
 		if err != nil || caught != c.caught || calls != c.calls || results != c.results {
-			t.Errorf("with a warning after %d results (0: none): got %d loops that a warning ended, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d and no error", c.warnAfter, caught, calls, results, err, c.caught, c.calls, c.results)
+			t.Errorf("warning after %d results (0: none): got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d, no error", c.warnAfter, caught, calls, results, err, c.caught, c.calls, c.results)
 		}
 		good := strings.Contains(strings.Join(scores, " "), `"score":1`)
 		if len(scores) != 1 || good != (c.caught == 1) {
-			t.Errorf("with a warning after %d results (0: none): the feedback is %q, want one entry, with the score 1 only after a warning", c.warnAfter, scores)
+			t.Errorf("warning after %d results (0: none): got feedback %q, want one entry, with score 1 only after a warning", c.warnAfter, scores)
 		}
 	}
 }

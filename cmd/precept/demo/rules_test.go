@@ -14,8 +14,7 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// rateWithout plays sessions whose requests reach the model without the given sections, and returns the share of
-// successes.
+// rateWithout plays sessions, removes the sections from each request to the model, and returns the success rate.
 func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
 	t.Helper()
 	world := demo.NewRules(seed)
@@ -33,7 +32,7 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 		}
 		for _, s := range sections {
 			if !bytes.Contains(body, []byte("## "+s+`\n`)) {
-				t.Errorf("the request is %s, want section %s in it", body, s)
+				t.Errorf("got request %s, want section %s in it", body, s)
 			}
 			body = bytes.ReplaceAll(body, []byte("## "+s+`\n`), nil)
 		}
@@ -45,35 +44,35 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 		t.Fatal(err)
 	}
 	if int(rated) != sessions || world.Done() != int64(sessions) {
-		t.Fatalf("%v sessions have feedback and %d sessions are done, want %d each", rated, world.Done(), sessions)
+		t.Fatalf("got feedback on %v sessions and %d sessions done, want %d each", rated, world.Done(), sessions)
 	}
 	return sum / rated
 }
 
-// A section changes the share of successes by its true effect. The random number of a ticket is fixed, so a section
-// without effect changes no result.
-func TestRulesSuccessFollowsTheSections(t *testing.T) {
+// A section changes the success rate by its true effect. The random number of each ticket is fixed, so a section
+// without an effect changes no result.
+func TestRulesSuccessRateChangesByEffectOfSection(t *testing.T) {
 	const sessions = 500
 	whole := rateWithout(t, 1, sessions)
 	for _, s := range demo.NewRules(1).Truths {
 		if s.Section == "Run the checks" || s.Section == "Rewrite on sight" || s.Section == "Voice" {
 			if effect := whole - rateWithout(t, 1, sessions, s.Section); math.Abs(effect-s.Effect) > .05 || s.Effect == 0 && effect != 0 {
-				t.Errorf("%s: without the section the share of successes changes by %.3f, want %.2f within 0.05, or exactly 0 for a section without effect", s.Section, -effect, -s.Effect)
+				t.Errorf("without section %s: success rate changes by %.3f, want %.2f within 0.05, or exactly 0 if it has no effect", s.Section, -effect, -s.Effect)
 			}
 		}
 	}
 }
 
-func TestRulesFileHasTheSectionsOfTheTruth(t *testing.T) {
+func TestRulesFileHasSectionOfEachTruth(t *testing.T) {
 	truths := demo.NewRules(1).Truths
 	counts := map[float64]int{}
 	for _, s := range truths {
 		if strings.Count(demo.RulesFile, "\n## "+s.Section+"\n") != 1 {
-			t.Errorf("the file has the heading of section %q %d times, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
+			t.Errorf("heading of section %q occurs %d times in the file, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
 		}
 		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
 	}
 	if counts[1] != 3 || counts[-1] != 2 || counts[0] != 7 || strings.Count(demo.RulesFile, "\n## ") != len(truths) {
-		t.Errorf("the file has %d sections for %d truths, and the counts of effects by sign are %v; want equal numbers, with 3 helpful, 2 harmful and 7 without effect", strings.Count(demo.RulesFile, "\n## "), len(truths), counts)
+		t.Errorf("got %d sections for %d truths, effects by sign %v; want the same numbers, 3 helpful, 2 harmful, 7 without effect", strings.Count(demo.RulesFile, "\n## "), len(truths), counts)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sendRequest sends one request to the model and returns the status, the id and the text.
+// sendRequest sends a request to the model, and returns the status, the reply id and the reply text.
 func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, text string) {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -20,7 +20,7 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 		Choices []struct{ Message message }
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
-		t.Fatalf("decoding response %s: got error %v, want none", rec.Body, err)
+		t.Fatalf("decode response %s: %v", rec.Body, err)
 	}
 	if len(res.Choices) > 0 {
 		text = res.Choices[0].Message.Content
@@ -28,7 +28,7 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 	return rec.Code, res.ID, text
 }
 
-// lastTurn returns the body of the last turn of a ticket, with the given lessons in the request.
+// lastTurn returns the request body of a ticket's last turn, with the lessons in the system prompt.
 func lastTurn(n int, slugs ...string) string {
 	system := "You are a careful engineer."
 	for _, s := range slugs {
@@ -38,43 +38,43 @@ func lastTurn(n int, slugs ...string) string {
 	return string(b)
 }
 
-func TestUpstreamAnswersEachRequest(t *testing.T) {
+func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	const path = "/v1/chat/completions"
 	for name, c := range map[string]struct {
 		path, body string
 		status     int
 		text       string
 	}{
-		"another endpoint":              {"/v1/models", "", 404, ""},
-		"no ticket":                     {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
-		"no ticket in the last message": {path, `{"messages":[{"role":"user","content":"` + finalMark + `"}]}`, 200, "Which ticket?"},
-		"a step":                        {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
-		"a ticket number of one digit":  {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
-		"a body that is not JSON":       {path, "\x00\xff", 200, "Which ticket?"},
+		"another endpoint":             {"/v1/models", "", 404, ""},
+		"no ticket":                    {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
+		"last turn without a ticket":   {path, `{"messages":[{"role":"user","content":"` + finalMark + `"}]}`, 200, "Which ticket?"},
+		"a step":                       {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
+		"a ticket number of one digit": {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
+		"body that is not JSON":        {path, "\x00\xff", 200, "Which ticket?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
 			status, id, text := sendRequest(t, u, c.path, c.body)
 			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
-				t.Errorf("the response: got status %d, id %q and text %q; want status %d, an id only with status 200, and text %q (a note may differ)", status, id, text, c.status, c.text)
+				t.Errorf("got status %d, id %q, text %q; want status %d, an id only with status 200, text %q (the note may differ)", status, id, text, c.status, c.text)
 			}
 			if !strings.HasPrefix(c.text, "Step done") && text != c.text {
-				t.Errorf("the text of the answer is %q, want %q", text, c.text)
+				t.Errorf("got text %q, want %q", text, c.text)
 			}
 			if s := u.Score(); s != (Score{}) {
-				t.Errorf("the score is %+v, want no counted session", s)
+				t.Errorf("got Score = %+v, want no sessions counted", s)
 			}
 		})
 	}
 }
 
-// The model reads a bounded part of a long body: the mark of the last turn behind 3 MiB is not found.
-func TestUpstreamReadsABoundedPartOfTheBody(t *testing.T) {
+// The model reads only the beginning of a long body: it does not find the mark of the last turn after 3 MiB.
+func TestUpstreamReadsLimitedPartOfBody(t *testing.T) {
 	rec := httptest.NewRecorder()
 	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(finalMark))
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
 	if strings.Contains(rec.Body.String(), "RESULT") {
-		t.Errorf("the model found the mark behind 3 MiB of the body and answered %s, want an answer without RESULT", rec.Body)
+		t.Errorf("mark after 3 MiB: got reply %s, want no RESULT", rec.Body)
 	}
 }
 
@@ -82,24 +82,23 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestUpstreamIDsDiffer(t *testing.T) {
+func TestUpstreamReplyIDsAreUnique(t *testing.T) {
 	u := NewUpstream(NewWorld(1))
 	seen := map[string]bool{}
 	for range 2000 {
 		_, id, _ := sendRequest(t, u, "/chat/completions", "{}")
 		if seen[id] {
-			t.Fatalf("two replies have id %s, want different ids", id)
+			t.Fatalf("two replies have id %s", id)
 		}
 		seen[id] = true
 	}
 }
 
-// The simulated model finds the lessons in the request, and its success rate is the chance of the ticket with
-// these lessons.
-func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
+// The simulated model finds the lessons in a request, and succeeds with the chance of the ticket with these lessons.
+func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 	for name, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
-		"two lessons, and a lesson that the model does not know": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},
+		"two lessons and an unknown lesson": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(11)
@@ -121,7 +120,7 @@ func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 					success++
 				case "RESULT: failure":
 				default:
-					t.Fatalf("ticket %d is answered with %q, want a success or a failure", i, text)
+					t.Fatalf("ticket %d: got reply %q, want success or failure", i, text)
 				}
 			}
 			if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
@@ -129,13 +128,13 @@ func TestUpstreamSuccessRateMatchesTheTruth(t *testing.T) {
 			}
 			s := u.Score()
 			if math.Abs(s.With-expected/n) > 1e-9 || s.Best < s.None {
-				t.Errorf("the score is %+v, want With = %v, and Best at least None", s, expected/n)
+				t.Errorf("got Score = %+v, want With = %v, Best >= None", s, expected/n)
 			}
 		})
 	}
 }
 
-func TestSummaryComparesTheRates(t *testing.T) {
+func TestScoreSummary(t *testing.T) {
 	for _, c := range []struct {
 		s    Score
 		want string
@@ -145,14 +144,14 @@ func TestSummaryComparesTheRates(t *testing.T) {
 		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
 		if got := c.s.Summary(); got != c.want {
-			t.Errorf("the summary of %+v is %q\nwant %q", c.s, got, c.want)
+			t.Errorf("Summary of %+v = %q\nwant %q", c.s, got, c.want)
 		}
 	}
 }
 
-// The usage of a reply includes the tokens of an agent's usual prompt. Otherwise a lesson of 40 tokens would be a
-// large part of the cost.
-func TestUsageCountsTheUsualPrompt(t *testing.T) {
+// The usage of a reply includes the tokens of a typical prompt. Otherwise a lesson of 40 tokens would be a large part
+// of the cost.
+func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurn(1))))
 	var res struct {
@@ -161,6 +160,6 @@ func TestUsageCountsTheUsualPrompt(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil || res.Usage.Prompt < promptTokens {
-		t.Errorf("the usage has %d prompt tokens, error %v, want at least %d", res.Usage.Prompt, err, promptTokens)
+		t.Errorf("got %d prompt tokens, error %v, want at least %d", res.Usage.Prompt, err, promptTokens)
 	}
 }

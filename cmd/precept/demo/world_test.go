@@ -18,41 +18,41 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestWorldIsDeterministicForASeed(t *testing.T) {
+func TestWorldIsDeterministicForSeed(t *testing.T) {
 	a, b, other := NewWorld(7), NewWorld(7), NewWorld(8)
 	differ := 0
 	for n := 1; n <= 200; n++ {
 		ta, tb, to := a.ticket(n), b.ticket(n), other.ticket(n)
 		if !reflect.DeepEqual(ta, tb) || a.text(ta) != b.text(tb) || a.succeeds(ta, nil) != b.succeeds(tb, nil) {
-			t.Fatalf("ticket %d is %+v in one world and %+v in another world of the same seed, want equal tickets", n, ta, tb)
+			t.Fatalf("ticket %d: got %+v and %+v in two worlds with the same seed, want the same", n, ta, tb)
 		}
 		if !reflect.DeepEqual(ta, to) {
 			differ++
 		}
 		if ta.turns < 1 || ta.turns > 3 {
-			t.Errorf("ticket %d has %d turns, want 1 to 3", n, ta.turns)
+			t.Errorf("ticket %d: got %d turns, want 1 to 3", n, ta.turns)
 		}
 	}
 	if differ < 190 {
-		t.Errorf("another seed changed %d tickets of 200 only, want at least 190", differ)
+		t.Errorf("another seed: got %d of 200 tickets changed, want at least 190", differ)
 	}
 }
 
-func TestEffectIsTheTrueEffect(t *testing.T) {
+func TestEffect(t *testing.T) {
 	w := NewWorld(1)
 	for _, l := range w.Truths {
 		if e, ok := w.Effect(l.Slug); !ok || e != l.Effect {
-			t.Errorf("Effect(%s) returns %v, %v, want %v, true", l.Slug, e, ok, l.Effect)
+			t.Errorf("Effect(%s) = %v, %v, want %v, true", l.Slug, e, ok, l.Effect)
 		}
 	}
 	if e, ok := w.Effect("nothing-of-the-kind"); ok || e != 0 {
-		t.Errorf("Effect of an unknown lesson returns %v, %v, want 0, false", e, ok)
+		t.Errorf("Effect of an unknown lesson = %v, %v, want 0, false", e, ok)
 	}
 }
 
-// The chance of success stays between 0.03 and 0.97, and a lesson changes the chance by its effect unless a limit is
+// The chance of success is between 0.03 and 0.97, and a lesson changes the chance by its effect unless a limit is
 // reached.
-func TestChanceStaysWithinItsLimits(t *testing.T) {
+func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 	w := NewWorld(1)
 	rapid.Check(t, func(rt *rapid.T) {
 		tk := w.ticket(rapid.IntRange(1, 999_999).Draw(rt, "ticket"))
@@ -60,7 +60,7 @@ func TestChanceStaysWithinItsLimits(t *testing.T) {
 		lessons := rapid.SliceOfNDistinct(rapid.IntRange(0, len(w.Truths)-1), 0, len(w.Truths), rapid.ID[int]).Draw(rt, "lessons")
 		p := w.chance(tk, lessons)
 		if p < .03 || p > .97 {
-			rt.Fatalf("the chance is %v, want 0.03 to 0.97", p)
+			rt.Fatalf("got chance %v, want 0.03 to 0.97", p)
 		}
 		for i, l := range w.Truths {
 			if slices.Contains(lessons, i) {
@@ -76,15 +76,15 @@ func TestChanceStaysWithinItsLimits(t *testing.T) {
 		// One random number decides a ticket: a higher chance never turns success into failure.
 		for _, i := range lessons {
 			if w.Truths[i].Effect > 0 && w.succeeds(tk, nil) && !w.succeeds(tk, []int{i}) {
-				rt.Fatalf("the helpful lesson %s made ticket %d fail, want success as without the lesson", w.Truths[i].Slug, tk.n)
+				rt.Fatalf("helpful lesson %s made ticket %d fail, want success as without the lesson", w.Truths[i].Slug, tk.n)
 			}
 		}
 	})
 }
 
-// The number of successes matches the chances. The success rate of the sessions with a lesson ranks three pairs of
+// The number of successes matches the chances. The success rates of the sessions with a lesson rank three pairs of
 // lessons in the wrong order, because lessons match tickets of different difficulty.
-func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
+func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
 	var success, expected, variance, without float64
@@ -112,16 +112,15 @@ func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 	for i, l := range w.Truths {
 		s := of[i]
 		if share := s.n / n; share < .1 || share > .7 {
-			t.Errorf("%s applies in %.2f of the tickets, want 0.1 to 0.7", l.Slug, share)
+			t.Errorf("%s applies to a share of %.2f of the tickets, want 0.1 to 0.7", l.Slug, share)
 		}
 		if d := s.effect/s.n - l.Effect; math.Abs(d) > .01 {
-			t.Errorf("%s has a mean effect of %.3f on the chances of its tickets, want %.3f within 0.01", l.Slug, s.effect/s.n, l.Effect)
+			t.Errorf("%s: got mean effect %.3f on the chances of its tickets, want %.3f within 0.01", l.Slug, s.effect/s.n, l.Effect)
 		}
-		// The difference between the sessions of a lesson and all other sessions is biased by the
-		// difficulty of the sessions.
+		// Because of this gap, a comparison of the sessions of a lesson with all sessions is biased.
 		gap := s.without/s.n - without
 		if l.hard > 0 && gap > -.02 || l.hard < 0 && gap < .02 || l.hard == 0 && math.Abs(gap) > .01 {
-			t.Errorf("the success rate without lessons of the tickets of %s differs by %+.3f from all tickets, want below -0.02 for hard tickets, above 0.02 for easy tickets, else within 0.01 (hard = %v)", l.Slug, gap, l.hard)
+			t.Errorf("%s: success rate of its tickets without lessons differs by %+.3f from all tickets, want below -0.02 for hard tickets, above 0.02 for easy tickets, else within 0.01 (hard = %v)", l.Slug, gap, l.hard)
 		}
 	}
 	rate := func(slug string) float64 { s := of[w.bySlug[slug]]; return s.with / s.n }
@@ -131,12 +130,12 @@ func TestOutcomesMatchChancesAndRawRateMisleads(t *testing.T) {
 		{"read-the-failing-assertion", "reproduce-before-fixing"},
 	} {
 		if above, below := rate(c[0]), rate(c[1]); above <= below || w.Truths[w.bySlug[c[0]]].Effect >= w.Truths[w.bySlug[c[1]]].Effect {
-			t.Errorf("the success rate ranks %s (%.3f) and %s (%.3f) as their effects do, want the opposite order", c[0], above, c[1], below)
+			t.Errorf("success rates rank %s (%.3f) and %s (%.3f) in the order of their effects, want the opposite order", c[0], above, c[1], below)
 		}
 	}
 }
 
-// The lessons are in effect, match the tickets to which they apply, and match no other words of the agents.
+// The lessons are in effect, match the tickets to which they apply, and match no other text of the agents.
 func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")
@@ -145,19 +144,19 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	}
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("loading the lessons: got problems %+v, error %v, want neither", problems, err)
+		t.Fatalf("Load: got problems %+v, error %v, want neither", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
-		t.Errorf("the directory has %d lessons, want the %d lessons of the world", book.Len(), len(w.Truths))
+		t.Errorf("got %d lessons, want the %d lessons of the world", book.Len(), len(w.Truths))
 	}
 	now := time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, f := range (lesson.Checks{Now: now}).Book(book) {
-		t.Errorf("the checks find %+v in the lessons of the world, want no finding", f)
+		t.Errorf("Checks: got finding %+v, want none", f)
 	}
 	for _, l := range w.Truths {
 		got, ok := book.Get(l.Slug)
 		if !ok || !got.InForce(now) {
-			t.Errorf("lesson %s is in the directory: %v, want the lesson in the directory and in effect", l.Slug, ok)
+			t.Errorf("lesson %s (found = %v) is not in effect", l.Slug, ok)
 		}
 	}
 	for n := 1; n <= 300; n++ {
@@ -171,12 +170,12 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 		}
 		slices.Sort(want)
 		if !slices.Equal(fired, want) {
-			t.Fatalf("text %q matches lessons %v, want %v", w.text(tk), fired, want)
+			t.Fatalf("Match(%q) = %v, want %v", w.text(tk), fired, want)
 		}
 	}
 	for _, text := range []string{finalMark, "Step 1 is fine, go on."} {
 		if hits := book.Match(&lesson.Query{Words: []string{text}, Now: now}); len(hits) > 0 {
-			t.Errorf("words %q match lesson %v, want none", text, hits[0].Lesson.Slug)
+			t.Errorf("Match(%q) = %v, want none", text, hits[0].Lesson.Slug)
 		}
 	}
 }
@@ -187,18 +186,18 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(filepath.Join(file, "sub")); err == nil || !strings.Contains(err.Error(), "lessons") {
-		t.Errorf("the error is %v, want an error that names the lessons", err)
+		t.Errorf("directory below a file: err = %v, want an error with %q", err, "lessons")
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "run-the-full-suite.md"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(dir); err == nil {
-		t.Error("WriteLessons returns no error if a folder has the name of a lesson file, want an error")
+		t.Error("folder with the name of a lesson file: err = nil, want an error")
 	}
 }
 
-func TestTextNamesTheTicketAndItsSubjects(t *testing.T) {
+func TestTextNamesTicketAndSubjects(t *testing.T) {
 	w := NewWorld(1)
 	for want, applies := range map[string][]int{
 		"Please work on TICKET-000042.":                                                                              nil,
@@ -206,7 +205,7 @@ func TestTextNamesTheTicketAndItsSubjects(t *testing.T) {
 		"Please work on TICKET-000042. It is about a failing assertion in CI, and about a button in the wrong place": {1, 7},
 	} {
 		if got := w.text(ticket{n: 42, applies: applies}); got != want {
-			t.Errorf("the text of a ticket with lessons %v is %q, want %q", applies, got, want)
+			t.Errorf("text of a ticket with lessons %v: got %q, want %q", applies, got, want)
 		}
 	}
 }
