@@ -25,11 +25,11 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is a store with streams of samples in the memory of a test. It has one consumer group and one claim.
+// memoryStore is an in-memory store with sample streams, one consumer group and one claim.
 type memoryStore struct {
 	streams map[string][]session.StoredSample
 	acked   map[string]string // position of the group, by stream
-	claimed string            // owner of the claim, the sole right to write; "" means free
+	claimed string            // owner of the claim, the exclusive right to write; "" if free
 }
 
 func (m *memoryStore) add(stream, tenant, id string, at time.Time) {
@@ -83,25 +83,24 @@ func (m *memoryStore) Claim(_ context.Context, _, owner string, _ time.Time, _ t
 
 func (m *memoryStore) ReleaseClaim(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// memoryPlace is a place (the storage of a lake) in the memory of a test, because a test of many crashes must not wait
-// for the disk.
-type memoryPlace map[string][]byte
+// memoryStorage is the in-memory storage of a lake, because a test of many crashes must not wait for the disk.
+type memoryStorage map[string][]byte
 
-func (f memoryPlace) String() string { return "files" }
+func (f memoryStorage) String() string { return "files" }
 
-func (f memoryPlace) Get(_ context.Context, name string) (data []byte, version string, err error) {
+func (f memoryStorage) Get(_ context.Context, name string) (data []byte, version string, err error) {
 	if data, ok := f[name]; ok {
 		return data, string(data), nil
 	}
 	return nil, "", fs.ErrNotExist
 }
 
-func (f memoryPlace) Put(_ context.Context, name string, data []byte) error {
+func (f memoryStorage) Put(_ context.Context, name string, data []byte) error {
 	f[name] = data
 	return nil
 }
 
-func (f memoryPlace) CompareAndSwap(_ context.Context, name, version string, data []byte) (string, error) {
+func (f memoryStorage) CompareAndSwap(_ context.Context, name, version string, data []byte) (string, error) {
 	if string(f[name]) != version {
 		return "", lake.ErrChanged
 	}
@@ -109,41 +108,41 @@ func (f memoryPlace) CompareAndSwap(_ context.Context, name, version string, dat
 	return string(data), nil
 }
 
-// killedPlace is the place of a process that is killed: after writesLeft writes all writes fail.
-type killedPlace struct {
+// killedStorage is the storage of a process that is killed: all writes after the first writesLeft writes fail.
+type killedStorage struct {
 	lake.Storage
 	writesLeft int
-	after      bool // the kill comes after the write: the first failing write takes effect
+	afterWrite bool // the process is killed after the write: the first failed write takes effect
 }
 
 var errKilled = errors.New("killed")
 
-func (f *killedPlace) Put(ctx context.Context, name string, data []byte) error {
+func (f *killedStorage) Put(ctx context.Context, name string, data []byte) error {
 	_, err := f.write(func() (string, error) { return "", f.Storage.Put(ctx, name, data) })
 	return err
 }
 
-func (f *killedPlace) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
+func (f *killedStorage) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
 	return f.write(func() (string, error) { return f.Storage.CompareAndSwap(ctx, name, version, data) })
 }
 
-func (f *killedPlace) write(call func() (string, error)) (string, error) {
+func (f *killedStorage) write(call func() (string, error)) (string, error) {
 	if f.writesLeft--; f.writesLeft >= 0 {
 		return call()
 	}
-	if f.writesLeft == -1 && f.after {
+	if f.writesLeft == -1 && f.afterWrite {
 		_, err := call()
 		return "", errors.Join(err, errKilled)
 	}
 	return "", errKilled
 }
 
-// drain writes all waiting samples of a store into a lake, in files of about the given number of bytes.
-func drain(t *testing.T, m *memoryStore, place lake.Storage, bytes int) error {
+// drain exports all waiting samples of a store into a lake, in files of about this many bytes.
+func drain(t *testing.T, m *memoryStore, storage lake.Storage, bytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
 	return lake.Run(t.Context(), lake.Options{
-		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: place, BatchBytes: bytes, BatchAge: time.Hour, Once: true,
+		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: storage, BatchBytes: bytes, BatchAge: time.Hour, Once: true,
 		Store: "one", Writer: lake.Process{ID: rand.Text()},
 		Now:    func() time.Time { return now },
 		Pause:  func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil },
@@ -151,13 +150,13 @@ func drain(t *testing.T, m *memoryStore, place lake.Storage, bytes int) error {
 	})
 }
 
-// row is a row of a Parquet file with the column sample_id only.
+// row is a row of a Parquet file with only the column sample_id.
 type row struct {
 	SampleID string `parquet:"sample_id"`
 }
 
-// stored returns the sample ids of a lake, sorted, with the folder of each id.
-func (f memoryPlace) stored(t *testing.T) (ids []string, folders map[string]string) {
+// stored returns the sorted sample ids in a lake, and the folder of each id.
+func (f memoryStorage) stored(t *testing.T) (ids []string, folders map[string]string) {
 	t.Helper()
 	folders = map[string]string{}
 	for name, data := range f {
@@ -177,13 +176,13 @@ func (f memoryPlace) stored(t *testing.T) (ids []string, folders map[string]stri
 	return ids, folders
 }
 
-func (f memoryPlace) ids(t *testing.T) []string {
+func (f memoryStorage) ids(t *testing.T) []string {
 	t.Helper()
 	ids, _ := f.stored(t)
 	return ids
 }
 
-// storeOf24Samples returns a store with 24 samples in two streams, of three tenants and two days.
+// storeOf24Samples returns a store with 24 samples of three tenants and two days in two streams.
 func storeOf24Samples() *memoryStore {
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	for i := range 24 {
@@ -193,7 +192,7 @@ func storeOf24Samples() *memoryStore {
 	return m
 }
 
-// storedIDs returns the ids of all samples in the store, sorted.
+// storedIDs returns the sorted ids of all samples in the store.
 func storedIDs(m *memoryStore) (ids []string) {
 	for _, list := range m.streams {
 		for _, s := range list {
@@ -209,84 +208,84 @@ func storedIDs(m *memoryStore) (ids []string) {
 // Each sample is in the folder of its day and its tenant.
 func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	t.Parallel()
-	m, out := storeOf24Samples(), memoryPlace{}
+	m, out := storeOf24Samples(), memoryStorage{}
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	ids, folders := out.stored(t)
 	if want := storedIDs(m); !slices.Equal(ids, want) {
-		t.Errorf("the lake has samples %v, want %v", ids, want)
+		t.Errorf("got samples %v in the lake, want %v", ids, want)
 	}
 	for id, want := range map[string]string{
 		"id-00": "date=2031-05-01/tenant=default", "id-01": "date=2031-05-02/tenant=a%2Fb", "id-02": "date=2031-05-01/tenant=%C3%BC",
 	} {
 		if folders[id] != want {
-			t.Errorf("sample %s is in folder %s, want %s", id, folders[id], want)
+			t.Errorf("sample %s: got folder %s, want %s", id, folders[id], want)
 		}
 	}
 	if m.acked["s0"] != strconv.Itoa(len(m.streams["s0"])) || m.claimed != "" {
-		t.Errorf("the positions of the group are %v and the claim belongs to %q, want the end of s0 and a free claim", m.acked, m.claimed)
+		t.Errorf("got acknowledged positions %v and claim owner %q, want the end of s0 and a free claim", m.acked, m.claimed)
 	}
 }
 
-// A process that is killed before or after any write leaves a lake that the next process completes: each sample is
-// there once. Samples that were deleted in between are not written.
-func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
+// If a process is killed before or after any write, the next process completes the lake: it has each sample once,
+// except samples that were deleted in between.
+func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for writes := 0; ; writes++ {
-			m, out := storeOf24Samples(), memoryPlace{}
-			err := drain(t, m, &killedPlace{Storage: out, writesLeft: writes, after: after}, 5000)
+			m, out := storeOf24Samples(), memoryStorage{}
+			err := drain(t, m, &killedStorage{Storage: out, writesLeft: writes, afterWrite: after}, 5000)
 			if err == nil {
 				break
 			}
 			if !errors.Is(err, errKilled) {
-				t.Fatalf("killed at write %d (after the write: %v): got error %v, want %v", writes, after, err, errKilled)
+				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, after, err, errKilled)
 			}
 			before := out.ids(t)
-			for _, list := range m.streams { // one sample of each stream is deleted, unless a file already has the sample
+			for _, list := range m.streams { // delete one sample of each stream, unless a file already has it
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
 				}
 			}
 			m.add("s0", "default", "new", time.Unix(0, 0))
 			if err := drain(t, m, out, 5000); err != nil {
-				t.Fatalf("killed at write %d (after the write: %v): the next process: got error %v, want none", writes, after, err)
+				t.Fatalf("killed at write %d (after the write: %v): next process: %v", writes, after, err)
 			}
 			if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
-				t.Fatalf("killed at write %d (after the write: %v): the lake has samples %v, want %v", writes, after, got, want)
+				t.Fatalf("killed at write %d (after the write: %v): got samples %v in the lake, want %v", writes, after, got, want)
 			}
 		}
 	}
 }
 
-// A killed process has written its files, and not the state that ends the batch. A sample that is deleted before the
-// restart is removed from these files.
-func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
+// A process is killed after it has written its files, but before the state that ends the batch. If a sample is deleted
+// before the restart, the restarted process removes the sample from these files.
+func TestDeletedSampleIsRemovedFromFilesOfUnfinishedBatch(t *testing.T) {
 	t.Parallel()
-	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryPlace{}
+	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
-	if err := drain(t, m, &killedPlace{Storage: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("the killed process: got error %v, want %v", err, errKilled)
+	if err := drain(t, m, &killedStorage{Storage: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
+		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
 	if got := out.ids(t); len(got) != 2 {
-		t.Fatalf("after the kill the lake has samples %v, want both samples", got)
+		t.Fatalf("after the kill: got samples %v in the lake, want both samples", got)
 	}
 	m.streams["s"][0].Sample.ID = ""
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
-		t.Errorf("after the restart the lake has samples %v, want only id-2", got)
+		t.Errorf("after the restart: got samples %v in the lake, want only id-2", got)
 	}
 }
 
 // A sample that is deleted while its batch waits for --flush-every is not written.
-func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
+func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	t.Parallel()
-	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryPlace{}
+	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	now := time.Unix(0, 0)
@@ -305,15 +304,15 @@ func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
-		t.Errorf("the lake has samples %v, want only id-2", got)
+		t.Errorf("got samples %v in the lake, want only id-2", got)
 	}
 }
 
-// A store that lost its newest data writes a sample again under another position. The sample is in the lake once, even
+// A store that lost its newest data adds a sample again at another position. The lake still has the sample once, even
 // after a restart of the export.
-func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
+func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 	t.Parallel()
-	m, out := storeOf24Samples(), memoryPlace{}
+	m, out := storeOf24Samples(), memoryStorage{}
 	for range 2 {
 		if err := drain(t, m, out, 1<<20); err != nil {
 			t.Fatal(err)
@@ -323,41 +322,41 @@ func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 	}
 	want := slices.Compact(storedIDs(m))
 	if got := out.ids(t); !slices.Equal(got, want) {
-		t.Errorf("the lake has samples %v, want %v", got, want)
+		t.Errorf("got samples %v in the lake, want %v", got, want)
 	}
 }
 
-// Run refuses an output or a group that does not fit the export. The error has a remedy.
-func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
+// Run refuses an output or a group that does not belong to the export, with a remedy in the error.
+func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 	t.Parallel()
-	m, out := storeOf24Samples(), memoryPlace{}
+	m, out := storeOf24Samples(), memoryStorage{}
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	text := out["_precept/state.json"]
 	for name, c := range map[string]struct{ state, claimed, want string }{
-		"no state":        {"", "", "name the earlier --output, or a new --group"},
-		"another group":   {strings.Replace(string(text), `"lake"`, `"other"`, 1), "", "use --group other"},
-		"a damaged state": {"{", "", "does not parse"},
-		"a newer precept": {strings.Replace(string(text), `"version":1`, `"version":2`, 1), "", "upgrade precept"},
-		"another store":   {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name an --output of its own"},
-		"a group in use":  {string(text), "another", "stop the other precept export --follow"},
+		"no state":      {"", "", "name the earlier --output, or a new --group"},
+		"another group": {strings.Replace(string(text), `"lake"`, `"other"`, 1), "", "use --group other"},
+		"damaged state": {"{", "", "does not parse"},
+		"newer precept": {strings.Replace(string(text), `"version":1`, `"version":2`, 1), "", "upgrade precept"},
+		"another store": {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name an --output of its own"},
+		"group in use":  {string(text), "another", "stop the other precept export --follow"},
 	} {
-		out := memoryPlace{}
+		out := memoryStorage{}
 		if c.state != "" {
 			out["_precept/state.json"] = []byte(c.state)
 		}
 		m.claimed = c.claimed
 		if err := drain(t, m, out, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: Run: got error %v, want an error with %q", name, err, c.want)
+			t.Errorf("%s: Run: err = %v, want an error with %q", name, err, c.want)
 		}
 		m.claimed = ""
 	}
 }
 
-// A process that is killed during a batch leaves drafts (temporary files) of the planned files, which the next process
-// removes.
-func TestTheNextStartRemovesDrafts(t *testing.T) {
+// A process that is killed during a batch may leave temporary files of the planned files. The next process removes
+// them.
+func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, err := lake.OpenStorage(dir, "", func(string) string { return "" })
@@ -367,8 +366,8 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
-	if err := drain(t, m, &killedPlace{Storage: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("the killed process: got error %v, want %v", err, errKilled)
+	if err := drain(t, m, &killedStorage{Storage: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
+		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
 	if err != nil {
@@ -376,7 +375,7 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	}
 	var state struct{ Planned struct{ Files []string } }
 	if err := json.Unmarshal(text, &state); err != nil || len(state.Planned.Files) != 1 {
-		t.Fatalf("after the kill state.json is %s, error %v, want one planned file", text, err)
+		t.Fatalf("after the kill: got state.json %s, error %v, want one planned file", text, err)
 	}
 	name := filepath.Join(dir, filepath.FromSlash(state.Planned.Files[0]))
 	folder, base := filepath.Split(name)
@@ -392,12 +391,12 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := os.ReadDir(folder); err != nil || len(list) != 1 || list[0].Name() != base {
-		t.Errorf("after the next start the folder has files %v, error %v, want only %s", list, err, base)
+		t.Errorf("after the next process: got files %v in the folder, error %v, want only %s", list, err, base)
 	}
 }
 
-// Put replaces a file of a directory, and removes the unfinished temporary file of a killed process.
-func TestPutReplacesAFileOfADirectory(t *testing.T) {
+// Put replaces a file in a directory, and removes the temporary file of a killed process.
+func TestPutReplacesFileInDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, err := lake.OpenStorage(dir, "", func(string) string { return "" })
@@ -417,20 +416,20 @@ func TestPutReplacesAFileOfADirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _, err := out.Get(t.Context(), name); err != nil || string(got) != text {
-			t.Errorf("after a Put the file is %q, error %v, want %q", got, err, text)
+			t.Errorf("Get after Put = %q, %v, want %q", got, err, text)
 		}
 	}
 	if list, err := os.ReadDir(filepath.Dir(at)); err != nil || len(list) != 1 {
-		t.Errorf("the folder has files %v, error %v, want one file", list, err)
+		t.Errorf("got files %v in the folder, error %v, want one file", list, err)
 	}
 	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Get of a missing file: got error %v, want fs.ErrNotExist", err)
+		t.Errorf("Get of a missing file: err = %v, want fs.ErrNotExist", err)
 	}
 }
 
-// CompareAndSwap replaces a file of a directory only if the caller knows its present version: of two writers that know
-// the same version the first succeeds.
-func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
+// CompareAndSwap replaces a file in a directory only if the caller has its current version: of two writers with the
+// same version, only the first succeeds.
+func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	t.Parallel()
 	out, err := lake.OpenStorage(t.TempDir(), "", func(string) string { return "" })
 	if err != nil {
@@ -440,7 +439,7 @@ func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 		t.Helper()
 		next, err := out.CompareAndSwap(t.Context(), "a/b", version, []byte(text))
 		if !errors.Is(err, want) {
-			t.Fatalf("the CompareAndSwap of text %q: got error %v, want %v", text, err, want)
+			t.Fatalf("CompareAndSwap(%q): err = %v, want %v", text, err, want)
 		}
 		return next
 	}
@@ -451,15 +450,15 @@ func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 	swap(first, "late", lake.ErrChanged)
 	data, version, err := out.Get(t.Context(), "a/b")
 	if err != nil || string(data) != "second" || version != second {
-		t.Errorf("the file is %q in version %s, error %v, want \"second\" in version %s", data, version, err, second)
+		t.Errorf("Get = %q, version %s, error %v, want \"second\", version %s", data, version, err, second)
 	}
 }
 
-// The name of a tenant never leads out of the folder of its day. Different tenants have different folders, even on a
-// disk that does not distinguish capitals.
-func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
+// A tenant name cannot escape the folder of its day. Different tenants have different folders, even on a
+// case-insensitive disk.
+func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	t.Parallel()
-	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryPlace{}
+	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	names := []string{"..", ".", "a=b", "a/../../b", "C:\\x", "%41", "A", "tab\t", strings.Repeat("ü", 300), strings.Repeat("ü", 301), "a", "ACME", "Acme", strings.Repeat("B", 300), strings.Repeat("b", 300)}
 	for i, name := range names {
 		m.add("s", name, strconv.Itoa(i), time.Unix(0, 0))
@@ -470,47 +469,47 @@ func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	_, folders := out.stored(t)
 	distinct := map[string]bool{}
 	for _, at := range folders {
-		distinct[strings.ToLower(at)] = true // some disks do not distinguish capitals
+		distinct[strings.ToLower(at)] = true // as on a case-insensitive disk
 		if path.Dir(at) != "date=1970-01-01" || len(path.Base(at)) > 255 || strings.ContainsAny(path.Base(at), `/\:`) {
-			t.Errorf("the folder of a tenant is %q, want a folder in date=1970-01-01 with a name of at most 255 bytes without / \\ :", at)
+			t.Errorf("got tenant folder %q, want one in date=1970-01-01 with a name of at most 255 bytes without / \\ :", at)
 		}
 	}
 	if len(distinct) != len(names) {
-		t.Errorf("%d tenants have %d folders, regardless of capitals; want a folder each", len(names), len(distinct))
+		t.Errorf("got %[2]d case-insensitive folders of %[1]d tenants, want one each", len(names), len(distinct))
 	}
 }
 
-// pausedPlace is the place of a process that is paused once, after writesLeft writes.
-type pausedPlace struct {
+// pausedStorage is the storage of a process that is paused once, after writesLeft writes.
+type pausedStorage struct {
 	lake.Storage
 	writesLeft int
 	meanwhile  func() // runs while the process is paused
 }
 
-func (h *pausedPlace) Put(ctx context.Context, name string, data []byte) error {
+func (h *pausedStorage) Put(ctx context.Context, name string, data []byte) error {
 	h.wait()
 	return h.Storage.Put(ctx, name, data)
 }
 
-func (h *pausedPlace) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
+func (h *pausedStorage) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
 	h.wait()
 	return h.Storage.CompareAndSwap(ctx, name, version, data)
 }
 
-func (h *pausedPlace) wait() {
+func (h *pausedStorage) wait() {
 	if h.writesLeft--; h.writesLeft == -1 {
 		h.meanwhile()
 	}
 }
 
-// A process is paused before any write, and continues after a second process has written the lake. Each sample is in
-// the lake once, no deleted sample returns, and the first process ends with an error.
-func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
+// A process is paused before any write, and continues after a second process has written the lake. The lake has each
+// sample once and no deleted sample, and the first process returns an error.
+func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
-		m, out := storeOf24Samples(), memoryPlace{}
+		m, out := storeOf24Samples(), memoryStorage{}
 		wasPaused := false
-		err := drain(t, m, &pausedPlace{Storage: out, writesLeft: writes, meanwhile: func() {
+		err := drain(t, m, &pausedStorage{Storage: out, writesLeft: writes, meanwhile: func() {
 			wasPaused = true
 			before := out.ids(t)
 			for _, list := range m.streams {
@@ -531,10 +530,10 @@ func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 			break
 		}
 		if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
-			t.Fatalf("paused at write %d: the lake has samples %v, want %v", writes, got, want)
+			t.Fatalf("paused at write %d: got samples %v in the lake, want %v", writes, got, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Fatalf("paused at write %d: the paused process: got error %v, want an error that names another process", writes, err)
+			t.Fatalf("paused at write %d: paused process: err = %v, want an error with \"another process\"", writes, err)
 		}
 	}
 }
