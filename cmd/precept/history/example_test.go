@@ -10,7 +10,7 @@ import (
 	"precept/cmd/precept/history"
 )
 
-// Find locates the files of a client, and Open converts a file to transcripts.
+// Find returns the history files of a client, and Open converts a file to transcripts.
 func ExampleFind() {
 	home, err := os.MkdirTemp("", "history")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
-// envWithFiles writes files below a new home directory, and returns the environment with this home.
+// envWithFiles writes files below a new home directory, and returns an environment with this home.
 func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	t.Helper()
 	home := t.TempDir()
@@ -32,7 +32,8 @@ func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	return history.Env{Home: home, Work: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
-// conversations returns the conversations in the history of a client, one line each, and the skipped entries.
+// conversations returns the conversations in the history of a client, one line each, and the errors about skipped
+// entries.
 func conversations(t *testing.T, client string, e history.Env) (lines []string, skipped string) {
 	t.Helper()
 	c, paths, err := history.Find(client, e)
@@ -55,13 +56,13 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 			lines = append(lines, tr.Source+" "+tr.ID+": "+outline(tr.Request))
 			return nil
 		}); err != nil {
-			t.Fatalf("detect.Read of transcripts %s of %s: got error %v, want none", text, path, err)
+			t.Fatalf("detect.Read of %s, transcripts %s: %v", path, text, err)
 		}
 	}
 	return lines, skipped
 }
 
-// outline returns the texts, calls and results of a conversation in one line.
+// outline formats the texts, calls and results of a conversation in one line.
 func outline(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -83,7 +84,7 @@ func outline(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-func TestHistoriesBecomeTranscripts(t *testing.T) {
+func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
 	opencode := envWithFiles(t, map[string]string{
 		".local/share/opencode/storage/session/global/ses_1.json":   `{"id":"ses_1"}`,
 		".local/share/opencode/storage/message/ses_1/msg_1.json":    `{"id":"msg_1","role":"user"}`,
@@ -172,23 +173,23 @@ func TestHistoriesBecomeTranscripts(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			got, skipped := conversations(t, client, c.env)
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
-				t.Errorf("the conversations are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+				t.Errorf("got conversations\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 			if !strings.Contains(skipped, c.skipped) || c.skipped == "" && skipped != "" {
-				t.Errorf("the skipped entries are %q, want %q", skipped, c.skipped)
+				t.Errorf("got skipped entries %q, want %q in them", skipped, c.skipped)
 			}
 		})
 	}
 }
 
-func TestOpencodeDatabaseBecomesTranscripts(t *testing.T) {
+func TestOpenConvertsOpencodeDatabase(t *testing.T) {
 	e := envWithFiles(t, map[string]string{".local/share/opencode/log": ""})
 	path := filepath.Join(e.Home, ".local/share/opencode/opencode.db")
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate|sqlite.OpenWAL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // the database is open while the history is read, because opencode may run
+	t.Cleanup(func() { _ = db.Close() }) // keep the database open while the history is read, as opencode would
 	if err := sqlitex.ExecuteScript(db, `
 CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL, data text NOT NULL);
 CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL, data text NOT NULL);
@@ -200,22 +201,22 @@ INSERT INTO part VALUES ('prt_1', 'msg_1', 'ses_1', '{"type":"text","text":"Buil
 	}
 	got, skipped := conversations(t, "opencode", e)
 	if want := `opencode ses_1: user Build it. | call c1 bash({"command":"make"}) | result c1 ok`; len(got) != 1 || got[0] != want {
-		t.Errorf("the conversations are %q, want %q", got, want)
+		t.Errorf("got conversations %q, want %q", got, want)
 	}
 	if !strings.Contains(skipped, "part prt_3 was skipped") {
-		t.Errorf("the skipped entries are %q, want the part prt_3", skipped)
+		t.Errorf("got skipped entries %q, want the part prt_3 in them", skipped)
 	}
 }
 
-func TestErrorOfAMissingHistoryNamesTheSearchedPaths(t *testing.T) {
+func TestFindOfMissingHistoryNamesSearchedPaths(t *testing.T) {
 	e := envWithFiles(t, nil)
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)
 		if err == nil || !strings.Contains(err.Error(), "no history of "+c.Name) || !strings.Contains(err.Error(), e.Home) {
-			t.Errorf("Find without a history of %s: got error %v, want an error with the client and the searched paths", c.Name, err)
+			t.Errorf("Find(%s) without a history: err = %v, want an error with the client and the searched paths", c.Name, err)
 		}
 	}
 	if _, _, err := history.Find("emacs", e); err == nil || !strings.Contains(err.Error(), "claude-code, codex") {
-		t.Errorf("Find of an unknown client: got error %v, want an error with the names of the clients", err)
+		t.Errorf("Find of an unknown client: err = %v, want an error with the names of the clients", err)
 	}
 }
