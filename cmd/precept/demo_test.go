@@ -9,7 +9,7 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// someRows returns report rows of four lessons of the demo and of one other lesson.
+// someRows returns report rows of four lessons of the demo and one other lesson.
 func someRows() []report.Row {
 	return []report.Row{
 		{Slug: "reproduce-before-fixing", Effect: new(.2049), Lo: new(.11), Hi: new(.2951), NInjected: 1234, NWithheld: 310, Verdict: report.ProvenHelps},
@@ -43,24 +43,24 @@ run-the-full-suite           +0.0      -  -                not matched yet
 ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
-// The table shows the true effects next to the measured effects. From 90 columns on, it has the sessions with and
-// without the lesson (in/out). If the present interval of a lesson with a verdict contains 0, a note about verdicts
-// follows.
+// The table shows the true effects beside the measured effects. With at least 90 columns, it also shows the numbers of
+// sessions with and without the lesson (in/out). If the current interval of a lesson with a verdict contains 0, the
+// table has a note about verdicts.
 func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {
-			t.Errorf("the table for %d columns is\n%s\nwant\n%s", columns, got, want)
+			t.Errorf("table for %d columns: got\n%s\nwant\n%s", columns, got, want)
 		}
 	}
 	rows := someRows()
 	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
 	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA verdict is final.") {
-		t.Errorf("the table with an interval that contains 0 is\n%s\nwant the note about verdicts at its end", text)
+		t.Errorf("interval contains 0: got table\n%s\nwant the note about verdicts", text)
 	}
 }
 
 // The output of precept demo --circle explains why a lesson has two rows: one as advice and one as a caution.
-func TestCircleExplainsTheRowsOfTwoPresentations(t *testing.T) {
+func TestCircleExplainsRowsOfTwoPresentations(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active
 	earlier.State = "shown otherwise"
@@ -74,7 +74,7 @@ func TestCircleExplainsTheRowsOfTwoPresentations(t *testing.T) {
 		var out strings.Builder
 		rows := printCircleRows(c.rows, func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
 		if text := out.String(); len(rows) != len(c.rows) || !strings.Contains(text, "active, as a caution\n") || strings.Contains(text, "each presentation is measured separately") != c.explained {
-			t.Errorf("%s: got %d rows and the text\n%s\nwant %d rows, explained %v", name, len(rows), text, len(c.rows), c.explained)
+			t.Errorf("%s: got %d rows and output\n%s\nwant %d rows, the explanation = %v", name, len(rows), text, len(c.rows), c.explained)
 		}
 	}
 }

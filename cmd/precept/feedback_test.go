@@ -14,8 +14,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// startFeedbackServer starts a server that answers with the status codes in order and then repeats the last code. stop
-// ends the server and returns the ids of the received feedback.
+// startFeedbackServer starts a server that responds with the status codes in order and then repeats the last code. stop
+// closes the server and returns the ids of the received feedback.
 func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (ids []string)) {
 	t.Helper()
 	var got []string
@@ -36,8 +36,8 @@ func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (
 	}
 }
 
-// While the server is unavailable, postFeedback repeats the request with the same id. The user sees one message.
-func TestPostOfFeedbackIsRepeatedWhileTheServerIsUnavailable(t *testing.T) {
+// While the server is unavailable, postFeedback repeats the request with the same id, and prints one message.
+func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	base, stop := startFeedbackServer(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
 	var output strings.Builder
@@ -51,16 +51,16 @@ func TestPostOfFeedbackIsRepeatedWhileTheServerIsUnavailable(t *testing.T) {
 	}, "", map[string]any{"session_id": "s"})
 	got := stop()
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
-		t.Errorf("postFeedback: got answer %+v, error %v, posts with ids %q, want the status joined after 3 posts with one id", answer, err, got)
+		t.Errorf("postFeedback = %+v, %v after posts with ids %q, want status joined after 3 posts with the same id", answer, err, got)
 	}
 	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "repeated for up to 1m0s") {
-		t.Errorf("the messages to the user are %q, want one line with \"repeated for up to 1m0s\"", output.String())
+		t.Errorf("got output %q, want one line with \"repeated for up to 1m0s\"", output.String())
 	}
 }
 
-// postFeedback returns an error if the server refuses the feedback, the time limit is over, the user interrupts, or the
-// address is invalid.
-func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
+// postFeedback returns an error if the server refuses the feedback, the time limit has passed, the user interrupts, or
+// the address is invalid.
+func TestPostFeedbackErrors(t *testing.T) {
 	t.Parallel()
 	w := &invocation{err: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
 	for _, c := range []struct {
@@ -76,15 +76,15 @@ func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 		base, stop := startFeedbackServer(t, c.code)
 		_, err := w.postFeedback(t.Context(), c.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
 		if got := stop(); err == nil || len(got) != c.posts || got[0] != "mine" {
-			t.Errorf("status %d: got error %v, posts with ids %q, want an error after %d posts with the id mine", c.code, err, got, c.posts)
+			t.Errorf("status %d: err = %v after posts with ids %q, want an error after %d posts with the id mine", c.code, err, got, c.posts)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.postFeedback(ctx, time.Minute, func() (string, error) { return "", &unavailableError{errNotRunning} }, "", map[string]any{}); !errors.Is(err, errNotRunning) {
-		t.Errorf("after an interrupt the error is %v, want %v", err, errNotRunning)
+		t.Errorf("after an interrupt: err = %v, want %v", err, errNotRunning)
 	}
 	if _, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) { return "localhost:80", nil }, "", map[string]any{}); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8080") {
-		t.Errorf("address without a scheme: got error %v, want an error with the example http://127.0.0.1:8080", err)
+		t.Errorf("address without a scheme: err = %v, want an error with the example http://127.0.0.1:8080", err)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help names the kind of each flag's value (such as int or duration), contains the description of the command, and fits
-// 100 columns without a terminal.
-func TestHelpDescribesCommandsAndFlagsIn100Columns(t *testing.T) {
+// Without a terminal, the help of a command contains its description and the kind of each flag's value (such as int or
+// duration), and fits 100 columns.
+func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).root()
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); !kinds[kind] {
-				t.Errorf("%s --%s takes a value of kind %q, want one of the known kinds", c.CommandPath(), f.Name, kind)
+				t.Errorf("%s --%s: got value kind %q, want a known kind", c.CommandPath(), f.Name, kind)
 			}
 		})
 		if strings.HasPrefix(c.CommandPath(), "precept completion") {
@@ -30,32 +30,32 @@ func TestHelpDescribesCommandsAndFlagsIn100Columns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c.Short) && !strings.Contains(b.String(), c.Long) {
-			t.Errorf("the help of %s is %s, want a text that contains %q or %q", c.CommandPath(), b.String(), c.Short, c.Long)
+			t.Errorf("help of %s: got %s, want %q or %q in it", c.CommandPath(), b.String(), c.Short, c.Long)
 		}
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && first != "precept" && !strings.HasPrefix(first, "http") {
-				t.Errorf("the help of %s has a line of %d columns, want at most 100; line %q", c.CommandPath(), n, line)
+				t.Errorf("help of %s: got a line of %d columns, want at most 100: %q", c.CommandPath(), n, line)
 			}
 		}
 	})
 }
 
-// Each command has the flag --json, except groups of commands and the commands of cobra, which print no result.
-func TestEachCommandHasTheFlagJSON(t *testing.T) {
+// Each command has the flag --json, except command groups and the commands of cobra, which print no result.
+func TestEachCommandHasJSONFlag(t *testing.T) {
 	each(new(invocation).root(), func(c *cobra.Command) {
 		path := c.CommandPath()
 		if c.HasSubCommands() || strings.HasPrefix(path, "precept completion") || path == "precept help" {
 			return
 		}
 		if c.Flags().Lookup("json") == nil {
-			t.Errorf("%s has no flag --json, want the flag", path)
+			t.Errorf("%s has no flag --json", path)
 		}
 	})
 }
 
-// Each example of the help has flags and arguments that its command accepts.
-func TestExamplesOfTheHelpAreAccepted(t *testing.T) {
+// Each example in the help has flags and arguments that its command accepts.
+func TestExamplesInHelpAreAccepted(t *testing.T) {
 	examples := 0
 	each(new(invocation).root(), func(c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
@@ -69,16 +69,16 @@ func TestExamplesOfTheHelpAreAccepted(t *testing.T) {
 				err = cmd.ValidateArgs(cmd.Flags().Args())
 			}
 			if err != nil || cmd.CommandPath() != c.CommandPath() {
-				t.Errorf("example %q of %s runs %s with error %v, want its own command without an error", line, c.CommandPath(), cmd.CommandPath(), err)
+				t.Errorf("example %q of %s: got command %s, error %v, want the command itself, no error", line, c.CommandPath(), cmd.CommandPath(), err)
 			}
 		}
 	})
 	if examples < 15 {
-		t.Errorf("the help has %d examples, want at least 15", examples)
+		t.Errorf("got %d examples, want at least 15", examples)
 	}
 }
 
-// splitWords splits a command line at blanks outside of double quotes.
+// splitWords splits a command line at spaces outside of double quotes.
 func splitWords(line string) (words []string) {
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
 		if i%2 == 1 {
@@ -90,7 +90,7 @@ func splitWords(line string) (words []string) {
 	return words
 }
 
-// each calls do for a command and all commands below the command.
+// each calls do for a command and all its subcommands.
 func each(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)
 	for _, sub := range c.Commands() {

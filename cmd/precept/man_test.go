@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestManualPages writes one manual page for each command. tools/release.sh runs this test with
-// PRECEPT_MAN and packs the pages. The bytes of the pages are the same in every run.
+// TestManualPages writes a manual page for each command. The pages are the same in every run. tools/release.sh sets
+// PRECEPT_MAN for this test, and packs the pages.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)
@@ -29,17 +29,17 @@ func TestManualPages(t *testing.T) {
 	}
 	for _, page := range []string{"precept.1", "precept-serve.1", "precept-lessons-approve.1", "precept-completion-zsh.1"} {
 		if text := read(dir, page); text != read(second, page) || strings.Contains(text, time.Now().Format("2006-01-02")) {
-			t.Errorf("page %s differs between two runs or has the date of today, want equal pages without the date", page)
+			t.Errorf("page %s differs between two runs or contains today's date", page)
 		}
 	}
 	for _, want := range []string{"sha256:<hex>", "drain_timeout"} {
 		if !strings.Contains(read(dir, "precept-serve.1"), want) {
-			t.Errorf("the page precept-serve.1 lacks %q, want it", want)
+			t.Errorf("precept-serve.1 lacks %q", want)
 		}
 	}
 }
 
-// writePages writes the pages of the root command and of all commands. The date in a page is fixed.
+// writePages writes the manual pages of the root command and all subcommands, with a fixed date.
 func writePages(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -58,8 +58,8 @@ func writePages(t *testing.T, dir string) {
 	}
 }
 
-// escapeAll escapes the help of all commands, because cobra/doc reads help as Markdown: <hex> would be
-// a tag, and * would begin emphasis.
+// escapeAll escapes the help of a command and its subcommands, because cobra/doc reads help as Markdown: <hex> would be
+// a tag, and * would start emphasis.
 func escapeAll(c *cobra.Command) {
 	c.Short, c.Long = escape(c.Short), escape(c.Long)
 	each := func(f *pflag.Flag) { f.Usage = escape(f.Usage) }
@@ -69,7 +69,7 @@ func escapeAll(c *cobra.Command) {
 	}
 }
 
-// escape keeps indented lines: they are examples, which Markdown shows as code.
+// escape escapes text for Markdown. It keeps indented lines, because Markdown shows these examples as code.
 func escape(text string) string {
 	marks := strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`, "`", "\\`", "_", `\_`)
 	lines := strings.Split(text, "\n")

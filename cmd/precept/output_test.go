@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// A table and a wrapped text fit the columns of the terminal. A cell without room in its row is printed whole below the
-// row; with enough room every cell is in its row.
-func TestTableFitsItsColumns(t *testing.T) {
+// A table and a wrapped text fit the columns of the terminal. A cell that is too wide for its row is printed in full
+// below the row.
+func TestTableAndWrappedTextFitColumns(t *testing.T) {
 	rows := [][]string{
 		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},
 		{"reproduce-before-you-fix-anything-at-all", "quarantined!", "success", "0.55", "Reproduce the fault before you change a line, and keep the command that shows it"},
@@ -22,37 +22,37 @@ func TestTableFitsItsColumns(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimRight(line, "\n")
 			if n := displayWidth(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
-				t.Errorf("line %[3]q has %[1]d columns, want at most %[2]d", n, columns, line)
+				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d", n, columns, line)
 			}
 		}
 		for _, row := range rows {
 			for _, cell := range row {
 				whole := strings.Join(strings.Fields(b.String()), "")
 				if !strings.Contains(whole, strings.Join(strings.Fields(cell), "")) {
-					t.Errorf("the table with %d columns is\n%[3]s\nwant cell %[2]q in it", columns, cell, b.String())
+					t.Errorf("table with %d columns: got\n%[3]s\nwant cell %[2]q in it", columns, cell, b.String())
 				}
 			}
 		}
 		if lines := strings.Count(b.String(), "\n"); (lines == len(rows)) != (columns == 1<<20) {
-			t.Errorf("a table of %[2]d columns has %[1]d lines, want one line per row only without a limit:\n%[3]s", lines, columns, b.String())
+			t.Errorf("table with %[2]d columns: got %[1]d lines, want one line per row only with enough columns:\n%[3]s", lines, columns, b.String())
 		}
 	}
 	var b strings.Builder
 	printWrapped(&b, 80, "note: %s", strings.Repeat("each replica knows the opt-outs ", 9))
 	for line := range strings.Lines(b.String()) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-			t.Errorf("the wrapped line %q has %d columns, want at most 80", line, utf8.RuneCountInString(line)-1)
+			t.Errorf("wrapped line %q: got %d columns, want at most 80", line, utf8.RuneCountInString(line)-1)
 		}
 	}
 }
 
-// Lines break at blanks only, so that a path remains one word.
-func TestFoldedKeepsLongWords(t *testing.T) {
+// folded breaks lines only at spaces, so that a path stays in one piece.
+func TestFoldedDoesNotSplitWords(t *testing.T) {
 	path := "/tmp/" + strings.Repeat("x", 40) + "/precept.yaml:1:"
 	for columns := 20; columns < 80; columns++ {
 		lines := folded("fault: "+path+" bandit.epsilon is out of bounds", columns)
 		if text := strings.Join(lines, "\n"); !strings.Contains(text, path) || len(lines) < 2 {
-			t.Errorf("folded at %d columns: got %q, want several lines and the path in one of them", columns, lines)
+			t.Errorf("folded at %d columns = %q, want several lines with the path in one of them", columns, lines)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"precept/configs"
 )
 
-// agentProcess returns the process that precept run would start for an agent, in a home directory with files, and
-// the messages to the user. The test fails if the files of the user change.
+// agentProcess returns the process that precept run would start for an agent command, and the messages to the user. The
+// home directory has the given files. The test fails if a file changes.
 func agentProcess(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
@@ -38,15 +38,15 @@ func agentProcess(t *testing.T, command string, files map[string]string) (*point
 	t.Cleanup(func() { _ = os.RemoveAll(p.temp) })
 	for name, text := range files {
 		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != text {
-			t.Errorf("the user's file %s is %q, error %v, want %q as before", name, b, err, text)
+			t.Errorf("user's file %s: got %q, error %v, want %q as before", name, b, err, text)
 		}
 	}
 	return p, &notes
 }
 
 const (
-	agentURL    = "http://127.0.0.1:8080/p/agent=co%2Cder,session=ci%2F42" // base URL with the names of agent and session
-	upstreamURL = agentURL + ",upstream=mine"                              // the same for the upstream mine
+	agentURL    = "http://127.0.0.1:8080/p/agent=co%2Cder,session=ci%2F42" // base URL with agent and session names
+	upstreamURL = agentURL + ",upstream=mine"                              // base URL for the upstream mine
 )
 
 func TestPointSetsAddressesForAnyAgent(t *testing.T) {
@@ -56,13 +56,13 @@ func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 		"ANTHROPIC_BASE_URL": agentURL, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
 	} {
 		if p.env[name] != want {
-			t.Errorf("variable %s is %q, want %q", name, p.env[name], want)
+			t.Errorf("%s = %q, want %q", name, p.env[name], want)
 		}
 	}
 }
 
-// A run and a session have separate places in the base URL and in the environment. A run without a session is also in
-// PRECEPT_SESSION.
+// Run and session have separate keys in the base URL and separate variables. If only the run is set, PRECEPT_SESSION is
+// also the run.
 func TestPointSeparatesRunAndSession(t *testing.T) {
 	for _, c := range []struct{ run, session, base, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
@@ -74,27 +74,27 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.sessionVariable {
-			t.Errorf(`run %q, session %q: the environment is %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q and PRECEPT_SESSION=%q`, c.run, c.session, p.env, c.base+"/v1", c.run, c.sessionVariable)
+			t.Errorf(`run %q, session %q: got environment %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q, PRECEPT_SESSION=%q`, c.run, c.session, p.env, c.base+"/v1", c.run, c.sessionVariable)
 		}
 	}
 }
 
-func TestPointSetsTheProviderOfCodex(t *testing.T) {
+func TestPointSetsCodexProvider(t *testing.T) {
 	p, _ := agentProcess(t, "codex exec x", nil)
 	if got, want := strings.Join(p.args, " "), `codex -c openai_base_url="`+agentURL+`/v1" exec x`; got != want {
-		t.Errorf("the command is %q, want %q", got, want)
+		t.Errorf("got command %q, want %q", got, want)
 	}
 	p, _ = agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
 	if got, want := strings.Join(p.args, " "), `codex -c model_providers.m.base_url="`+upstreamURL+`/v1" exec x`; got != want {
-		t.Errorf("the command is %q, want %q", got, want)
+		t.Errorf("got command %q, want %q", got, want)
 	}
 	p, notes := agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
-		t.Errorf(`with a provider that is no upstream: got arguments %q, notes %q, want three arguments and a note with "not an upstream of precept"`, p.args, notes)
+		t.Errorf(`provider that is not an upstream: got arguments %q, notes %q, want three arguments and a note with "not an upstream of precept"`, p.args, notes)
 	}
 }
 
-func TestPointSetsTheProvidersOfOpencode(t *testing.T) {
+func TestPointSetsOpencodeProviders(t *testing.T) {
 	p, notes := agentProcess(t, "opencode run x", map[string]string{
 		".config/opencode/opencode.jsonc": "// mine\n{\"provider\": {\"my.own\": {\"options\": {\"baseURL\": \"http://model.test/v1\"}}, /* x */ \"far\": {\"options\": {\"baseURL\": \"http://elsewhere.test\"}},}}",
 	})
@@ -105,14 +105,14 @@ func TestPointSetsTheProvidersOfOpencode(t *testing.T) {
 		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
 	}
 	if got.Provider["my.own"].Options.BaseURL != upstreamURL+"/v1" || got.Provider["openai"].Options.BaseURL != agentURL+"/v1" || len(got.Provider) != 3 {
-		t.Errorf("the providers are %+v, want three, with the base URLs %q for my.own and %q for openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
+		t.Errorf("got providers %+v, want three, with base URL %q of my.own and %q of openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
-		t.Errorf(`the notes are %q, want "far uses http://elsewhere.test"`, notes)
+		t.Errorf(`got notes %q, want "far uses http://elsewhere.test" in them`, notes)
 	}
 }
 
-func TestPointSetsTheProvidersOfPi(t *testing.T) {
+func TestPointSetsPiProviders(t *testing.T) {
 	p, _ := agentProcess(t, "/usr/bin/pi -p x", map[string]string{
 		".pi/agent/models.json": `{"providers": {"m": {"baseUrl": "http://model.test", "big": 12345678901234567890}}}`,
 		".pi/agent/auth.json":   `{}`,
@@ -120,40 +120,40 @@ func TestPointSetsTheProvidersOfPi(t *testing.T) {
 	dir := p.env["PI_CODING_AGENT_DIR"]
 	b, err := os.ReadFile(filepath.Join(dir, "models.json"))
 	if err != nil || !strings.Contains(string(b), `"baseUrl": "`+upstreamURL+`"`) || !strings.Contains(string(b), "12345678901234567890") {
-		t.Errorf("models.json is %s, error %v, want the base URL %q and the number 12345678901234567890 unchanged", b, err, upstreamURL)
+		t.Errorf("models.json: got %s, error %v, want base URL %q and the unchanged number 12345678901234567890", b, err, upstreamURL)
 	}
 	if to, err := os.Readlink(filepath.Join(dir, "auth.json")); err != nil || to != filepath.Join(p.home, ".pi/agent/auth.json") {
-		t.Errorf("auth.json is a link to %q, error %v, want a link to %q", to, err, filepath.Join(p.home, ".pi/agent/auth.json"))
+		t.Errorf("auth.json: got a link to %q, error %v, want a link to %q", to, err, filepath.Join(p.home, ".pi/agent/auth.json"))
 	}
 }
 
-func TestPointSetsTheProvidersOfContinueAndQwen(t *testing.T) {
+func TestPointSetsContinueAndQwenProviders(t *testing.T) {
 	p, _ := agentProcess(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
 	at := slices.Index(p.args, "--config")
 	if at != 1 {
-		t.Fatalf("the arguments of cn are %q, want --config as the first argument", p.args)
+		t.Fatalf("cn: got arguments %q, want --config as the first", p.args)
 	}
 	b, err := os.ReadFile(p.args[2])
 	if want := "models:\n  - name: a\n    apiBase: " + upstreamURL + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
-		t.Errorf("the configuration of cn is %q, error %v, want %q", b, err, want)
+		t.Errorf("cn: got configuration %q, error %v, want %q", b, err, want)
 	}
 	p, _ = agentProcess(t, "qwen -p x", nil)
 	if got := strings.Join(p.args, " "); got != "qwen --auth-type openai -p x" {
-		t.Errorf(`the command is %q, want "qwen --auth-type openai -p x"`, got)
+		t.Errorf(`got command %q, want "qwen --auth-type openai -p x"`, got)
 	}
 	p, _ = agentProcess(t, "qwen --auth-type=other -p x", nil)
 	if len(p.args) != 4 {
-		t.Errorf("with an auth type of the user the arguments are %q, want four unchanged arguments", p.args)
+		t.Errorf("qwen with the user's --auth-type: got arguments %q, want them unchanged", p.args)
 	}
 }
 
-func TestProgramNameIsTheNameOfTheAgent(t *testing.T) {
+func TestProgramName(t *testing.T) {
 	for command, want := range map[string]string{
 		"codex exec x": "codex", "/usr/local/bin/pi -p x": "pi", "python3.12 agents/triage.py": "triage", "npx -y cline@3 x": "cline",
 		"node ./bot.mjs": "bot", "sh -c x": "sh", "python -m pkg": "python", "uv run agent.py": "agent",
 	} {
 		if got := programName(strings.Fields(command)); got != want {
-			t.Errorf("the agent of %q is named %q, want %q", command, got, want)
+			t.Errorf("programName(%q) = %q, want %q", command, got, want)
 		}
 	}
 }

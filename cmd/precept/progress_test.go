@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The progress is written every 200 ms and at the end, and a shorter line overwrites a longer line. Without a terminal
-// there is no progress.
+// The progress line is written every 200 ms and at the end, and a shorter line overwrites a longer one completely.
+// Without a terminal there is no progress.
 func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)
@@ -19,10 +19,10 @@ func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	p.end()
 	shown := strings.Split(strings.TrimPrefix(out.String(), "\r"), "\r")
 	if len(shown) != 11 { // every 200 ms of two seconds, and the last line
-		t.Errorf("the progress was written %d times, want 11; output %q", len(shown), shown)
+		t.Errorf("got %d progress lines, want 11: %q", len(shown), shown)
 	}
 	if want := "samples: [============            ]  50%  1000 of 2000  500/s\n"; shown[10] != want {
-		t.Errorf("the last line is %q, want %q", shown[10], want)
+		t.Errorf("got last line %q, want %q", shown[10], want)
 	}
 
 	out.Reset()
@@ -31,13 +31,13 @@ func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	p.unit = "f"
 	p.end()
 	if want := "\rfiles: 3\rf: 3    \n"; !strings.HasPrefix(out.String(), "\rfiles: 3") || len(out.String()) < len(want)-1 {
-		t.Errorf("the progress is %q, want a shorter line that overwrites all columns of the longer line", out.String())
+		t.Errorf("got output %q, want the second line padded to the length of the first", out.String())
 	}
 
 	var none *progress
 	none.add(1)
 	none.end()
 	if w := (&invocation{err: &out}); newProgress(w.err, w.tools, "x", 1) != nil {
-		t.Error("newProgress returns a progress bar without a terminal, want nil")
+		t.Error("newProgress without a terminal: got a progress, want nil")
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// The message for a viewer has the reason of the server: the token is a token of this server.
-func TestRefusalOfAViewerHasTheReasonOfTheServer(t *testing.T) {
+// The error for a viewer's token has the reason of the server, and no hint that the token may be wrong.
+func TestRefusalOfViewerTokenHasServerReason(t *testing.T) {
 	t.Parallel()
 	const why = "a viewer's token cannot change anything; use an operator's token"
 	err := refusal("http://127.0.0.1:1", &http.Response{
 		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Body: io.NopCloser(strings.NewReader(`{"error":"` + why + `"}`)),
 	})
 	if !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "PRECEPT_ADMIN_TOKEN") {
-		t.Errorf("got error %q, want reason %q without a hint at PRECEPT_ADMIN_TOKEN", err, why)
+		t.Errorf("err = %q, want %q and no mention of PRECEPT_ADMIN_TOKEN", err, why)
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
-// sectionsPlace returns a storage of registered sections, the sections of rules files under measurement. register adds
-// the section Style of a file.
-func sectionsPlace(t *testing.T) (place *server.Sections, register func(path, text string, picks int64) measureAnswer) {
+// openSections returns an empty store of registered sections (sections of rules files under measurement), and a
+// function that registers the section Style of a file.
+func openSections(t *testing.T) (place *server.Sections, register func(path, text string, picks int64) measureAnswer) {
 	t.Helper()
 	place, _, err := (&server.Tools{}).OpenSections(&configs.Config{Lessons: t.TempDir()})
 	if err != nil {
@@ -33,23 +33,23 @@ func sectionsPlace(t *testing.T) (place *server.Sections, register func(path, te
 	}
 }
 
-// An edited section replaces the registered earlier version in the same file. The same section in another file of the
-// same name is refused.
-func TestMeasureDisplacesOnlyTheEarlierVersionOfTheSameFile(t *testing.T) {
-	_, register := sectionsPlace(t)
+// An edited section displaces its earlier version from the same file. A section of another file with the same name is
+// refused.
+func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
+	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "/shop/CLAUDE.md") {
-		t.Errorf("the registration of another file with the same name: got %+v, want a refusal that names the first file", a)
+		t.Errorf("another file with the same name: got %+v, want the section skipped, with the path of the first file", a)
 	}
 	if a := register("/shop/CLAUDE.md", edited, 0); len(a.Registered) != 1 || len(a.Displaced) != 1 || a.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
-		t.Errorf("the registration of an edited file: got %+v, want the edited section registered and the earlier section displaced", a)
+		t.Errorf("edited file: got %+v, want the edited section registered and the earlier one displaced", a)
 	}
 }
 
 // A section with a finished measurement is measured again only with a planned number of picks (--picks).
-func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
-	place, register := sectionsPlace(t)
+func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
+	place, register := openSections(t)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	err := place.Update(t.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
 		list[0].State, list[0].Verdict = rules.Finished, "no effect"
@@ -59,10 +59,10 @@ func TestMeasureRefusesAFinishedSectionWithoutAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "--picks") {
-		t.Errorf("a second measurement without --picks: got %+v, want a refusal that names --picks", a)
+		t.Errorf("second measurement without --picks: got %+v, want the section skipped, with --picks in the reason", a)
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 500); len(a.Registered) != 1 {
-		t.Errorf("a second measurement with --picks: got %+v, want one registered section", a)
+		t.Errorf("second measurement with --picks: got %+v, want one registered section", a)
 	}
 }
 
@@ -86,23 +86,23 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := len(strings.Fields(c.removed)); len(p.Removed) != want || len(p.Removed)+len(p.Kept) != 3 || (p.Diff == "") != (want == 0) {
-			t.Errorf("margin %.2f, force %t: the proposal is %+v, want %d of 3 sections removed, and a diff if any is removed", c.margin, c.force, p, want)
+			t.Errorf("margin %.2f, force %t: got proposal %+v, want %d of 3 sections removed, and a diff if any is removed", c.margin, c.force, p, want)
 		}
 		for _, name := range []string{"Style", "Keys", "Tests"} {
 			removed := strings.Contains(c.removed, name)
 			if strings.Contains(out.String(), "# removed: "+name+": non-inferior") != removed || strings.Contains(out.String(), "-## "+name+"\n") != removed {
-				t.Errorf("margin %.2f, force %t: the proposal is\n%s\nwant the removal of %q only", c.margin, c.force, out.String(), c.removed)
+				t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant only %q removed", c.margin, c.force, out.String(), c.removed)
 			}
 		}
 		if c.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
-			t.Errorf("margin %.2f, force %t: the proposal is\n%s\nwant \"95%% interval -4.0 to\" in it", c.margin, c.force, out.String())
+			t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant \"95%% interval -4.0 to\" in it", c.margin, c.force, out.String())
 		}
 	}
 }
 
-// The clock of the machine that registers a section is two hours ahead. The measurement begins by the clock of Redis,
-// so sessions of the next two hours take part.
-func TestMeasurementInRedisBeginsByTheClockOfRedis(t *testing.T) {
+// A measurement in Redis begins at the time of Redis, so sessions take part at once even if the clock of the
+// registering machine is two hours ahead.
+func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}
 	place, closePlace, err := tools.OpenSections(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
 	if err != nil {
@@ -112,9 +112,9 @@ func TestMeasurementInRedisBeginsByTheClockOfRedis(t *testing.T) {
 	f := measureFlags{sections: []string{"Style"}, share: 0.5}
 	answer, err := f.register(t.Context(), place, 3, "/shop/CLAUDE.md", measuredFile, time.Now().Add(2*time.Hour))
 	if err != nil || len(answer.Registered) != 1 {
-		t.Fatalf("the registration is %+v, error %v, want one registered section", answer, err)
+		t.Fatalf("register = %+v, %v, want one registered section", answer, err)
 	}
 	if start := answer.Registered[0].Began; time.Until(start).Abs() > time.Minute {
-		t.Errorf("the measurement begins at %v, want the time of Redis, within a minute of %v", start, time.Now())
+		t.Errorf("got Began = %v, want the time of Redis, within a minute of %v", start, time.Now())
 	}
 }

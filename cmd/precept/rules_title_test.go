@@ -7,8 +7,9 @@ import (
 	"precept/inject/rules"
 )
 
-// The title of a lesson is a complete phrase, although the name of a bullet has at most eight words.
-func TestTitleOfALessonFromABulletIsACompletePhrase(t *testing.T) {
+// The title of a lesson from a bullet is a complete phrase, although the name of the bullet's section has at most eight
+// words.
+func TestTitleOfLessonFromBulletIsCompletePhrase(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"- Run `make generate` after each change of a file in api, and commit the result. Never edit gen by hand.": "Run make generate after each change of a file in api, and commit the result",
@@ -20,12 +21,12 @@ func TestTitleOfALessonFromABulletIsACompletePhrase(t *testing.T) {
 		sections := rules.Split(text)
 		got := sectionLesson("AGENTS.md", &sections[0], text, nil).Title
 		if got != want {
-			t.Errorf("the title of %q is %q, want %q", text, got, want)
+			t.Errorf("title of %q: got %q, want %q", text, got, want)
 		}
 	}
 	long := "- " + strings.Repeat("word ", 60) + "end."
 	sections := rules.Split(long)
 	if got := sectionLesson("AGENTS.md", &sections[0], long, nil).Title; got != sections[0].Name {
-		t.Errorf("the title of a sentence of 61 words is %q, want the name of section %q", got, sections[0].Name)
+		t.Errorf("title of a sentence of 61 words: got %q, want the section name %q", got, sections[0].Name)
 	}
 }

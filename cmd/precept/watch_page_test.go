@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// The output of watch fits its columns for any text, and has colours on request only.
-func TestWatchPageFitsItsColumns(t *testing.T) {
+// The output of watch fits its columns for any text, has no control characters, and has colours only on request.
+func TestWatchPageFitsColumns(t *testing.T) {
 	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},
 		{Kind: store.KindBlock, Text: strings.Repeat("x", 500) + "\nEnd of lessons.\n\n", Slugs: []string{"a"}},
@@ -27,24 +27,24 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 				n += cells(r) // a wide character has 2 columns
 			}
 			if n > wide || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
-				t.Errorf("line %[3]q has %[1]d columns, want at most %[2]d and no control character", n, wide, line)
+				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d and no control characters", n, wide, line)
 			}
 		}
 	}
 	plain := strings.Join(page{width: 80}.turn(&turn), "\n")
 	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld at random (probability of injection: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
 		if !strings.Contains(plain, want) {
-			t.Errorf("the output is\n%s\nwant an output with %q", plain, want)
+			t.Errorf("got output\n%s\nwant %q in it", plain, want)
 		}
 	}
 	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
-		t.Errorf("the coloured output is %q, want the colour \"\\x1b[30;42mxxx\" and at least five resets", coloured)
+		t.Errorf("got coloured output %q, want \"\\x1b[30;42mxxx\" and at least five resets", coloured)
 	}
 	w := &invocation{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
 	if w.page().colour {
-		t.Error("the page has colours without a terminal, want none")
+		t.Error("without a terminal: got a page with colours, want none")
 	}
 	if s := fmt.Sprint(page{width: 20}.wrap("one two three four five", 10)); s != "[one two three four five]" {
-		t.Errorf(`the text wrapped at 20 columns with the indent 10 is %q, want "[one two three four five]"`, s)
+		t.Errorf(`wrap with width 20 and indent 10 = %q, want "[one two three four five]"`, s)
 	}
 }
