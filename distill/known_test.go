@@ -13,7 +13,7 @@ import (
 
 func signature(text string) string { return detect.Signature(text) }
 
-// failed returns a command that failed, and a later command that worked.
+// failed returns a command that fails, followed by a command that succeeds.
 func failed(command, result, then string) []event {
 	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})
@@ -22,8 +22,8 @@ func failed(command, result, then string) []event {
 	return []event{user("Do it."), run(command, result), run(then, "done")}
 }
 
-// The output of a failed command gives a lesson whose trigger matches the output. The words of a failure in a printed
-// file give no lesson.
+// The output of a failed command gives a lesson whose trigger matches the output. Failure messages in a printed file
+// give no lesson.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, c := range []struct{ command, result, then, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -87,18 +87,18 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l := b.toLesson(c.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("lesson %s has the outcome failure, want another outcome, because its title is an instruction", c.slug)
+			t.Errorf("lesson %s has the outcome failure, although its title is an instruction", c.slug)
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
-			t.Errorf("%s: patterns %v do not match, want a match in\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
+			t.Errorf("%s: error patterns %v do not match\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
 		}
 	}
 }
 
-// A person rejects a command. The lesson names the command with its option. The lesson does not recommend a later
+// The lesson about a command that the user rejected names the command with its option. It does not recommend a later
 // command that only reads.
-func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
+func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	b := newBench(t)
 	b.session("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, rejection), call("Bash", `{"command":"git status"}`, "clean"))
@@ -110,9 +110,9 @@ func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// A user's correction gives a lesson, although the agent only called tools and wrote no text. The lesson has the
-// numeric value of an option, and no other value.
-func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
+// A user's correction gives a lesson, even if the agent only called tools and wrote no text. The lesson may contain the
+// numeric value of an option, but no other value.
+func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
 		if err != nil {
@@ -167,14 +167,14 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	for _, slug := range b.slugs() {
 		l := b.toLesson(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
-			t.Errorf("lesson %s contains the option's value \"api\", want no value of the session: %s", slug, text)
+			t.Errorf("lesson %s contains the option's value \"api\" from the session: %s", slug, text)
 		}
 	}
 }
 
-// known.json holds the lessons of known failures. The advice of such a lesson is short enough for a block, and contains
-// none of the trigger phrases of the lesson. Otherwise an agent that repeats the advice would match the lesson.
-func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
+// The advice of each lesson in known.json fits into a block, and contains none of the trigger phrases of the lesson.
+// Otherwise an agent that repeats the advice would match the lesson.
+func TestKnownFailureAdviceFitsBlockAndMatchesNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string
 		Advice      []string
@@ -191,15 +191,15 @@ func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
 	for _, k := range known {
 		advice := "- " + strings.Join(k.Advice, "\n- ")
 		if first, ok := titles[k.Slug]; ok && first != k.Title {
-			t.Errorf("%s has titles %q and %q, want one title", k.Slug, first, k.Title)
+			t.Errorf("%s has two titles: %q and %q", k.Slug, first, k.Title)
 		}
 		titles[k.Slug] = k.Title
 		if len(advice) > lesson.MaxAdvice {
-			t.Errorf("the advice of %s has %d bytes, want at most %d", k.Slug, len(advice), lesson.MaxAdvice)
+			t.Errorf("advice of %s has %d bytes, want at most %d", k.Slug, len(advice), lesson.MaxAdvice)
 		}
 		for _, phrase := range k.Fires {
 			if strings.Contains(strings.ToLower(advice), strings.ToLower(phrase)) {
-				t.Errorf("the advice of %s contains its trigger %q, want advice without the trigger", k.Slug, phrase)
+				t.Errorf("advice of %s contains its trigger %q", k.Slug, phrase)
 			}
 		}
 	}

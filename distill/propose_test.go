@@ -19,8 +19,7 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// proposeDrafts lets a judge propose each draft in a session and a run of its own. proposeDrafts returns the summaries
-// of the runs.
+// proposeDrafts has a judge propose each draft in a separate session and run, and returns the summaries of the runs.
 func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	b.Helper()
 	for i, d := range drafts {
@@ -31,9 +30,9 @@ func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Opt
 	return sums
 }
 
-// A draft is merged into a lesson with a similar slug and enough equal triggers. A similar slug alone, or equal
-// triggers alone, are not enough.
-func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
+// A draft is merged into a lesson if their slugs are similar and enough of their triggers are equal. Neither condition
+// is enough on its own.
+func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
 	for _, c := range []struct {
@@ -41,28 +40,28 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		second distill.Draft
 		merged bool
 	}{
-		{"the same name", newDraft("warm-the-disk-cache-before-measure-twice", "another thing"), true},
-		{"half of the triggers, and three words of seven", newDraft("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near"), true},
-		{"half of the triggers, and one word", newDraft("warm-soup-needs-salt-now", "cold cache", "lunch is near"), false},
-		{"all triggers, and another name", newDraft("name-the-region", "cold cache", "disk is slow", "bench begins"), false},
-		{"a third of the triggers, and three words of seven", newDraft("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near", "noon has come"), false},
-		{"three words of five, and one trigger of three", newDraft("warm-disk-cache", "cold cache", "lunch is near", "noon has come"), true},
-		{"three words of five, and no trigger", newDraft("warm-disk-cache", "lunch is near"), false},
-		{"two words of five, and one trigger of three", newDraft("warm-disk", "cold cache", "lunch is near", "noon has come"), false},
-		{"triggers in other letters and blanks", newDraft("warm-disk-cache-before-lunch-today", "Cold  Cache", "lunch is near"), true},
-		{"words that every name has", newDraft("use-the-lunch-before-and-after", "cold cache", "disk is slow"), false},
-		{"the opposite outcome", with(newDraft("warm-disk-cache", "cold cache", "disk is slow"), func(d *distill.Draft) { d.Outcome = "success" }), false},
-		{"one word and the same tool", with(newDraft("warm-soup-needs-salt-now", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), true},
-		{"no word and the same tool", with(newDraft("name-that-region", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), false},
+		{"same slug", newDraft("warm-the-disk-cache-before-measure-twice", "another thing"), true},
+		{"half of the triggers, 3 of 7 slug words", newDraft("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near"), true},
+		{"half of the triggers, 1 slug word", newDraft("warm-soup-needs-salt-now", "cold cache", "lunch is near"), false},
+		{"all triggers, different slug", newDraft("name-the-region", "cold cache", "disk is slow", "bench begins"), false},
+		{"a third of the triggers, 3 of 7 slug words", newDraft("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near", "noon has come"), false},
+		{"1 of 3 triggers, 3 of 5 slug words", newDraft("warm-disk-cache", "cold cache", "lunch is near", "noon has come"), true},
+		{"no trigger, 3 of 5 slug words", newDraft("warm-disk-cache", "lunch is near"), false},
+		{"1 of 3 triggers, 2 of 5 slug words", newDraft("warm-disk", "cold cache", "lunch is near", "noon has come"), false},
+		{"triggers that differ in case and spaces", newDraft("warm-disk-cache-before-lunch-today", "Cold  Cache", "lunch is near"), true},
+		{"all triggers, only stop words in the slug", newDraft("use-the-lunch-before-and-after", "cold cache", "disk is slow"), false},
+		{"opposite outcome", with(newDraft("warm-disk-cache", "cold cache", "disk is slow"), func(d *distill.Draft) { d.Outcome = "success" }), false},
+		{"1 slug word and the same tool", with(newDraft("warm-soup-needs-salt-now", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), true},
+		{"no slug word and the same tool", with(newDraft("name-that-region", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), false},
 	} {
 		b := newBench(t)
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
 		sum := proposeDrafts(b, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: the second run ends with %+v and lessons %v, want the draft merged: %v (otherwise proposed)", c.name, sum, b.slugs(), c.merged)
+			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (otherwise proposed)", c.name, sum, b.slugs(), c.merged)
 		}
 		if c.merged {
-			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
+			equal(t, c.name+": MergedInto", sum.MergedInto, []string{first.Slug})
 			if n := len(b.toLesson(first.Slug).Evidence); n != 2 {
 				t.Errorf("%s: the merged lesson has evidence of %d sessions, want 2", c.name, n)
 			}
@@ -70,8 +69,8 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	}
 }
 
-// A lesson counts each of its sessions once, and references at most 50 sessions. This holds for several runs of the
-// distiller, with the rules and with a model as the judge.
+// A lesson counts each of its sessions once, and lists at most 50 of them as evidence, also after several runs of the
+// distiller, with the rules or with a model as the judge.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{newDraft("warm-the-cache", "cold cache")}} {
 		b := newBench(t)
@@ -80,7 +79,7 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 			t.Helper()
 			list := b.lessons()
 			if len(list) != 1 || len(list[0].Evidence) > 50 || list[0].Support() != total {
-				t.Fatalf("%s, %s: the lessons are %v, the first with %d references and %d sessions; want one lesson, at most 50 references, %d sessions", name, when, b.slugs(), len(list[0].Evidence), list[0].Support(), total)
+				t.Fatalf("%s, %s: lessons = %v, the first with %d evidence entries and Support() = %d; want one lesson with at most 50 entries and Support() = %d", name, when, b.slugs(), len(list[0].Evidence), list[0].Support(), total)
 			}
 		}
 		for _, more := range []int{3, 57, 10} {
@@ -90,9 +89,9 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}
 			b.distil(func(o *distill.Options) { o.Judge = judge })
-			check(fmt.Sprint("after ", n), n)
+			check(fmt.Sprintf("after %d sessions", n), n)
 			b.distil(func(o *distill.Options) { o.Judge = judge })
-			check(fmt.Sprint("a second run after ", n), n)
+			check(fmt.Sprintf("second run after %d sessions", n), n)
 		}
 	}
 }
@@ -106,15 +105,15 @@ func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (di
 	return distill.Judgement{Drafts: []distill.Draft{e.draft}}, nil
 }
 
-// A draft has the triggers of a lesson and the opposite outcome. The proposal names the slug of that lesson, which is
-// active or waits for approval.
-func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
+// If a draft has the triggers of a lesson but the opposite outcome, Contradicts is the slug of that lesson, whether the
+// lesson is active or quarantined.
+func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 	for _, active := range []bool{false, true} {
 		b := newBench(t)
 		one, two := newDraft("warm-the-cache", "cold cache"), newDraft("never-touch-it", "cold cache")
 		one.Outcome, two.Outcome = "success", "failure"
 		sum := proposeDrafts(b, []distill.Draft{one})[0]
-		equal(t, "contradictions of the first draft", sum.Contradictions, 0)
+		equal(t, "Contradictions after the first draft", sum.Contradictions, 0)
 		if active {
 			if _, err := b.bank.Act(t.Context(), one.Slug, bank.Decision{Action: lesson.Approve, By: "me", Force: true}); err != nil {
 				t.Fatal(err)
@@ -123,13 +122,13 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 		b.session("two", user("The second."))
 		sum = b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"The second.": {Drafts: []distill.Draft{two}}} })
 		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
-			t.Errorf("first lesson active: %t: run: got summary %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
+			t.Errorf("first lesson active: %t: summary = %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
 		}
 	}
 }
 
-// A draft is refused if a person rejected or retired the same lesson in this tenant. If the lesson is approved, the
-// draft is merged into the lesson. In a different tenant, the draft is proposed.
+// A draft is refused if a user rejected or retired the same lesson in this tenant. If the lesson is approved, the draft
+// is merged into it. In another tenant, the draft is proposed.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -154,54 +153,54 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		d := newDraft("warm-the-cache", "cold cache")
 		proposeDrafts(b, []distill.Draft{d})
 		if err := c.do(t.Context(), b.bank, d.Slug); err != nil {
-			t.Fatalf("%s: the decision of the person fails with %v, want no error", name, err)
+			t.Fatalf("%s: decision on the lesson: %v", name, err)
 		}
 		log := b.log()
 		b.session("again", user("Once more."))
 		sum := b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if c.refused == "" {
-			if equal(t, name+": merged drafts and evidence", []int{sum.Merged, len(b.toLesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
-				t.Errorf("%s: the refusals are %v, want none", name, sum.Refused)
+			if equal(t, name+": Merged and number of evidence entries", []int{sum.Merged, len(b.toLesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
+				t.Errorf("%s: refusals = %v, want none", name, sum.Refused)
 			}
 			continue
 		}
 		equal(t, name+": refusals", sum.Refused, map[string]int{c.refused: 1})
 		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
-			t.Errorf(`%s: got drafts %+v and log %q, want the draft refused for %q and log %q`, name, sum.Drafts, b.log(), c.refused, log)
+			t.Errorf("%s: drafts = %+v, log = %q, want the draft refused for %q and log %q", name, sum.Drafts, b.log(), c.refused, log)
 		}
 		b.tenantSession("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
 			o.Judge, o.Select.Tenant = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
-		equal(t, name+": proposed and refused drafts of another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
+		equal(t, name+": proposed and refused drafts in another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
 	}
 }
 
-// With Auto, sessions of two callers start a trial, unless the sessions belong to one run. A lesson that a person
-// paused stays paused.
+// With Auto, sessions of two callers start a trial, unless the sessions belong to one run. A lesson that a user paused
+// stays paused.
 func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
-	type seen struct{ caller, task, run string }
+	type origin struct{ caller, task, run string }
 	for name, c := range map[string]struct {
-		one, two seen
+		one, two origin
 		trial    bool
 	}{
-		"one caller, one task":      {seen{"a", "Find it.", ""}, seen{"a", "Find it.", ""}, false},
-		"one caller, another task":  {seen{"a", "Find it.", ""}, seen{"a", "Lose it.", ""}, false},
-		"two callers, one task":     {seen{"a", "Find it.", ""}, seen{"b", "Find it.", ""}, true},
-		"two callers, another task": {seen{"a", "Find it.", ""}, seen{"b", "Lose it.", ""}, true},
-		"two callers of one run":    {seen{"a", "Find it.", "ci-1"}, seen{"b", "Lose it.", "ci-1"}, false},
-		"two callers of two runs":   {seen{"a", "Find it.", "ci-1"}, seen{"b", "Lose it.", "ci-2"}, true},
-		"no credential":             {seen{"", "Find it.", ""}, seen{"", "Lose it.", ""}, false},
-		"one without a credential":  {seen{"a", "Find it.", ""}, seen{"", "Lose it.", ""}, false},
+		"one caller, same task":          {origin{"a", "Find it.", ""}, origin{"a", "Find it.", ""}, false},
+		"one caller, different tasks":    {origin{"a", "Find it.", ""}, origin{"a", "Lose it.", ""}, false},
+		"two callers, same task":         {origin{"a", "Find it.", ""}, origin{"b", "Find it.", ""}, true},
+		"two callers, different tasks":   {origin{"a", "Find it.", ""}, origin{"b", "Lose it.", ""}, true},
+		"two callers in one run":         {origin{"a", "Find it.", "ci-1"}, origin{"b", "Lose it.", "ci-1"}, false},
+		"two callers in two runs":        {origin{"a", "Find it.", "ci-1"}, origin{"b", "Lose it.", "ci-2"}, true},
+		"no credentials":                 {origin{"", "Find it.", ""}, origin{"", "Lose it.", ""}, false},
+		"one session without credential": {origin{"a", "Find it.", ""}, origin{"", "Lose it.", ""}, false},
 	} {
 		b := newBench(t)
-		for i, s := range []seen{c.one, c.two} {
+		for i, s := range []origin{c.one, c.two} {
 			b.caller, b.run = s.caller, s.run
 			b.session(fmt.Sprint("s", i), user(s.task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 		}
 		b.distil(func(o *distill.Options) { o.Auto = true })
 		if state := b.lessons()[0].State; state == lesson.Trial != c.trial {
-			t.Errorf("%s: got state %s, want a trial: %v", name, state, c.trial)
+			t.Errorf("%s: state = %s, want a trial: %v", name, state, c.trial)
 		}
 	}
 
@@ -216,11 +215,11 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	}
 	paused := b.toLesson("warm-the-cache").State
 	proposeDrafts(b, drafts, auto)
-	equal(t, "state of the lesson that a person paused", b.toLesson("warm-the-cache").State, paused)
+	equal(t, "state of the paused lesson", b.toLesson("warm-the-cache").State, paused)
 }
 
-// A trigger is dropped if it matches the errors of many programs. A draft without any other trigger is not proposed.
-func TestTriggerThatMatchesManyErrorsIsDropped(t *testing.T) {
+// A trigger is dropped if it matches errors of many programs. A draft that has no other trigger is not proposed.
+func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		b := newBench(t)
 		const errorText = "the layout engine is missing, nothing was written"
@@ -230,13 +229,13 @@ func TestTriggerThatMatchesManyErrorsIsDropped(t *testing.T) {
 		}
 		b.distil()
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("with the error in %d other programs the lessons are %s, want %s", others, got, want)
+			t.Errorf("same error from %d other programs: lessons = %s, want %s", others, got, want)
 		}
 	}
 }
 
-// A dry run counts proposed and merged drafts, even drafts that merge with each other, and writes nothing. A summary
-// lists at most 500 drafts.
+// A dry run counts proposed and merged drafts, including drafts that merge with each other, and writes nothing. A
+// summary lists at most 500 drafts.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b := newBench(t)
 	proposeDrafts(b, []distill.Draft{newDraft("warm-the-cache", "cold cache")})
@@ -249,8 +248,8 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	}
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
-	equal(t, "candidates, proposed, merged and listed drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
+	equal(t, "Candidates, Proposed, Merged and number of Drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(b.slugs()) != 1 || len(b.toLesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || b.log() != log {
-		t.Errorf("after a dry run the lessons are %v, the log is %s, and there are %d session notes; want the lesson warm-the-cache with evidence of 1 session, log %s and %d notes", b.slugs(), b.log(), len(store.sessionNotes), log, notes)
+		t.Errorf("after a dry run: lessons = %v, log = %s, %d session notes, want warm-the-cache with one evidence entry, log %s and %d notes", b.slugs(), b.log(), len(store.sessionNotes), log, notes)
 	}
 }
