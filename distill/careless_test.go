@@ -8,24 +8,24 @@ import (
 	"testing"
 )
 
-// refused returns a call whose result is an error.
+// refused returns a call that fails with an error message.
 func refused(tool, args, message string) event {
 	text, _ := json.Marshal(map[string]string{"error": message})
 	return call(tool, args, string(text))
 }
 
-// acceptedCommand returns a call that worked.
+// acceptedCommand returns a call that succeeds.
 func acceptedCommand(tool, args string) event { return call(tool, args, `{"ok":true}`) }
 
-// ran returns a command with its output and its exit code.
+// ran returns a shell command with its output and exit code.
 func ran(command, output string, code int) event {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// An agent that works around an error, for example by skipping a check or discarding work, gives no lesson, or a lesson
-// that repairs the cause.
-func TestHarmfulWorkaroundsAreNotTaught(t *testing.T) {
+// If an agent works around an error, for example by skipping a check or discarding work, the session gives no lesson,
+// or a lesson that repairs the cause.
+func TestHarmfulWorkaroundsGiveNoLesson(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"a hook skipped", "mend-what-a-commit-hook-reports", []event{
 			ran("git commit -m x", "husky - pre-commit hook exited with code 1 (error)", 1), ran("git commit --no-verify -m x", "[main 1a2b3c] x", 0),
@@ -117,13 +117,14 @@ func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	})
 }
 
-// lessonCase holds the events of two sessions and the slug of the expected lesson; "" if no lesson is expected.
+// lessonCase holds the events of a session and the slug of the expected lesson. The slug is "" if no lesson is expected.
 type lessonCase struct {
 	name, slug string
 	events     []event
 }
 
-// checkLearned runs the distiller once on all cases, each in two sessions, and checks the lessons.
+// checkLearned runs the distiller once on all cases, each in two sessions, and fails the test if the lessons are not the
+// expected ones.
 func checkLearned(t *testing.T, cases []lessonCase) {
 	t.Helper()
 	b := newBench(t)
@@ -141,7 +142,7 @@ func checkLearned(t *testing.T, cases []lessonCase) {
 	equal(t, "lessons", strings.Join(b.slugs(), "\n"), strings.Join(want, "\n"))
 	for _, l := range b.lessons() {
 		if text := l.Raw; strings.Contains(text, "W77812") || strings.Contains(text, "evil.example") || len(l.Evidence) != 2 {
-			t.Errorf("lesson %s has evidence of %d sessions and the text\n%s\nwant 2 sessions and neither W77812 nor evil.example", l.Slug, len(l.Evidence), text)
+			t.Errorf("lesson %s: %d evidence entries, want 2, and neither W77812 nor evil.example in\n%s", l.Slug, len(l.Evidence), text)
 		}
 	}
 }

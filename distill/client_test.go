@@ -21,8 +21,8 @@ type reply struct {
 	body   string
 }
 
-// server answers the requests of a judge with the replies in order, and then with the last reply. server keeps the
-// headers and bodies of the requests.
+// server is a transport that returns the replies in order and then repeats the last one. It records the headers and
+// bodies of the requests.
 type server struct {
 	replies []reply
 	headers []http.Header
@@ -43,8 +43,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession asks the server for a judgement on a session without content, and returns the waits before retries
-// as well.
+// judgeEmptySession requests a judgement of an empty session. It returns the judgement and the waits before retries.
 func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -64,49 +63,49 @@ func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change fun
 
 var skip = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
-// After a transient error the client sends the request again, after the wait that the server asks for, within limits.
-// The client returns a permanent error at once.
-func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
+// The client retries a request after a transient error, after the wait that the server asks for, within limits. It
+// returns a permanent error at once.
+func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, c := range map[string]struct {
 		replies []reply
 		waits   string
 		fails   string // text of the expected error; "" means no error
 	}{
-		"at once":                        {[]reply{skip}, "[]", ""},
-		"a server that is down":          {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
-		"a server that recovers":         {[]reply{{503, "", ""}, {502, "", ""}, skip}, "[1s 2s]", ""},
-		"408 and 409":                    {[]reply{{408, "", ""}, {409, "", ""}, skip}, "[1s 2s]", ""},
-		"unknown model":                  {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
-		"forbidden":                      {[]reply{{403, "", ""}, skip}, "[]", "answers 403"},
-		"a success without a body":       {[]reply{{204, "", ""}, skip}, "[]", "answers 204"},
-		"seconds":                        {[]reply{retryAfterReply(429, "7"), skip}, "[7s]", ""},
-		"half a second":                  {[]reply{retryAfterReply(503, "0.5"), skip}, "[500ms]", ""},
-		"a date":                         {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skip}, "[1m30s]", ""},
-		"a date in the past":             {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
-		"hours":                          {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skip}, "[5m0s 1m0s]", ""},
-		"years":                          {[]reply{retryAfterReply(429, "1e9"), skip}, "[1s]", ""},
-		"negative seconds":               {[]reply{retryAfterReply(429, "-7"), skip}, "[1s]", ""},
-		"no number":                      {[]reply{retryAfterReply(429, "soon"), skip}, "[1s]", ""},
-		"an answer without JSON":         {[]reply{{200, "", chatCompletion("hm")}}, "[1s]", "no JSON object"},
-		"braces the wrong way":           {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
-		"another type":                   {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
-		"a redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skip}, "[]", `redirects to "http://other.example/"`},
-		"304":                            {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
-		"404 with a Location":            {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
-		"no structured output":           {[]reply{{422, "", "what is response_format"}, skip}, "[0s]", ""},
-		"no temperature":                 {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skip}, "[0s]", ""},
-		"neither parameter":              {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s 0s]", ""},
-		"a third 400":                    {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skip}, "[0s 0s]", "worst"},
-		"a session that is too long":     {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skip}, "[]", "set aside"},
-		"filtered content":               {[]reply{{400, "", `{"code":"content_filter"}`}, skip}, "[]", "set aside"},
-		"down, and no structured output": {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
-		"a long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
+		"success":                      {[]reply{skip}, "[]", ""},
+		"server down":                  {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
+		"server recovers":              {[]reply{{503, "", ""}, {502, "", ""}, skip}, "[1s 2s]", ""},
+		"408 and 409":                  {[]reply{{408, "", ""}, {409, "", ""}, skip}, "[1s 2s]", ""},
+		"unknown model":                {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
+		"forbidden":                    {[]reply{{403, "", ""}, skip}, "[]", "answers 403"},
+		"success without a body":       {[]reply{{204, "", ""}, skip}, "[]", "answers 204"},
+		"Retry-After in seconds":       {[]reply{retryAfterReply(429, "7"), skip}, "[7s]", ""},
+		"Retry-After of half a second": {[]reply{retryAfterReply(503, "0.5"), skip}, "[500ms]", ""},
+		"Retry-After as a date":        {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skip}, "[1m30s]", ""},
+		"Retry-After in the past":      {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
+		"Retry-After of two hours":     {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skip}, "[5m0s 1m0s]", ""},
+		"Retry-After of many years":    {[]reply{retryAfterReply(429, "1e9"), skip}, "[1s]", ""},
+		"negative Retry-After":         {[]reply{retryAfterReply(429, "-7"), skip}, "[1s]", ""},
+		"Retry-After not a number":     {[]reply{retryAfterReply(429, "soon"), skip}, "[1s]", ""},
+		"answer without JSON":          {[]reply{{200, "", chatCompletion("hm")}}, "[1s]", "no JSON object"},
+		"braces in the wrong order":    {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
+		"outcome of the wrong type":    {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
+		"redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skip}, "[]", `redirects to "http://other.example/"`},
+		"304":                          {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
+		"404 with a Location":          {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
+		"response_format refused":      {[]reply{{422, "", "what is response_format"}, skip}, "[0s]", ""},
+		"temperature refused":          {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skip}, "[0s]", ""},
+		"two unspecific 400s":          {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s 0s]", ""},
+		"three unspecific 400s":        {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skip}, "[0s 0s]", "worst"},
+		"session too long":             {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skip}, "[]", "set aside"},
+		"filtered content":             {[]reply{{400, "", `{"code":"content_filter"}`}, skip}, "[]", "set aside"},
+		"400, then server down":        {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
+		"long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {
 		s := &server{replies: c.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
 		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("%s: got error %v, want an error with %q (empty: no error)", name, err, c.fails)
+			t.Errorf("%s: err = %v, want an error with %q (empty: no error)", name, err, c.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: the server got %d requests, want %d", name, len(s.bodies), want)
@@ -114,8 +113,8 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	}
 }
 
-// A request has the schema of the answer in response_format. After a refusal of response_format, the prompt has the
-// schema. A configured key is sent in the header Authorization.
+// A request has the schema of the answer in response_format. If the server refuses response_format, later requests have
+// the schema in the prompt. A configured key is sent in the Authorization header.
 func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	s := &server{replies: []reply{{400, "", "bad"}, {200, "", chatCompletion(`{"outcome":"success","reason":"r"}`)}, {200, "", chatCompletion(noLessons)}}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, nil); err != nil {
@@ -127,19 +126,19 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 			Messages []struct{ Role, Content string }
 		}
 		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
-			t.Errorf("request %d is decoded with error %v, want the schema in response_format: %v, else in the prompt; the body is\n%s", i, err, structured, s.bodies[i])
+			t.Errorf("request %d: decode error %v, want the schema in response_format: %v (otherwise in the prompt); body:\n%s", i, err, structured, s.bodies[i])
 		}
 		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
-			t.Errorf("request %d has header %v, want Content-Type application/json and no Authorization", i, h)
+			t.Errorf("request %d: headers = %v, want Content-Type application/json and no Authorization", i, h)
 		}
 	}
 	s = &server{replies: []reply{skip}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
-		t.Errorf(`with a key: got headers %v, error %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
+		t.Errorf(`with a key: headers = %v, err = %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
 	}
 }
 
-// Replicas that wait for the same server retry after different waits.
+// Replicas wait for different times before they retry, so that they do not reach a server at the same moment.
 func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
@@ -148,17 +147,17 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
 		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
-			t.Fatalf("got waits %v, error %v, want two waits, 0 and at most 1m15s, and no error", waits, err)
+			t.Fatalf("waits = %v, err = %v, want 0, then at most 1m15s, and no error", waits, err)
 		}
 		seen[waits[1]] = true
 	}
 	if len(seen) != 20 {
-		t.Errorf("20 replicas have %d different waits, want 20", len(seen))
+		t.Errorf("20 replicas: got %d different waits, want 20", len(seen))
 	}
 }
 
-// The usage of an answer has the reported tokens, or an estimate if the server reports none. An answer that is too
-// long, truncated or refused is an error, but its tokens count.
+// The usage of an answer is the reported number of tokens, or an estimate if the server reports none. An answer that is
+// too long, truncated or refused is an error, but its tokens count.
 func TestTokensOfAnswersAreCounted(t *testing.T) {
 	completion := func(finish, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finish, refusal, usage) + strings.Repeat(" ", pad)
@@ -170,21 +169,21 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 	}{
 		"reported":              {completion("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
 		"not reported":          {completion("stop", "", "", 0), "", 0, 4},
-		"reported in part":      {completion("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
-		"reported too high":     {completion("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), "", 1 << 32, 3},
+		"partly reported":       {completion("stop", "", `"prompt_tokens":7`, 0), "", 7, 4},
+		"implausibly high":      {completion("stop", "", `"prompt_tokens":9000000000000,"completion_tokens":3`, 0), "", 1 << 32, 3},
 		"at the length limit":   {completion("stop", "", "", 1<<20-size), "", 0, 4},
 		"too long":              {completion("stop", "", "", 1<<20-size+1), "longer than 1048576 bytes", 0, 0},
 		"truncated":             {completion("length", "", "", 0), "truncated (length)", 0, 0},
 		"truncated by a filter": {completion("content_filter", "", "", 0), "truncated (content_filter)", 0, 0},
-		"refused, and answered": {completion("stop", "I will not", "", 0), "refused", 0, 0},
-		"no chat completion":    {"[]", "not a chat completion", 0, 0},
-		"without a choice":      {`{"choices":[]}`, "no choices", 0, 0},
+		"refusal with content":  {completion("stop", "I will not", "", 0), "refused", 0, 0},
+		"not a chat completion": {"[]", "not a chat completion", 0, 0},
+		"no choices":            {`{"choices":[]}`, "no choices", 0, 0},
 	} {
 		s := &server{replies: []reply{{200, "", c.body}}}
 		got, _, err := s.judgeEmptySession(t.Context(), t, nil)
 		if c.fails != "" {
 			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
-				t.Errorf("%s: got error %v, usage %+v, want ErrUnusable with %q, and more than 0 input tokens", name, err, got.Usage, c.fails)
+				t.Errorf("%s: err = %v, usage = %+v, want ErrUnusable with %q, and Input > 0", name, err, got.Usage, c.fails)
 			}
 			continue
 		}
@@ -193,30 +192,30 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 			input = int64(len(s.bodies[0]) / 4)
 		}
 		if want := (distill.Usage{Input: input, Output: c.output}); err != nil || got.Usage != want {
-			t.Errorf("%s: got usage %+v, error %v, want %+v without an error", name, got.Usage, err, want)
+			t.Errorf("%s: usage = %+v, err = %v, want %+v and no error", name, got.Usage, err, want)
 		}
 	}
 }
 
-// The client stops waiting for a failing server when its context is canceled.
-func TestStopEndsTheWaitForAJudge(t *testing.T) {
+// The client stops retrying when its context is canceled.
+func TestCanceledContextEndsRetries(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := &server{replies: []reply{{500, "", ""}}}
 	if _, waits, err := s.judgeEmptySession(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
-		t.Errorf("a stopped run ends with %v after %d requests and waits %v, want context.Canceled after at most one of each", err, len(s.bodies), waits)
+		t.Errorf("canceled: err = %v after %d requests and waits %v, want context.Canceled after at most one request and one wait", err, len(s.bodies), waits)
 	}
 }
 
-// A server refuses one of the parameters temperature and cache_control. The next request still has the other.
-func TestOnlyTheRefusedParameterIsDropped(t *testing.T) {
+// If a server refuses one of the parameters temperature and cache_control, the next request keeps the other one.
+func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &server{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skip}}
 		if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Model = "claude-x" }); err != nil {
 			t.Fatal(err)
 		}
 		if second := s.bodies[1]; strings.Contains(second, refused) || !strings.Contains(second, kept) {
-			t.Errorf("after a refusal of %s the next request is %s, want a request without the refused parameter and with %s", refused, second, kept)
+			t.Errorf("request after a refusal of %s:\n%s\nwant %s, and not the refused parameter", refused, second, kept)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByWords is a judge with a judgement for each of some texts. The first text of a session that is a key decides.
+// judgeByWords is a judge that returns the judgement for the first text of the session that is a key of the map.
 type judgeByWords map[string]distill.Judgement
 
 func (judgeByWords) Name() string { return "spoken" }
@@ -35,8 +35,8 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank is a bank that calls before with the name of each write. If before returns an error, the write is not
-// made and returns the error.
+// crashingBank is a bank that calls before with the name of each write. If before returns an error, the write fails with
+// that error.
 type crashingBank struct {
 	distill.Bank
 	before func(step string) error
@@ -65,9 +65,9 @@ func (m crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence
 
 var errDead = errors.New("the process is dead")
 
-// The process dies at each step of a run in turn. The next run gives the same lessons, states and evidence as a run
-// that was not interrupted. A third run changes nothing.
-func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
+// For each step of a run, the test kills a run at the step. The next run gives the same lessons, states, evidence and
+// opinions as an uninterrupted run. A third run changes nothing.
+func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	judge := judgeByWords{
 		"Find hotels, one.":   {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
 		"Sleep here, two.":    {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
@@ -75,8 +75,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// run runs the distiller once and counts the steps. From step failAt on, each step fails; 0 means no step
-			// fails.
+			// run runs the distiller once and counts the steps. Each step from failAt on fails; 0 means that no step fails.
 			run := func(b *bench, owner string, failAt int) (steps int, err error) {
 				store := b.store.(*memory)
 				step := func(string) error {
@@ -119,37 +118,37 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 			complete := newScene()
 			steps, err := run(complete, "one", 0)
 			if err != nil || steps < 10 {
-				t.Fatalf("a run without a kill has %d steps and error %v, want at least 10 steps and no error", steps, err)
+				t.Fatalf("uninterrupted run: %d steps, err = %v, want at least 10 steps and no error", steps, err)
 			}
 			want := results(complete)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
-				t.Fatalf("the results of the run without a kill are %s, want lessons in trial and quarantined lessons", all)
+				t.Fatalf("uninterrupted run: results = %s, want lessons in trial and quarantined lessons", all)
 			}
 			for killed := 1; killed <= steps; killed++ {
 				b := newScene()
 				if _, err := run(b, "one", killed); !errors.Is(err, errDead) {
-					t.Fatalf("step %d: the killed run ended with %v, want %v", killed, err, errDead)
+					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errDead)
 				}
 				if killed > 2 && killed < steps { // the dead process holds the claim of the tenant
 					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
-						t.Errorf("step %d: while the killed run holds its claim, the next run: got summary %+v, want one busy tenant and nothing read", killed, sum)
+						t.Errorf("run during the claim of a run killed at step %d: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
 					}
 				}
 				b.now = b.now.Add(3 * time.Minute)
 				if _, err := run(b, "two", 0); err != nil {
-					t.Fatalf("the run after a kill at step %d: got error %v, want none", killed, err)
+					t.Fatalf("run after a kill at step %d: %v", killed, err)
 				}
-				equal(t, fmt.Sprint("lessons and opinions after a kill at step ", killed), results(b), want)
+				equal(t, fmt.Sprintf("lessons and opinions after a kill at step %d", killed), results(b), want)
 				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
-					t.Errorf("after step %d a third run ends with %+v, want 3 unchanged sessions and no candidate", killed, sum)
+					t.Errorf("third run after a kill at step %d: summary = %+v, want Unchanged = 3 and Candidates = 0", killed, sum)
 				}
 			}
 		})
 	}
 }
 
-// A distiller that lost its claim on the tenant to another distiller writes nothing.
-func TestLostClaimWritesNothing(t *testing.T) {
+// A distiller whose claim on the tenant has been taken by another distiller writes nothing.
+func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	store := b.store.(*memory)
@@ -161,11 +160,11 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	}
 	_, err := b.tryDistil(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("a run that lost its claim: got error %v, lessons %v, %d session notes and claimant %s; want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
+		t.Errorf("run that lost its claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 
-// A run writes the notes of its sessions after every 64 sessions. A note marks a session as read for the next run.
+// A run writes the notes of the sessions after every 64 sessions. A note marks a session as read.
 func TestLongRunSavesItsProgress(t *testing.T) {
 	b := newBench(t)
 	for i := range 150 {
@@ -181,6 +180,6 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 	}
 	sum := b.distil()
 	if equal(t, "session notes before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
-		t.Errorf("the run ends with %+v and %d session notes, want 150 judged sessions and 150 notes", sum, len(store.sessionNotes))
+		t.Errorf("run: summary = %+v, %d session notes, want Judged = 150 and 150 notes", sum, len(store.sessionNotes))
 	}
 }

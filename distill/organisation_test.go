@@ -12,8 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonText runs the distiller on a session in which a tool refuses a call with the message, and accepts the call
-// with a further parameter. lessonText returns the text of the lessons.
+// lessonText runs the distiller on a session in which a call fails with the message, and succeeds with a further
+// parameter. It returns the text of all lessons. The store holds sessions of the given number of tenants.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	b := newBench(t)
@@ -29,9 +29,9 @@ func lessonText(t *testing.T, tenants int, message string) string {
 	return text
 }
 
-// If a store has one tenant, its lessons quote error messages with the words of the organisation. If a store has
-// several tenants, lessons have public words only.
-func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
+// If a store has one tenant, its lessons quote error messages with the vocabulary of the organisation. If a store has
+// several tenants, lessons contain public words only.
+func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	for _, c := range []struct{ message, words string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
 		{"cannot ship: the canary soak is unfinished, window is required", "the canary soak is unfinished"},
@@ -53,21 +53,21 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 		{"the PCI zone needs a window", "the PCI zone needs a window"},
 	} {
 		if text := lessonText(t, 1, c.message); !strings.Contains(text, c.words) {
-			t.Errorf("the lesson of error %q is\n%s\nwant words %q", c.message, text, c.words)
+			t.Errorf("lesson for error %q does not contain %q:\n%s", c.message, c.words, text)
 		}
 	}
 	for _, word := range []string{"train", "canary", "soak", "shard", "rota", "guild", "rebake"} {
 		for _, message := range []string{"the release train is locked by another job", "the canary soak of the shard is not found, window is required", "the guild rota does not exist, rebake is required"} {
 			if text := lessonText(t, 2, message); strings.Contains(text, word) {
-				t.Errorf("with two tenants the lesson has word %q of message %q, want public words only:\n%s", word, message, text)
+				t.Errorf("two tenants: lesson contains %q from error %q:\n%s", word, message, text)
 			}
 		}
 	}
 }
 
-// A lesson has no secret, name of a person, id, host, path or order to a model from an error message, even in a store
-// with one tenant.
-func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
+// Even in a store with one tenant, a lesson contains no secret, name of a person, id, host, path or prompt injection
+// from an error message.
+func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	for _, c := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
 		{"the release train is locked by maria", "maria"},
@@ -102,15 +102,15 @@ func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 	} {
 		for tenants := range 2 {
 			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.private) {
-				t.Errorf("the lesson of message %q has %q, want no private text:\n%s", c.message, c.private, text)
+				t.Errorf("lesson for error %q contains the private text %q:\n%s", c.message, c.private, text)
 			}
 		}
 	}
 }
 
-// A word in the error message of one session may be the name of a customer. A lesson quotes such a word only if two
-// sessions have it.
-func TestWordOfOneSessionStaysOutOfALesson(t *testing.T) {
+// A word in the error message of one session may be the name of a customer. A lesson quotes such a word only if it
+// occurs in two sessions.
+func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 	for _, c := range []struct {
 		systems []string
 		holds   string
@@ -127,30 +127,31 @@ func TestWordOfOneSessionStaysOutOfALesson(t *testing.T) {
 		}
 		b.distil()
 		if l := b.toLesson("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
-			t.Errorf("sessions with %v: the body of the lesson is\n%s\nwant words %q", c.systems, l.Body, c.holds)
+			t.Errorf("sessions with %v: lesson does not contain %q:\n%s", c.systems, c.holds, l.Body)
 		}
 	}
 }
 
-// If a store has one tenant, its lessons name the programs, packages and variables of the tenant.
-func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
+// If a store has one tenant, its lessons name the tenant's own programs, packages and variables. With several tenants,
+// they do not.
+func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []event
 		holds  string
 	}{
-		"a command that the error asks for": {[]event{
+		"command that the error asks for": {[]event{
 			ran("./ship.sh train", "ship: the session is stale, run relctl login and try again", 1), ran("relctl login", "ok", 0), ran("./ship.sh train", "shipped", 0),
 		}, "Run `relctl login` first"},
-		"an option of a script": {[]event{
+		"option of a script": {[]event{
 			ran("relctl promote train", "relctl: the canary soak is unfinished", 1), ran("relctl promote train --after-soak", "promoted", 0),
 		}, "with `--after-soak`"},
-		"a package": {[]event{
+		"package": {[]event{
 			ran("make graph", "make: the layout engine is missing, nothing was written", 2), ran("pip install acme-layout", "ok", 0), ran("make graph", "done", 0),
 		}, "`pip install acme-layout`"},
-		"a variable": {[]event{
+		"variable": {[]event{
 			ran("make train", "make: the train needs a lane, none is given", 2), ran("RELEASE_LANE=hotfix make train", "done", 0),
 		}, "Set `RELEASE_LANE` for `make`"},
-		"a refused script": {[]event{
+		"rejected script": {[]event{
 			declined("./wipe-cache.sh"),
 		}, "Ask the user before you run `./wipe-cache.sh`"},
 	} {
@@ -163,15 +164,15 @@ func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 			b.distil()
 			found := slices.ContainsFunc(b.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.holds) })
 			if found != (tenants == 0) {
-				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; the lessons are %v", name, tenants, c.holds, found, tenants == 0, b.slugs())
+				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, c.holds, found, tenants == 0, b.slugs())
 			}
 		}
 	}
 }
 
 // A run reads a session, but the bank accepts no lesson. Then the store gets a second tenant. The lesson that the next
-// run proposes has public words only.
-func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
+// run proposes for the session contains public words only.
+func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
 	b := newBench(t)
 	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCommand("ship_change", `{"change":"C","window":"next"}`)}
 	b.session("one", event...)
@@ -179,7 +180,7 @@ func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	b.tenantSession("another", "two", nil, user("Hello."))
 	b.distil()
 	if l := b.toLesson("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
-		t.Errorf("the lesson has the word train of the organisation, want public words only:\n%s", l.Raw)
+		t.Errorf(`lesson contains the organisation's word "train":%s`, "\n"+l.Raw)
 	}
 }
 
@@ -190,32 +191,32 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
 
-// A lesson quotes an error without the values of the call. The values may be nested in the arguments.
-func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
+// A lesson quotes an error without the values of the call, even if the values are nested in the arguments.
+func TestLessonOmitsValuesOfCall(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find it."), refused("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
 		acceptedCommand("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
 	b.distil()
 	l := b.toLesson("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
-		t.Errorf("the lesson is\n%s\nwant the words \"titles need a region\" and neither zorvex nor gloomy", l.Raw)
+		t.Errorf("lesson:\n%s\nwant \"titles need a region\" and neither zorvex nor gloomy", l.Raw)
 	}
 }
 
-// The call works with a value from its error message. The lesson says to take the value from the error, even if the
+// A call succeeds with a value from its error message. The lesson says to take the value from the error, even if the
 // value is inside of a list in the arguments.
-func TestErrorOffersAValueInsideOfAList(t *testing.T) {
+func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
 		b := newBench(t)
 		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), acceptedCommand("pay_order", pay(next)))
 		b.distil()
-		equal(t, "lessons after the amount "+next, b.slugs(), slug)
+		equal(t, "lessons after amount "+next, b.slugs(), slug)
 	}
 }
 
-// Two sessions have the same known failure with different error messages. The trigger of the lesson has both.
-func TestKnownFailureHasEachWordingOfTheSessions(t *testing.T) {
+// If two sessions have the same known failure with different error messages, the trigger of the lesson has both.
+func TestKnownFailureTriggerHasAllErrorMessages(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("News."), refused("news", `{"q":"rows"}`, "API key is required"))
 	b.session("two", user("More news."), refused("news", `{"q":"quays"}`, "Authentication required"))

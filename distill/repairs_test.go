@@ -7,57 +7,57 @@ import (
 	"testing"
 )
 
-// Each kind of repair gives its own lesson. A similar change that is not a repair gives none.
+// Each kind of repair gives its own lesson. A change that only resembles a repair gives none.
 func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		events     []event
-		slugs      string // of the lessons
-		wantAdvice string // in the advice of each lesson
+		slugs      string // of the lessons, separated by spaces
+		wantAdvice string // substring of the advice of each lesson
 	}{
-		{"fewer words find more", []event{
+		{"shorter search query", []event{
 			user("Find what was said of the harbour."),
 			call("search_notes", `{"query":"harbour plans of the northern quay 2031"}`, `{"error":"no results for this query were found"}`),
 			call("search_notes", `{"query":"harbour plans"}`, `{"notes":["quay"]}`),
 		}, "ask-search-notes-for-fewer-words", "shorten `query`"},
-		{"fewer values at once", []event{
+		{"shorter list of values", []event{
 			user("Show the rates."),
 			call("get_rates", `{"codes":["EUR","USD","CHF","JPY"]}`, `{"error":"too many codes were given at once"}`),
 			call("get_rates", `{"codes":["EUR","USD"]}`, `{"rates":[1,2]}`),
 		}, "give-fewer-values-in-codes-of-get-rates", "over several calls"},
-		{"two changed values, one in the error", []event{
+		{"two changed values, one named in the error", []event{
 			user("Book the blue room at nine."),
 			call("book_room", `{"room":"blue","start":"9am","end":"10am"}`, `{"error":"start must be an ISO 8601 datetime"}`),
 			call("book_room", `{"room":"blue","start":"2031-05-05T09:00:00Z","end":"2031-05-05T10:00:00Z"}`, `{"ok":true}`),
 		}, "give-start-to-book-room-as-its-error-describes", "“start must be an ISO 8601 datetime”"},
-		{"a value over the limit", []event{
+		{"value above the limit", []event{
 			user("Twelve lamps, please."),
 			call("add_to_cart", `{"sku":"LAMP-01","quantity":12}`, `{"error":"quantity exceeds the limit of 10 per order"}`),
 			call("add_to_cart", `{"sku":"LAMP-01","quantity":10}`, `{"items":10}`),
 		}, "keep-quantity-of-add-to-cart-within-its-bounds", "the nearest allowed value for `quantity`"},
-		{"a code that a lookup returned", []event{
+		{"value from a lookup", []event{
 			user("Which flights leave New York?"),
 			call("search_flights", `{"origin":"New York","destination":"BOS"}`, `{"error":"unknown airport code"}`),
 			call("list_airports", `{"city":"New York"}`, `{"airports":["JFK","LGA"]}`),
 			call("search_flights", `{"origin":"JFK","destination":"BOS"}`, `{"flights":["F1"]}`),
 		}, "take-origin-from-list-airports-before-search-flights", "copy `origin` from the result"},
-		{"a parameter left out", []event{
+		{"removed parameter", []event{
 			user("Show the board."),
 			call("get_board", `{"board":"W77812","verbose":true}`, `{"error":"unknown argument verbose"}`),
 			call("get_board", `{"board":"W77812"}`, `{"cards":[]}`),
 		}, "leave-verbose-out-of-get-board", "the same call without `verbose` succeeded"},
-		{"a value from the user", []event{
+		{"value from the user after the error", []event{
 			user("Where is my parcel?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),
 			user("Sorry, the parcel is PX-7719-3."),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
 		}, "ask-the-user-for-parcel-id-of-get-parcel", "ask the user once"},
-		{"a value of unknown origin", []event{
+		{"value of unknown origin", []event{
 			user("Where is my parcel?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
 		}, "", ""},
-		{"a value that the user had said before", []event{
+		{"value from the user before the error", []event{
 			user("Where is my parcel PX-7719-3?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
@@ -67,19 +67,19 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 		b.session("one", c.events...)
 		b.distil()
 		if got := strings.Join(b.slugs(), " "); got != c.slugs {
-			t.Errorf("%s: got lessons %q, want %q", c.name, got, c.slugs)
+			t.Errorf("%s: lessons = %q, want %q", c.name, got, c.slugs)
 			continue
 		}
 		for _, l := range b.lessons() {
 			if !strings.Contains(l.Advice, c.wantAdvice) {
-				t.Errorf("%s: the advice is %q, want advice with %q", c.name, l.Advice, c.wantAdvice)
+				t.Errorf("%s: advice = %q, want it to contain %q", c.name, l.Advice, c.wantAdvice)
 			}
 		}
 	}
 }
 
-// An error that is transient or says nothing about its cause gives no lesson.
-func TestTransientErrorsGiveNoLesson(t *testing.T) {
+// An error that is transient or does not describe its cause gives no lesson.
+func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	for _, refusal := range []string{
 		"it took a strange and silent turn", "something went wrong", "internal server error", "the harbour is closed until the tide is back", "unknown error, please try again later",
 	} {
@@ -90,12 +90,12 @@ func TestTransientErrorsGiveNoLesson(t *testing.T) {
 		}
 		b.distil()
 		if got := b.slugs(); len(got) != 0 {
-			t.Errorf("error %q gives lessons %v, want none", refusal, got)
+			t.Errorf("error %q: lessons = %v, want none", refusal, got)
 		}
 	}
 }
 
-// Pairs of similar cases: one gives a lesson, the other gives none.
+// The cases lie on both sides of the limits of the rules: some give a lesson, similar ones give none.
 func TestBorderlineRepairs(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"another lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
@@ -135,8 +135,8 @@ func TestBorderlineRepairs(t *testing.T) {
 	})
 }
 
-// A lesson about a form needs an accepted value that has the form and equals the failed value in all else.
-func TestOnlyAnotherFormGivesALesson(t *testing.T) {
+// A lesson about the form of a value needs an accepted value that differs from the failed value only in its form.
+func TestFormLessonNeedsSameValueInAnotherForm(t *testing.T) {
 	for _, c := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
 		{"another number", "", `"500"`, `"100"`},
@@ -166,8 +166,8 @@ func TestOnlyAnotherFormGivesALesson(t *testing.T) {
 	}
 }
 
-// A failed call and a later success give no lesson if the second call is unrelated to the first.
-func TestUnrelatedCallsAreNoRepair(t *testing.T) {
+// A failed call and a later successful call give no lesson if the calls are unrelated.
+func TestUnrelatedCallsGiveNoLesson(t *testing.T) {
 	const missing = "the order was not found for this customer"
 	checkLearned(t, []lessonCase{
 		{"fewer values in a text, and others", "", []event{

@@ -10,14 +10,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// argvCall returns the call of a command that the agent sends as a list of words.
+// argvCall returns the call of a command whose arguments the agent sends as a list.
 func argvCall(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// A command line is reduced to its command: without wrappers, redirections and changes of directory.
-func TestCommandLineIsReducedToItsCommand(t *testing.T) {
+// The rules look at the command of a command line, without wrappers, redirections and changes of directory.
+func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
 		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
@@ -45,11 +45,11 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 	})
 }
 
-// A wrapper such as time or sudo, a redirection and an installer do not change the lesson about a command. An option
-// that may be private is in no lesson.
+// Wrappers such as time or sudo, redirections and installers do not change the lesson about a command. A lesson never
+// contains an option that may be private.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
-	notFound := func(what string) string { return "error: the " + what + " was not found for this command" }
+	notFound := func(object string) string { return "error: the " + object + " was not found for this command" }
 	checkLearned(t, []lessonCase{
 		{"timed", "run-dotnet-build-with-offline", []event{ran("time dotnet build", notFound("registry index"), 101), ran("time dotnet build --offline", "ok", 0)}},
 		{"with nohup", "run-yarn-build-with-offline", []event{ran("nohup yarn build", notFound("base image"), 101), ran("yarn build --offline", "ok", 0)}},
@@ -71,9 +71,9 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	})
 }
 
-// The lessons of random sessions are valid and have no private word. The private words of the sessions are invented
-// syllables in values, names, paths and errors.
-func TestLessonsHoldNoPrivateWords(t *testing.T) {
+// The lessons from random sessions are valid and contain no private word. The private words are built from invented
+// syllables, and occur in values, names, paths and errors.
+func TestLessonsOmitPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
 	private := func() string { // not a word of any vocabulary
@@ -109,22 +109,22 @@ func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	b.distil()
 	list := b.lessons()
 	if len(list) < 10 {
-		t.Fatalf("the %d lessons are %v, want at least 10", len(list), b.slugs())
+		t.Fatalf("got %d lessons %v, want at least 10", len(list), b.slugs())
 	}
 	for _, l := range list {
 		text := strings.ToLower(l.Slug + l.Title + l.Body + l.Trigger.Description + fmt.Sprint(l.Trigger))
 		for _, secret := range []string{"ulon", "arbek", "ostrin", "imvael", "qzxv", "2031-05-06", ".corp"} {
 			if strings.Contains(text, secret) {
-				t.Errorf("lesson %s contains %q of a session, want no private word:\n%s", l.Slug, secret, l.Raw)
+				t.Errorf("lesson %s contains the private word %q:\n%s", l.Slug, secret, l.Raw)
 			}
 		}
 		if l.Title == "" || l.Advice == "" || l.Trigger.Empty() || len(l.Evidence) == 0 {
-			t.Errorf("lesson %s is\n%s\nwant a title, advice, a trigger and evidence", l.Slug, l.Raw)
+			t.Errorf("lesson %s lacks a title, advice, a trigger or evidence:\n%s", l.Slug, l.Raw)
 		}
 	}
 	for _, f := range (lesson.Checks{}).Book(lesson.NewBook(list)) {
 		if f.Severity == lesson.Error {
-			t.Errorf("the checks of the book report error %s, want none", f)
+			t.Errorf("check of the lessons: %s", f)
 		}
 	}
 }

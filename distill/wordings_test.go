@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The lesson of each kind of repair has the title, description, triggers and advice of testdata/wordings.txt. With
+// The lesson for each kind of repair has the title, description, triggers and advice in testdata/wordings.txt. With
 // PRECEPT_GOLDEN=1 the test writes the file.
-func TestWordingOfEachKindOfRepair(t *testing.T) {
+func TestLessonTextsMatchGoldenFile(t *testing.T) {
 	const layout = "the layout engine is missing, nothing was written"
 	b := newBench(t)
 	for i, events := range [][]event{
@@ -62,10 +62,10 @@ func TestWordingOfEachKindOfRepair(t *testing.T) {
 		}
 	}
 	if want := string(read(t, golden)); got.String() != want {
-		t.Errorf("the lessons are\n%s\nwant those of %s\n%s", got.String(), golden, want)
+		t.Errorf("lessons:\n%s\nwant (%s):\n%s", got.String(), golden, want)
 	}
 
-	// The lessons have each title and each advice of drafts.json, with any text in place of its {names}.
+	// Each title and each advice in drafts.json occurs in a lesson, with some text in place of the {names}.
 	var wordings map[string]struct{ Title, Advice string }
 	if err := json.Unmarshal(read(t, "drafts.json"), &wordings); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestWordingOfEachKindOfRepair(t *testing.T) {
 		for _, sentence := range []string{w.Title, w.Advice} {
 			pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(sentence), `.+`)
 			if !regexp.MustCompile(pattern).MatchString(got.String()) {
-				t.Errorf("no lesson has sentence %q of wording %q in drafts.json, want one", sentence, kind)
+				t.Errorf("no lesson contains %q, the wording of kind %q in drafts.json", sentence, kind)
 			}
 		}
 	}
