@@ -117,14 +117,14 @@ func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	})
 }
 
-// lessonCase holds the events of a session and the slug of the expected lesson. The slug is "" if no lesson is expected.
+// lessonCase holds the events of a session and the slug of the expected lesson, "" for none.
 type lessonCase struct {
 	name, slug string
 	events     []event
 }
 
-// checkLearned runs the distiller once on all cases, each in two sessions, and fails the test if the lessons are not the
-// expected ones.
+// checkLearned runs the distiller once on all cases, each in two sessions, and fails the test if the lessons are not
+// the expected ones.
 func checkLearned(t *testing.T, cases []lessonCase) {
 	t.Helper()
 	b := newBench(t)

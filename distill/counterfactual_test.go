@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// edit returns an edit of a file with the given result. With an empty message the edit succeeds.
+// edit returns an edit of a file that fails with the message, or succeeds if the message is empty.
 func edit(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
@@ -22,18 +22,18 @@ func storeSessions(b *bench, name string, n int, events ...event) {
 	}
 }
 
-// A lesson is not proposed if its failure ends as often in sessions that did not follow the advice as in sessions that
-// did. With too few sessions to compare, the lesson is proposed.
-func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
+// A lesson is not proposed if sessions that did not follow the advice overcame the failure as often as sessions that
+// did. If there are too few sessions to compare, the lesson is proposed.
+func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
 	for name, c := range map[string]struct {
 		followed, followedFailed, other, otherFailed int
 		proposed                                     bool
 	}{
-		"the advice ends the failure":              {4, 0, 0, 4, true},
-		"the failure ends as often without advice": {4, 0, 8, 0, false},
-		"the advice fails":                         {0, 4, 4, 0, false},
+		"advice ends the failure":                  {4, 0, 0, 4, true},
+		"failure ends as often without the advice": {4, 0, 8, 0, false},
+		"failure persists despite the advice":      {0, 4, 4, 0, false},
 		"too few sessions without the advice":      {2, 0, 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 			storeSessions(b, "d", c.otherFailed, edit("rows.go", refusal), edit("rows.go", refusal))
 			sum := b.distil()
 			if got := fmt.Sprint(b.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != c.proposed {
-				t.Fatalf("got lessons %v and not proposed %+v, want the lesson proposed: %v", b.slugs(), sum.NotProposed, c.proposed)
+				t.Fatalf("lessons = %v, NotProposed = %+v, want the lesson proposed: %v", b.slugs(), sum.NotProposed, c.proposed)
 			}
 			want := distill.Comparison{
 				Followed:    distill.Outcomes{Ended: c.followed, Sessions: c.followed + c.followedFailed},
@@ -59,9 +59,9 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 	}
 }
 
-// Coding agents word the refusal of an edit differently. Each wording gives the lesson of its kind of refusal. An
-// unrelated error gives none.
-func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
+// Coding agents word the errors of edit tools differently. Each message gives the lesson for its kind of error. An
+// unrelated error gives no lesson.
+func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
 		"oldString not found in content":                                                 "copy-the-text-to-replace-exactly-from-the-file",
@@ -83,13 +83,12 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 			want = "[" + slug + "]"
 		}
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("refusal %q gives lessons %s, want %s", refusal, got, want)
+			t.Errorf("error %q: lessons = %s, want %s", refusal, got, want)
 		}
 	}
 }
 
-// A success that the previous call did not cause gives no lesson. User text about another program gives no
-// lesson either.
+// A success that the previous call did not cause gives no lesson, and neither does user text about another program.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

@@ -11,7 +11,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The other tests keep sessions and lessons in memory. With a store and a bank on disk, runs of the rules and of a
+// The other tests keep sessions and lessons in memory. With a store and a bank on disk, runs with the rules and with a
 // model give the same results.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(b *bench) *bench {
@@ -24,7 +24,7 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 		b.openBank(bank.Directory(filepath.Join(t.TempDir(), "lessons")), bank.Limits{})
 		return b
 	}
-	scene := func(b *bench) (results []any) {
+	runAll := func(b *bench) (results []any) {
 		writeLesson(t, b, "old-advice")
 		answer := validJudge("success", goodLesson)
 		for _, part := range []string{"first", "second"} {
@@ -45,7 +45,7 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 		}
 		return results
 	}
-	got, want := scene(onDisk(newBench(t))), scene(newBench(t))
+	got, want := runAll(onDisk(newBench(t))), runAll(newBench(t))
 	for i := range max(len(got), len(want)) {
 		equal(t, fmt.Sprint("result ", i, " on disk (got) and in memory (want)"), got[i], want[i])
 	}

@@ -5,30 +5,30 @@ import (
 	"testing"
 )
 
-// If a tool accepts the same value in a different form, the lesson names this form and not the value. If the accepted
+// If a tool accepts the same value in a different form, the lesson names the form and not the value. If the accepted
 // value differs in more than its form, there is no lesson.
-func TestLessonNamesTheFormOfAValue(t *testing.T) {
+func TestLessonNamesAcceptedForm(t *testing.T) {
 	for _, c := range []struct{ name, from, to, form string }{
-		{"digits for words", `"four"`, `"4"`, "a-whole-number"},
-		{"a number for a text", `"four"`, `4`, "a-number"},
-		{"the same number, unquoted", `"4"`, `4`, "a-number"},
-		{"another number, unquoted", `"4"`, `5`, ""},
-		{"a list", `"red"`, `["red"]`, "a-list"},
-		{"a list of lists", `["red"]`, `[["red"]]`, "a-list-of-lists"},
-		{"another list", `["red"]`, `[["blue"]]`, ""},
-		{"an object", `"red"`, `{"colour":"red"}`, "an-object"},
-		{"a boolean", `"sure"`, `true`, "true-or-false"},
-		{"a text for a list", `["red"]`, `"red"`, "a-text"},
-		{"an absolute path", `"./src/a.go"`, `"/srv/src/a.go"`, "an-absolute-path"},
-		{"another path", `"./src/a.go"`, `"/srv/src/b.go"`, ""},
-		{"a scheme", `"example.com/x"`, `"https://example.com/x"`, "a-url-with-its-scheme"},
-		{"a date", `"1 May 2031"`, `"2031-05-01"`, "a-date-in-the-form-yyyy-mm-dd"},
-		{"another date", `"2031-05-02"`, `"2031-05-01"`, ""},
-		{"no quotes", `"'red'"`, `"red"`, "a-value-without-quotes"},
-		{"no spaces", `"DE 89 37"`, `"DE8937"`, "a-value-without-spaces"},
+		{"digits instead of a word", `"four"`, `"4"`, "a-whole-number"},
+		{"number instead of a word", `"four"`, `4`, "a-number"},
+		{"same number, unquoted", `"4"`, `4`, "a-number"},
+		{"different number, unquoted", `"4"`, `5`, ""},
+		{"list", `"red"`, `["red"]`, "a-list"},
+		{"list of lists", `["red"]`, `[["red"]]`, "a-list-of-lists"},
+		{"list of lists with a different value", `["red"]`, `[["blue"]]`, ""},
+		{"object", `"red"`, `{"colour":"red"}`, "an-object"},
+		{"boolean", `"sure"`, `true`, "true-or-false"},
+		{"string instead of a list", `["red"]`, `"red"`, "a-text"},
+		{"absolute path", `"./src/a.go"`, `"/srv/src/a.go"`, "an-absolute-path"},
+		{"different path", `"./src/a.go"`, `"/srv/src/b.go"`, ""},
+		{"URL with a scheme", `"example.com/x"`, `"https://example.com/x"`, "a-url-with-its-scheme"},
+		{"date", `"1 May 2031"`, `"2031-05-01"`, "a-date-in-the-form-yyyy-mm-dd"},
+		{"different date", `"2031-05-02"`, `"2031-05-01"`, ""},
+		{"without quotes", `"'red'"`, `"red"`, "a-value-without-quotes"},
+		{"without spaces", `"DE 89 37"`, `"DE8937"`, "a-value-without-spaces"},
 		{"lower case", `"ReadMe"`, `"readme"`, "lower-case"},
-		{"capitals", `"eur"`, `"EUR"`, "upper-case"},
-		{"another word", `"eur"`, `"usd"`, ""},
+		{"upper case", `"eur"`, `"EUR"`, "upper-case"},
+		{"different word", `"eur"`, `"usd"`, ""},
 	} {
 		const tool, param = "set_shade", "shade"
 		b := newBench(t)
@@ -42,13 +42,12 @@ func TestLessonNamesTheFormOfAValue(t *testing.T) {
 			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, c.form)
 		}
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("%s: got lessons %s, want %s", c.name, got, want)
+			t.Errorf("%s: lessons = %s, want %s", c.name, got, want)
 		}
 	}
 }
 
-// If a tool accepts a value only with a leading #, @ or $, the lesson asks for the leading sign.
-func TestLessonAsksForALeadingSign(t *testing.T) {
+func TestLessonAsksForLeadingSign(t *testing.T) {
 	for sign, value := range map[string]string{"#": "W77812", "@": "marlo", "$": "HOME"} {
 		b := newBench(t)
 		b.session("one", user("Look for it."),
@@ -56,7 +55,7 @@ func TestLessonAsksForALeadingSign(t *testing.T) {
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, sign+value), `{"total":12}`))
 		b.distil()
 		if got := fmt.Sprint(b.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
-			t.Errorf(`sign %s gives lessons %s, want "[give-order-id-with-its-leading-sign-to-get-order]"`, sign, got)
+			t.Errorf("sign %s: lessons = %s, want [give-order-id-with-its-leading-sign-to-get-order]", sign, got)
 		}
 	}
 }

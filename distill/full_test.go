@@ -9,10 +9,10 @@ import (
 	"precept/inject/bank"
 )
 
-// The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals. With the rules,
-// the later run takes the proposals from notes. With a model, the later run judges the session again.
-func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
-	fill := func(b *bench) {
+// The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals. With the rules, it
+// reads the proposals from notes. With a model, it judges the session again.
+func TestProposalsAboveQuotaAreMadeLater(t *testing.T) {
+	addSessions := func(b *bench) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {
 			b.session(fmt.Sprint("s", i), user("Task "+form),
 				call("find_"+form, `{"`+form+`":"four"}`, `{"error":"`+form+` must be an integer: four"}`),
@@ -20,16 +20,16 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 		}
 	}
 	b := newBench(t, bank.Limits{TenantHour: 3})
-	fill(b)
+	addSessions(b)
 	sum := b.distil()
-	equal(t, "proposed and refused drafts", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
-	equal(t, "proposals of a second run within the hour", b.distil().Proposed, 0)
+	equal(t, "Proposed and number of refusal reasons", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
+	equal(t, "Proposed by a second run within the hour", b.distil().Proposed, 0)
 	b.now = b.now.Add(2 * time.Hour)
-	equal(t, "proposals two hours later", b.distil().Proposed, 1)
+	equal(t, "Proposed two hours later", b.distil().Proposed, 1)
 	equal(t, "number of lessons", len(b.slugs()), 4)
 
 	b = newBench(t, bank.Limits{TenantHour: 3})
-	fill(b)
+	addSessions(b)
 	n := 0
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		n++
@@ -38,11 +38,11 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Proposed != 3 || sum.Stopped == "" {
-		t.Fatalf("the run at the quota ends with %+v and error %v, want 3 proposed drafts, a reason in Stopped and no error", sum, err)
+		t.Fatalf("run that reaches the quota: summary = %+v, err = %v, want Proposed = 3, a reason in Stopped and no error", sum, err)
 	}
 	b.now = b.now.Add(2 * time.Hour)
 	sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 1 })
 	if err != nil || sum.Judged != 1 || sum.Proposed+sum.Merged != 1 || sum.Stopped != "" {
-		t.Fatalf("the run two hours later ends with %+v and error %v, want 1 judged session, 1 proposed or merged draft, no Stopped and no error", sum, err)
+		t.Fatalf("run two hours later: summary = %+v, err = %v, want Judged = 1, Proposed+Merged = 1, empty Stopped and no error", sum, err)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"precept/internal/session"
 )
 
-// event is one event of a test session: words of a role, or a call of a tool with its result.
+// event is one event of a test session: a message, or a call of a tool with its result.
 type event struct {
-	say                string // "role: words", "" for a call
+	say                string // "role: text" of a message, "" for a call
 	tool, args, result string
 }
 
@@ -27,7 +27,7 @@ func user(text string) event               { return event{say: "user: " + text} 
 func agent(text string) event              { return event{say: "assistant: " + text} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
-// bench is a test with a store, a bank and a clock for the distiller.
+// bench holds a store, a bank and a clock for the distiller.
 type bench struct {
 	*testing.T
 	store interface {
@@ -68,7 +68,7 @@ func (b *bench) session(name string, events ...event) session.ID {
 	return b.tenantSession("default", name, nil, events...)
 }
 
-// tenantSession stores a conversation of a tenant, in the way of session, with the lessons that the session received.
+// tenantSession stores a conversation like session does, for a tenant and with the lessons that the session received.
 func (b *bench) tenantSession(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	b.Helper()
 	var id session.ID
@@ -116,7 +116,7 @@ func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
 func (b *bench) tryDistil(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
 	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test", Failed: func(name string, err error) {
 		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller recovers from a panic, but the test must fail
-			b.Errorf("reading %s failed with %v, want no panic", name, err)
+			b.Errorf("reading %s: %v", name, err)
 		}
 	}}
 	for _, c := range change {
@@ -140,7 +140,7 @@ func (b *bench) lessons() []*lesson.Lesson {
 	b.Helper()
 	book, problems, err := b.bank.List(b.Context())
 	if err != nil || len(problems) > 0 {
-		b.Fatalf("List of the bank gives problems %v and error %v, want neither", problems, err)
+		b.Fatalf("List: problems = %v, err = %v, want neither", problems, err)
 	}
 	return book.Lessons()
 }
@@ -152,7 +152,7 @@ func (b *bench) toLesson(slug string) *lesson.Lesson {
 			return l
 		}
 	}
-	b.Fatalf("lesson %s is missing, want it among %v", slug, b.slugs())
+	b.Fatalf("lesson %s not found among %v", slug, b.slugs())
 	return nil
 }
 
@@ -166,10 +166,10 @@ func (b *bench) log() string {
 	return fmt.Sprint(events)
 }
 
-// equal fails the test if got and want print differently. what names the compared value.
-func equal(t testing.TB, what string, got, want any) {
+// equal fails the test if got and want print differently. name describes the compared value.
+func equal(t testing.TB, name string, got, want any) {
 	t.Helper()
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-		t.Errorf("%s:\ngot  %+v\nwant %+v", what, got, want)
+		t.Errorf("%s:\ngot  %+v\nwant %+v", name, got, want)
 	}
 }

@@ -35,8 +35,8 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank is a bank that calls before with the name of each write. If before returns an error, the write fails with
-// that error.
+// crashingBank is a bank that calls before with the name of each write. If before returns an error, the write fails
+// with that error.
 type crashingBank struct {
 	distill.Bank
 	before func(step string) error

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// lists.txt defines exactly the lists that the rules name; a rule with a misspelt name would use an empty list.
+// lists.txt defines exactly the lists that the rules name, because a rule with a misspelt name would use an empty list.
 // drafts.json has a wording for each kind of fix, and no unused wording.
-func TestListsNamedByTheRulesExist(t *testing.T) {
+func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("got files %q, error %v, want no error and files", files, err)
+		t.Fatalf("Glob = %q, %v, want at least one file", files, err)
 	}
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
@@ -41,12 +41,12 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\tfix\w+ += "(\w+)"`).FindAllStringSubmatch(code.String(), -1) {
 		if w := wordings[m[1]]; w.Title == "" || w.Advice == "" || w.Slug == "" {
-			t.Errorf("drafts.json has wording %+v for fix %s, want a title, advice and a slug", w, m[1])
+			t.Errorf("wording of fix %s in drafts.json = %+v, want a title, advice and a slug", m[1], w)
 		}
 	}
 	for name := range wordings {
 		if kind, variant, ok := strings.Cut(name, ": "); ok && (wordings[kind].Title == "" || !strings.Contains(code.String(), variant)) {
-			t.Errorf("no rule uses wording %q of drafts.json, want a rule for each wording", name)
+			t.Errorf("no rule uses wording %q of drafts.json", name)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// memory is a store in memory. Each method calls before with the name of its step, and returns the error of before if
-// there is one.
+// memory is an in-memory store. Each method first calls before with the name of the step, and fails if before returns an
+// error.
 type memory struct {
 	before func(step string) error
 
@@ -40,7 +40,7 @@ func newMemory() *memory {
 	}
 }
 
-// step calls before and then, with the lock held, do.
+// step calls before and, unless it fails, calls do with the lock held.
 func (m *memory) step(name string, do func()) error {
 	if err := m.before(name); err != nil {
 		return err
@@ -161,8 +161,8 @@ func (m *memory) ReleaseClaim(_ context.Context, name, owner string) error {
 	})
 }
 
-// lessonTexts is a bank.Place in memory. The tests of this package write thousands of lessons, which would be slow on
-// a disk.
+// lessonTexts is an in-memory bank.Place. The tests of this package write thousands of lessons, which would be slow on
+// disk.
 type lessonTexts struct {
 	mu     sync.Mutex
 	texts  map[string][]byte

@@ -10,8 +10,8 @@ import (
 	"precept/distill"
 )
 
-// oddEvents returns unusual events: calls that fail, work, are refused or print nothing, arguments of many shapes, and
-// corrections by users.
+// oddEvents returns unusual events: calls that fail, succeed or are rejected, arguments of many shapes, and corrections
+// by users.
 func oddEvents() []event {
 	refused := "The user doesn't want to proceed with this tool use. The tool use was rejected"
 	return []event{
@@ -43,28 +43,27 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 	}
 	sum := b.distil(func(o *distill.Options) {
 		o.DryRun, o.Failed = true, func(name string, err error) {
-			t.Errorf("reading session %s fails with %v, want no error", name, err)
+			t.Errorf("reading session %s: %v", name, err)
 		}
 	})
 	if sum.Judged != sessions || sum.Failed != 0 {
-		t.Errorf("got %d judged and %d failed sessions, want %d judged and none failed", sum.Judged, sum.Failed, sessions)
+		t.Errorf("Judged = %d, Failed = %d, want %d and 0", sum.Judged, sum.Failed, sessions)
 	}
 }
 
-// A session with an empty parameter name is read without an error.
-func TestParameterMayHaveAnEmptyName(t *testing.T) {
+func TestSessionWithEmptyParameterNameIsRead(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Show the rates."),
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
 	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
-		t.Errorf("run: got summary %+v, want 1 judged and no failed session", sum)
+		t.Errorf("run: summary = %+v, want Judged = 1 and Failed = 0", sum)
 	}
 }
 
-// A known failure that occurs once gives no lesson. A second occurrence in any session gives the lesson, and so does a
-// success of the same tool soon after the failure.
-func TestKnownFailureNeedsASecondOccurrenceOrASuccess(t *testing.T) {
+// A known failure that occurs once gives no lesson, unless the same tool succeeds soon afterwards. A second occurrence,
+// in the same session or another, gives the lesson.
+func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	failure := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
 	other, success := call("run_query", `{"sql":"other"}`, "Error: no"), call("run_query", `{"sql":"another"}`, "12 rows")
@@ -72,12 +71,12 @@ func TestKnownFailureNeedsASecondOccurrenceOrASuccess(t *testing.T) {
 		one, two []event
 		slug     string
 	}{
-		"once":                 {[]event{failure}, nil, ""},
-		"once, another error":  {[]event{failure, other}, nil, ""},
-		"twice":                {[]event{failure, failure}, nil, slug},
-		"then a success":       {[]event{failure, other, success}, nil, slug},
-		"then a late success":  {slices.Concat([]event{failure}, slices.Repeat([]event{other}, 10), []event{success}), nil, ""},
-		"once in two sessions": {[]event{failure}, []event{failure}, slug},
+		"once":                      {[]event{failure}, nil, ""},
+		"once, then another error":  {[]event{failure, other}, nil, ""},
+		"twice":                     {[]event{failure, failure}, nil, slug},
+		"once, then a success":      {[]event{failure, other, success}, nil, slug},
+		"once, then a late success": {slices.Concat([]event{failure}, slices.Repeat([]event{other}, 10), []event{success}), nil, ""},
+		"once in two sessions":      {[]event{failure}, []event{failure}, slug},
 	} {
 		b := newBench(t)
 		b.session("one", append([]event{user("Show the sums.")}, c.one...)...)

@@ -9,9 +9,9 @@ import (
 	"precept/internal/sample"
 )
 
-// A judge gives an opinion on each lesson that a session received, such as followed or ignored. ReadOpinions returns
-// the sums for each text of a lesson. A session counts with its newest opinion only, and a dry run counts nothing.
-func TestOpinionsAreSummedByText(t *testing.T) {
+// ReadOpinions returns the number of opinions of each kind, such as followed or ignored, for each text of a lesson. Only
+// the newest opinion of a session counts, and a dry run counts nothing.
+func TestOpinionsAreCountedByLessonText(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
 	injected := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}
@@ -28,7 +28,7 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantOpinions := func(want map[string]report.Opinions) {
+	checkOpinions := func(want map[string]report.Opinions) {
 		t.Helper()
 		got, err := distill.ReadOpinions(t.Context(), b.store, "default")
 		if err != nil {
@@ -38,12 +38,12 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 	}
 	addSession("one", 2)
 	judgeOpinion("ignored", func(o *distill.Options) { o.DryRun = true })
-	wantOpinions(map[string]report.Opinions{})
+	checkOpinions(map[string]report.Opinions{})
 	addSession("two", 2)
 	judgeOpinion("ignored")
-	judgeOpinion("followed") // the sessions are unchanged, so the judge gets no request
-	wantOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
+	judgeOpinion("followed") // no effect: the sessions are unchanged, so the judge gets no request
+	checkOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
 	addSession("one", 4)
 	judgeOpinion("contradicted")
-	wantOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 1, Contradicted: 1}})
+	checkOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 1, Contradicted: 1}})
 }

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// panickingJudge is a judge that panics with the text of the session as the value.
+// panickingJudge is a judge that panics with a text of the session.
 type panickingJudge struct{}
 
 func (panickingJudge) Name() string { return "clumsy" }
@@ -18,9 +18,9 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 	panic("The secret of this session.")
 }
 
-// If the judge panics on a session, the session fails and the run continues. The reported error has no text of the
+// If the judge panics on a session, the session fails and the run continues. The reported error contains no text of the
 // session.
-func TestJudgePanicFailsOneSessionWithoutDetails(t *testing.T) {
+func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
 	b := newBench(t)
 	id := b.session("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
 	b.session("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))
@@ -29,8 +29,8 @@ func TestJudgePanicFailsOneSessionWithoutDetails(t *testing.T) {
 		o.Judge = panickingJudge{}
 		o.Failed = func(session string, err error) { errors[session] = err.Error() }
 	})
-	equal(t, "failed sessions", sum.Failed, 2)
+	equal(t, "Failed", sum.Failed, 2)
 	if text := errors[id.String()]; !strings.HasPrefix(text, "panic: string") || strings.Contains(text, "secret") {
-		t.Errorf("the error of the session is %q, want \"panic: string\" without details", text)
+		t.Errorf("reported error = %q, want \"panic: string\" without text of the session", text)
 	}
 }

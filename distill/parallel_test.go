@@ -10,9 +10,9 @@ import (
 	"precept/distill"
 )
 
-// With Parallel 4, a run has up to four open requests. Its lessons and summary equal those of a sequential run,
-// although the second session gets its answer before the first.
-func TestParallelJudgingGivesTheSequentialResult(t *testing.T) {
+// With Parallel = 4, a run has up to four open requests. Its lessons and summary equal those of a sequential run,
+// even if the answer for the second session arrives before the answer for the first.
+func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		b := newBench(t)
 		for i := range 12 {
@@ -61,15 +61,15 @@ func TestParallelJudgingGivesTheSequentialResult(t *testing.T) {
 	one, want, _ := run(1)
 	four, got, most := run(4)
 	if most != 4 || one.Judged != 12 {
-		t.Errorf("the parallel run had at most %d open requests and the sequential run ends with %+v, want 4 requests and 12 judged sessions", most, one)
+		t.Errorf("parallel run: at most %d open requests, want 4; sequential run: summary = %+v, want Judged = 12", most, one)
 	}
 	equal(t, "lessons of the parallel run", got, want)
 	equal(t, "summary of the parallel run", four, one)
 }
 
-// A run stops when its budget is spent. The run still counts and keeps the answers to the open requests. A 401 of
-// the judge also ends a run with open requests.
-func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
+// When the budget is spent or the judge replies with 401, a parallel run stops. Answers to requests that are still open
+// at the budget are counted and kept.
+func TestParallelRunStopsAtBudgetAndAtUnauthorized(t *testing.T) {
 	b := newBench(t)
 	for i := range 20 {
 		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
@@ -80,11 +80,11 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	capped := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
 	sum, _, err := runJudge(t, b, s, capped)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.requests) != 2*sum.Judged {
-		t.Errorf("run: got summary %+v, error %v after %d requests; want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests for each judged session", sum, err, len(s.requests))
+		t.Errorf("run: summary = %+v, err = %v, %d requests, want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests per judged session", sum, err, len(s.requests))
 	}
 	before := sum.Judged
 	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
-		t.Errorf("next run: got summary %+v, error %v after %d requests in total, want %d judged sessions and 40 requests", sum, err, len(s.requests), 20-before)
+		t.Errorf("second run: summary = %+v, err = %v, %d requests in total, want Judged = %d, no error and 40 requests", sum, err, len(s.requests), 20-before)
 	}
 
 	b = newBench(t)
@@ -98,15 +98,15 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 		return 200, nil, validJudge("success", noLessons)(a)
 	}}
 	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
-		t.Errorf(`the run with a 401 ends with %+v and error %v, want at most 5 judged sessions and an error with "distill.api_key"`, sum, err)
+		t.Errorf(`run with a 401: summary = %+v, err = %v, want Judged <= 5 and an error with "distill.api_key"`, sum, err)
 	}
 }
 
-// The budget ends a run also if the judge's server reports no token usage or an impossible one.
-func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
+// The budget limits a run even if the judge's server reports no token usage or an impossible one.
+func TestBudgetLimitsRunWithoutPlausibleUsage(t *testing.T) {
 	answer := validJudge("success", noLessons)
 	for name, usage := range map[string]string{
-		"nothing":  `{}`,
+		"none":     `{}`,
 		"too much": `{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}`,
 		"negative": `{"prompt_tokens":-9223372036854775808,"completion_tokens":-1}`,
 	} {
@@ -119,7 +119,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		}}
 		sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
-			t.Errorf("usage %s: run: got summary %+v, error %v, want 1 to 4 judged sessions, a reason in Stopped, at least 1,000 tokens and no error", name, sum, err)
+			t.Errorf("usage %s: summary = %+v, err = %v, want Judged from 1 to 4, a reason in Stopped, Tokens >= 1000 and no error", name, sum, err)
 		}
 	}
 }

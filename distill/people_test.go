@@ -2,14 +2,14 @@ package distill_test
 
 import "testing"
 
-// declined returns a command that a person rejected.
+// declined returns a shell command that the user rejected.
 func declined(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// A command that a person rejects or corrects gives a lesson if its words are public. Words that only the project uses
-// give no lesson.
-func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
+// A command that the user rejects or corrects gives a lesson if its words are public. A program, target or value of the
+// project gives no lesson.
+func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{
 			ran("npm install left-pad", "added", 0), user("No, we use pnpm here, not npm."), ran("pnpm install left-pad", "added", 0),

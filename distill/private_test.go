@@ -8,8 +8,8 @@ import (
 	"precept/distill"
 )
 
-// draftReasons lets a judge propose a draft with each advice. The session of each draft names persons. draftReasons
-// returns the reason of each refusal, and an empty reason for a proposed lesson.
+// draftReasons has a judge propose one draft per advice, for sessions that name persons. It returns the reason why each
+// draft is refused, "" for a proposed draft.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	b := newBench(t)
@@ -31,7 +31,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || len(sum.Drafts) != len(advice) {
-		t.Fatalf("run: got summary %+v, error %v, want %d drafts, one for each session", sum, err, len(advice))
+		t.Fatalf("run: summary = %+v, err = %v, want %d drafts and no error", sum, err, len(advice))
 	}
 	out := make([]string, len(advice))
 	for _, d := range sum.Drafts {
@@ -47,9 +47,9 @@ func draftReasons(t *testing.T, advice []string) []string {
 	return out
 }
 
-// A draft that names a person, an id, a commit, a path or a host of one session is refused. The reason names the
-// kind of the word.
-func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
+// A draft that names a person, an id, a commit, a path or a host of one session is refused, with a reason that states
+// the kind of data.
+func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	cases := []struct{ advice, why string }{
 		{"Ask Maria Gonzalez before a change.", "names a person"},
 		{"Tell Priyanka about the seal.", "names a person"},
@@ -99,19 +99,19 @@ func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
 	}
 	for i, reason := range draftReasons(t, advice) {
 		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {
-			t.Errorf("draft %q is refused for reason %q, want reason %q (empty: not refused)", cases[i].advice, reason, want)
+			t.Errorf("draft %q: reason = %q, want %q (empty: not refused)", cases[i].advice, reason, want)
 		}
 	}
 }
 
 // A trigger that names a person is dropped. The draft keeps its other triggers.
-func TestTriggerWithAPersonIsDropped(t *testing.T) {
+func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
 	b := newBench(t)
 	storeBenchmarkRun(b)
 	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
 	sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
 	if err != nil || sum.Proposed != 1 {
-		t.Fatalf("run: got summary %+v, error %v, want one proposed draft", sum, err)
+		t.Fatalf("run: summary = %+v, err = %v, want Proposed = 1 and no error", sum, err)
 	}
 	equal(t, "keywords", b.toLesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
 }

@@ -2,11 +2,11 @@ package distill_test
 
 import "testing"
 
-// A lesson states only a repair that the sessions show. A change of the call that does not explain its success gives no
-// lesson.
-func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
+// A lesson states only a repair that occurred in the session. A change of the call that does not explain its success
+// gives no lesson.
+func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 	for name, c := range map[string]rule{
-		"a demand in the words of the error": {
+		"expected form quoted from the error": {
 			[]event{
 				user("Book it."),
 				call("create_event", `{"title":"W77812","start":"tomorrow at 3"}`, `{"status":"error","message":"start must be an ISO 8601 timestamp with offset"}`),
@@ -16,21 +16,21 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 			[]string{"`start`", "ISO 8601 timestamp with offset"},
 			`{"status":"error","message":"start must be an ISO 8601 timestamp with offset"}`,
 		},
-		"a demand with a word of the session": {
+		"expected form with a private word": {
 			[]event{
 				user("Book it."),
 				call("create_event", `{"title":"W77812","start":"tomorrow at 3"}`, `{"status":"error","message":"start must be a W77812 timestamp"}`),
 				call("create_event", `{"title":"W77812","start":"2031-05-07T15:00:00+02:00"}`, `{"status":"ok"}`),
 			}, "", nil, "",
 		},
-		"a number of another size": {
+		"number in another unit": {
 			[]event{
 				user("Refund 80."),
 				call("issue_refund", `{"order":"W77812","amount":"80"}`, `{"error":"amount is not a valid integer number of cents"}`),
 				call("issue_refund", `{"order":"W77812","amount":8000}`, `{"refund":"R-20931"}`),
 			}, "", nil, "",
 		},
-		"a number in the error that is no offer": {
+		"number in the error that is not an offer": {
 			[]event{
 				user("Move 200."),
 				call("transfer_money", `{"from":"W77812","amount":200}`, `{"error":"insufficient_funds","available":120}`),
@@ -39,7 +39,7 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 				call("transfer_money", `{"from":"W77812","amount":120}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"a parameter named reason": {
+		"value offered by the error": {
 			[]event{
 				user("Cancel it."),
 				call("cancel_order", `{"order_id":"W77812","reason":"changed mind"}`, "Error: invalid reason. Must be one of: 'no longer needed', 'ordered by mistake'"),
@@ -49,14 +49,14 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 			[]string{"`reason`"},
 			"Error: invalid reason. Must be one of: 'lost', 'found'",
 		},
-		"another form after a transient error": {
+		"another form after a timeout": {
 			[]event{
 				user("Is it on time?"),
 				call("flight_status", `{"flight":"W7 7812"}`, "Error: upstream timeout"),
 				call("flight_status", `{"flight":"W77812"}`, `{"status":"on time"}`),
 			}, "", nil, "",
 		},
-		"a list in a list": {
+		"nested list": {
 			[]event{
 				user("Add it."),
 				call("append_rows", `{"sheet":"W77812","values":["1","2","3"]}`, "Error: Invalid value at 'data.values[0]'"),
@@ -66,7 +66,7 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 			[]string{"`values`"},
 			"Error: Invalid value at 'data.values[2]'",
 		},
-		"a parameter of another name, from a lookup": {
+		"renamed parameter with a value from a lookup": {
 			[]event{
 				user("Order it."),
 				call("place_order", `{"item":"W77812","address":"home"}`, `{"error":"address_id is required"}`),
@@ -77,7 +77,7 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 			[]string{"`address_id`"},
 			`{"error":"address_id is required"}`,
 		},
-		"the same call after a related call": {
+		"same call after a related call": {
 			[]event{
 				user("Close it."),
 				call("close_account", `{"account":"W77812"}`, `{"error":"account cannot be closed with an unpaid balance"}`),
@@ -88,7 +88,7 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 			[]string{"`settle_account`"},
 			`{"error":"account cannot be closed with an unpaid balance"}`,
 		},
-		"the same call after an unrelated call": {
+		"same call after an unrelated call": {
 			[]event{
 				user("Close it."),
 				call("close_account", `{"account":"W77812"}`, `{"error":"account cannot be closed now"}`),
@@ -96,14 +96,14 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 				call("close_account", `{"account":"W77812"}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"an option of a private script": {
+		"option of a private script": {
 			[]event{
 				user("Migrate."),
 				call("bash", `{"command":"python manage.py makemigrations"}`, "EOFError: EOF when reading a line\n[exit code: 1]"),
 				call("bash", `{"command":"python manage.py makemigrations --noinput"}`, "done"),
 			}, "", nil, "",
 		},
-		"a make target of the project": {
+		"make target of the project": {
 			[]event{
 				user("Format it."),
 				call("bash", `{"command":"gofmt -l ."}`, "main.go"),
@@ -112,14 +112,14 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 				call("bash", `{"command":"make pretty"}`, "done"),
 			}, "", nil, "",
 		},
-		"a parameter named force": {
+		"parameter force": {
 			[]event{
 				user("Reset it."),
 				call("reset_password", `{"user":"W77812"}`, `{"error":"password cannot be reset for this account"}`),
 				call("reset_password", `{"user":"W77812","force":true}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"a script of the project": {
+		"npm script of the project": {
 			[]event{
 				user("Lint it."),
 				call("bash", `{"command":"npx eslint --fix ."}`, "done"),
@@ -127,14 +127,14 @@ func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 				call("bash", `{"command":"npm run pretty"}`, "done"),
 			}, "", nil, "",
 		},
-		"a short option with a value": {
+		"short option with a private value": {
 			[]event{
 				user("Compile it."),
 				call("bash", `{"command":"javac Main.java"}`, "Main.java:3: error: cannot find symbol in this class\n[exit code: 1]"),
 				call("bash", `{"command":"javac -cp w77812.jar Main.java"}`, "done"),
 			}, "", nil, "",
 		},
-		"an option with a value": {
+		"options with a private value": {
 			[]event{
 				user("Test it."),
 				call("bash", `{"command":"mvn test"}`, "BUILD SUCCESS"),

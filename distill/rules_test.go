@@ -278,8 +278,8 @@ func toolOf(events []event) string {
 	return ""
 }
 
-// The same error in many sessions gives one lesson whose evidence grows. The text of the lesson does not change, so that
-// an approval stays valid.
+// The same error in many sessions gives one lesson whose evidence grows. The text of the lesson does not change, so
+// that an approval stays valid.
 func TestSameErrorInManySessionsGivesOneLesson(t *testing.T) {
 	b := newBench(t)
 	var hash string
