@@ -9,8 +9,8 @@ import (
 	"precept/inject/bank"
 )
 
-// The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals. With the rules, it
-// reads the proposals from notes. With a model, it judges the session again.
+// The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals. With the rules,
+// it reads the proposals from notes. With a model, it judges the session again.
 func TestProposalsAboveQuotaAreMadeLater(t *testing.T) {
 	addSessions := func(b *bench) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {

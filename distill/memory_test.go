@@ -17,8 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// memory is an in-memory store. Each method first calls before with the name of the step, and fails if before returns an
-// error.
+// memory is an in-memory store. Each method first calls before with the name of the step, and fails if before returns
+// an error.
 type memory struct {
 	before func(step string) error
 

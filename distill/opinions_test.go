@@ -9,8 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// ReadOpinions returns the number of opinions of each kind, such as followed or ignored, for each text of a lesson. Only
-// the newest opinion of a session counts, and a dry run counts nothing.
+// ReadOpinions returns the number of opinions of each kind, such as followed or ignored, for each text of a lesson.
+// Only the newest opinion of a session counts, and a dry run counts nothing.
 func TestOpinionsAreCountedByLessonText(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")

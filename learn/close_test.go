@@ -18,13 +18,12 @@ import (
 	"precept/store"
 )
 
-// Sessions close at a fixed age, with or without a reward: otherwise sessions with early rewards would count
-// first.
-func TestSessionClosesAtAFixedAge(t *testing.T) {
+// Sessions close at a fixed age, with or without a reward. Otherwise sessions with early rewards would be counted first.
+func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	rewarded := r.addSession("rewarded", picked(true))
-	silent := r.addSession("silent", picked(false))
+	unrewarded := r.addSession("unrewarded", picked(false))
 	r.postFeedback(tenantA, rewarded, score("f1", 1, 1))
 	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
 		r.clk.add(step)
@@ -36,19 +35,19 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	r.clk.add(time.Second + time.Microsecond)
 	r.closeDue(r.ctx())
 	same(t, "version of the rewarded session", r.applied(rewarded).Version, 1)
-	same(t, "version of the session without feedback", r.applied(silent).Version, 1)
-	same(t, "sessions closed", r.counter("", "closed"), 2)
-	same(t, "rewarded sessions", r.counter("", "told"), 1)
+	same(t, "version of the unrewarded session", r.applied(unrewarded).Version, 1)
+	same(t, "closed sessions in the counters", r.counter("", "closed"), 2)
+	same(t, "rewarded sessions in the counters", r.counter("", "told"), 1)
 	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), 2)
 	same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
-	if a := r.applied(silent); a.Rewarded || a.Reward != 0 {
-		t.Errorf("the session without feedback: got %+v, want no reward", a)
+	if a := r.applied(unrewarded); a.Rewarded || a.Reward != 0 {
+		t.Errorf("applied state of the unrewarded session = %+v, want no reward", a)
 	}
 	r.closeDue(r.ctx())
 	same(t, "closed sessions in the tally after a second pass", r.Learner.Tally.Closed.Load(), 2)
 }
 
-// More sessions than one transaction takes are closed in one pass.
+// One pass closes more sessions than fit into one transaction.
 func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *options) { o.Content.Keep = false })
@@ -62,7 +61,7 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), int64(n))
 }
 
-func TestSamplesComeBeforeCounters(t *testing.T) {
+func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("a", picked(true))
@@ -71,37 +70,37 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	r.be.failNext("samples", 1, errDown)
 	r.advancePastClose()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "settle") {
-		t.Errorf("after a failed write of samples: got calls %v, want no settle", calls)
+		t.Errorf("calls after samples could not be written = %v, want no settle", calls)
 	}
-	same(t, "counters without the samples", r.counters(tenantA), none)
+	same(t, "counters after a failed write of samples", r.counters(tenantA), none)
 	sameList(t, "failures", r.failed(), []string{"samples"})
 	r.be.failNext("settle", 1, errDown)
 	r.closeDue(r.ctx())
 	calls := r.be.takeCalls()
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
-		t.Errorf("got calls %v, want samples before settle", calls)
+		t.Errorf("calls = %v, want samples before settle", calls)
 	}
 	same(t, "counters after a failed settlement", r.counters(tenantA), none)
 	r.closeDue(r.ctx())
 	same(t, "rewarded sessions", r.counter("", "told"), 1)
-	// A second write changes nothing, because the ids of the samples follow from the session.
-	var seen []string
+	// The repeated write of the sample changed nothing, because the id of a sample is derived from the session.
+	var families []string
 	each := r.be.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
 	if err := each.EachSample(r.ctx(), tenantA, time.Time{}, time.Time{}, func(s session.StoredSample) error {
-		seen = append(seen, s.Sample.Family)
-		same(t, "the sample's label", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
+		families = append(families, s.Sample.Family)
+		same(t, "label of the sample", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	sameList(t, "samples", seen, []string{sample.DialogResponse})
+	sameList(t, "families of the samples", families, []string{sample.DialogResponse})
 }
 
-// A closing fails, and the session has another turn. The session remains due: the next search closes
-// the session, in the same process or after a restart.
-func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
+// If a session has another turn after its close has failed, it remains due. The next pass closes it, in the same process
+// or after a restart.
+func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"samples", "settle"} {
 		for _, restart := range []bool{false, true} {
@@ -118,17 +117,18 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 			if restart {
 				r = r.reopen(nil)
 			}
-			same(t, step+" failed: version", r.applied(id).Version, 0)
+			same(t, step+" failed: version before the retry", r.applied(id).Version, 0)
 			r.closeDue(r.ctx())
 			same(t, step+" failed: version after the retry", r.applied(id).Version, 1)
-			same(t, "counter closed", r.counter("", "closed"), 1)
-			same(t, "samples", len(r.samplesOf(id)), 1)
+			same(t, step+" failed: closed sessions in the counters", r.counter("", "closed"), 1)
+			same(t, step+" failed: number of samples", len(r.samplesOf(id)), 1)
 		}
 	}
 }
 
-// Feedback after the session closes leads to the same counters as the same feedback before close.
-func TestLateFeedbackIsACorrection(t *testing.T) {
+// Feedback after close leads to the same counters as the same feedback before close, except for the counts of rewards
+// at close and late rewards.
+func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return score(id, minute, y) }
 	verifier := func(id string, minute int, y float64) feedback.Entry {
@@ -143,14 +143,14 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 		tier    int
 	}{
 		"one entry":                     {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
-		"repeated feedback counts once": {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
-		"a change of mind":              {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
-		"the older entry arrives last":  {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
+		"same entry three times":        {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
+		"newer entry replaces older":    {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
+		"older entry arrives last":      {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
 		"two raters":                    {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
 		"user, then verifier":           {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
 		"verifier, then user":           {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
-		"a verifier alone":              {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
-		"a later entry with an old id":  {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
+		"two verifier entries":          {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
+		"later entry with the same id":  {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			early := newFixture(t, nil)
@@ -166,11 +166,11 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				late.postFeedback(tenantA, id, e)
 				late.record()
 			}
-			same(t, "counters of late feedback", late.sums(tenantA), early.sums(tenantA))
-			same(t, "late rewards of late feedback", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
-			same(t, "late rewards of early feedback", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
-			same(t, "rewards at close, of early feedback", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
-			same(t, "rewards at close, of late feedback", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
+			same(t, "counters after late feedback", late.sums(tenantA), early.sums(tenantA))
+			same(t, "late feedback: late rewards", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
+			same(t, "early feedback: late rewards", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
+			same(t, "early feedback: rewards at close", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
+			same(t, "late feedback: rewards at close", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
 			for _, r := range []*fixture{early, late} {
 				a := r.applied(id)
 				same(t, "reward", a.Reward, c.reward)
@@ -190,13 +190,13 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.advancePastClose()
 	if a := r.applied(id); a.Rewarded || a.Version != 1 {
-		t.Errorf("feedback of a tier that is not configured: got %+v, want no reward and version 1", a)
+		t.Errorf("applied state after feedback of another tier = %+v, want no reward and version 1", a)
 	}
 	same(t, "definition", r.Definition(), "verifier@1h0m0s")
 }
 
-// An excluded session counts once, by its reason. Feedback changes nothing.
-func TestExcludedSessionContributesOnlyItsReason(t *testing.T) {
+// An excluded session adds only one counter, for the reason of its exclusion. Its feedback changes no counter.
+func TestExcludedSessionCountsOnlyItsReason(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	a := picked(true)
@@ -211,9 +211,8 @@ func TestExcludedSessionContributesOnlyItsReason(t *testing.T) {
 	same(t, "version", r.applied(id).Version, 2)
 }
 
-// The closing uses the newest assignment in memory, not the stored row. Later changes of the
-// assignment do not count.
-func TestClosingFreezesTheNewestAssignment(t *testing.T) {
+// A close counts the newest assignment in memory, not the stored row. Later changes of the assignment have no effect.
+func TestCloseFreezesNewestAssignment(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", trial.Assignment{Day: 1})
@@ -222,7 +221,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	ses.Record.Assignment = picked(false)
 	ses.Record.Mutex.Unlock()
 	r.advancePastClose()
-	same(t, "picked", r.counter("look-twice@0123456789ab", "picked"), 1)
+	same(t, "counter picked", r.counter("look-twice@0123456789ab", "picked"), 1)
 	ses.Record.Mutex.Lock()
 	ses.Record.Assignment.Picks[0].Injected = true
 	ses.Record.Mutex.Unlock()
@@ -230,15 +229,14 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	r.record()
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.record()
-	same(t, "counted as withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
+	same(t, "rewarded sessions with the lesson withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
 	if err := json.Unmarshal(r.applied(id).Frozen, &frozen); err != nil || frozen.Picks[0].Injected {
-		t.Errorf("got frozen assignment %+v, error %v, want the pick withheld", frozen, err)
+		t.Errorf("frozen assignment = %+v, decode error %v, want the pick withheld", frozen, err)
 	}
 }
 
-// A failed correction is retried later, for a failure of any step.
-func TestCorrectionsAreRetried(t *testing.T) {
+func TestCorrectionIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
@@ -258,8 +256,7 @@ func TestCorrectionsAreRetried(t *testing.T) {
 	}
 }
 
-// A failed closing is retried at the next tick, for any failure.
-func TestClosingIsRetried(t *testing.T) {
+func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
@@ -273,13 +270,13 @@ func TestClosingIsRetried(t *testing.T) {
 			same(t, "version during the failure", r.applied(id).Version, 0)
 			r.closeDue(r.ctx())
 			same(t, "version after the failure", r.applied(id).Version, 1)
-			same(t, "closed sessions", r.counter("", "closed"), 1)
+			same(t, "closed sessions in the counters", r.counter("", "closed"), 1)
 		})
 	}
 }
 
-// An unreadable row closes without a contribution; otherwise the session would be due forever.
-func TestDamagedRowClosesWithoutCounting(t *testing.T) {
+// A session whose row is unreadable closes without being counted. Otherwise it would be due forever.
+func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := session.KeyOf(tenantA, session.SpaceName, "damaged")
@@ -291,7 +288,7 @@ func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	same(t, "version", r.applied(id).Version, 1)
 	sameList(t, "failures", r.failed(), []string{"decode"})
 	r.closeDue(r.ctx())
-	sameList(t, "failures of the second pass", r.failed(), nil)
+	sameList(t, "failures in the second pass", r.failed(), nil)
 }
 
 func TestRunClosesDueSessions(t *testing.T) {
@@ -313,7 +310,7 @@ func TestRunClosesDueSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.be.hook = nil
-	r.closeDue(r.ctx()) // a stop may have interrupted the closing
+	r.closeDue(r.ctx()) // the cancellation may have interrupted the pass
 	same(t, "rewarded sessions", r.counter("", "told"), 1)
 }
 
@@ -322,13 +319,13 @@ func TestCloseTickIsBounded(t *testing.T) {
 	for _, c := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
 	} {
-		same(t, c.age.String(), learn.CloseTick(c.age), c.want)
+		same(t, fmt.Sprintf("CloseTick(%v)", c.age), learn.CloseTick(c.age), c.want)
 	}
 }
 
-// Another replica settles a session while this replica closes the session. This replica does not overwrite the
-// settlement; its later correction uses the assignment of the other replica.
-func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
+// Another replica settles a session while this replica closes it. This replica does not overwrite the settlement, and
+// its later correction uses the assignment of the other replica.
+func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -345,7 +342,7 @@ func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 			Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.UnderDefinition(a.Reward, a.Closing()),
 		}})
 		if err != nil || !done[0] {
-			t.Errorf("the settlement of the other replica: got %v, error %v, want accepted", done, err)
+			t.Errorf("Settle of the other replica = %v, %v, want true and no error", done, err)
 		}
 	}
 	r.advancePastClose()
@@ -353,13 +350,12 @@ func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 	r.record()
 	same(t, "version", r.applied(id).Version, 2)
 	same(t, "closed sessions in the counters", r.counter("", "closed"), 1)
-	same(t, "withheld sessions (the assignment of the other replica)", r.counter("look-twice@0123456789ab", "m0"), 1)
-	same(t, "injected sessions (the assignment of this replica)", r.counter("look-twice@0123456789ab", "m1"), 0)
+	same(t, "sessions with the lesson withheld (assignment of the other replica)", r.counter("look-twice@0123456789ab", "m0"), 1)
+	same(t, "sessions with the lesson injected (assignment of this replica)", r.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
-// Feedback on a closed session is stored, and the program stops before the correction. The next run makes the
-// correction.
-func TestStoredCorrectionSurvivesARestart(t *testing.T) {
+// If the program stops after it has stored feedback on a closed session, the next start makes the correction.
+func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -367,16 +363,16 @@ func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 	r.advancePastClose()
 	same(t, "reward", r.applied(id).Reward, 1.0)
 	e := score("b", 2, .25)
-	r.postFeedback(tenantA, id, e) // stored, not applied
+	r.postFeedback(tenantA, id, e) // stored, but not applied
 	r = r.reopen(nil)
-	same(t, "reward before the first pass of the next run", r.applied(id).Reward, 1.0)
+	same(t, "reward after the restart, before the first pass", r.applied(id).Reward, 1.0)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "reward after the first pass", r.applied(id).Reward, .25)
+	same(t, "reward after the restart and the first pass", r.applied(id).Reward, .25)
 	same(t, "rewarded sessions", r.counter("", "told"), 1)
 	same(t, "version", r.applied(id).Version, 2)
 
-	// Feedback arrives during the settlement of a correction, and the program stops before the next pass.
+	// More feedback arrives during the settlement of a correction, and the program stops before the next pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
 	r.be.hook = func(op string) {
 		if op == "settle" {
@@ -390,21 +386,21 @@ func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 	}
 	r.postFeedback(tenantA, id, e)
 	r.recomputeRewards(r.ctx())
-	same(t, "applied reward", r.applied(id).Reward, .5)
+	same(t, "reward after the interrupted correction", r.applied(id).Reward, .5)
 	r = r.reopen(nil)
 	r.closeDue(r.ctx())
 	r.record()
-	same(t, "the reward after the correction", r.applied(id).Reward, .75)
-	left, err := r.be.Unsettled(r.ctx(), 10)
-	if err != nil || len(left) > 0 {
-		t.Errorf("got unsettled sessions %v, error %v, want none", left, err)
+	same(t, "reward after the second restart and a pass", r.applied(id).Reward, .75)
+	unsettled, err := r.be.Unsettled(r.ctx(), 10)
+	if err != nil || len(unsettled) > 0 {
+		t.Errorf("Unsettled = %v, %v, want no sessions and no error", unsettled, err)
 	}
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// The backend fails to list the unsettled sessions, and the next pass lists them again. After a successful listing,
-// the learner makes no second listing at the same time.
-func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
+// If the backend fails to list the unsettled sessions, the next pass lists them again. After a successful listing, the
+// next pass does not list them again.
+func TestUnsettledSessionsAreListedUntilSuccess(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -423,14 +419,14 @@ func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
 	r.closeDue(r.ctx())
 	for _, op := range r.be.takeCalls() {
 		if op == "unsettled" {
-			t.Error("closeDue calls unsettled after a successful listing, want no second listing")
+			t.Error("closeDue called Unsettled again after a successful listing")
 		}
 	}
 }
 
-// A run closes like a session. The tally counts the sessions of the run, without the run, for a reward before the
-// closing and for a late reward.
-func TestTallyCountsTheSessionsOfARunWithoutTheRun(t *testing.T) {
+// A run closes like a session, but the tally counts only its member sessions, whether the reward arrives before or after
+// close.
+func TestTallyCountsMembersOfRunButNotRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {
 		r := newFixture(t, nil)
@@ -462,8 +458,8 @@ func TestTallyCountsTheSessionsOfARunWithoutTheRun(t *testing.T) {
 				r.record()
 			}
 		}
-		same(t, name+": version of the run", r.applied(id).Version > 0, true)
-		same(t, name+": reward of the run", r.applied(id).Rewarded, true)
+		same(t, name+": version of the run is above 0", r.applied(id).Version > 0, true)
+		same(t, name+": run is rewarded", r.applied(id).Rewarded, true)
 		same(t, name+": closed sessions in the tally", r.Learner.Tally.Closed.Load(), 2)
 		same(t, name+": rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 2)
 	}

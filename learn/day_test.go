@@ -42,20 +42,20 @@ const (
 	dayHot      = 6 * time.Hour // learning.hot
 	dayStep     = 10 * time.Minute
 	daySteps    = int(24 * time.Hour / dayStep)
-	partitioned = 3                                // number of the replica without Redis for an hour
+	partitioned = 3                                // number of the replica that loses Redis for an hour
 	cutFrom     = int(10 * time.Hour / dayStep)    // first step without Redis
 	cutUntil    = cutFrom + int(time.Hour/dayStep) // first step with Redis again
 )
 
-// Ten replicas on one Redis serve the sessions of one day, and one process on SQLite serves the same sessions. At the
-// end, the counters of both are equal. During the day:
+// Ten replicas on one Redis serve the sessions of one day, and a single process on SQLite serves the same sessions. At
+// the end, the counters of both are equal. During the day:
 //   - some sessions continue at another replica;
 //   - rewards arrive before the session closes or hours later, and some rewards change;
-//   - every hour one replica restarts, and one replica is without Redis for an hour;
-//   - every three hours the samples are exported, and exchanges of sessions older than dayHot are deleted from Redis.
+//   - one replica restarts every hour, and one replica has no connection to Redis for an hour;
+//   - the samples are exported every three hours, and exchanges of sessions older than dayHot are deleted from Redis.
 //
-// A session has day.requests requests. The first request, and the request at another replica, are exchanges; the
-// other requests are only counted in the record of the session.
+// A session has day.requests requests. Only the first one and the one at another replica are stored as exchanges. The
+// others are only counted in the record of the session.
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &day{
@@ -71,13 +71,13 @@ func TestADayOfAFleet(t *testing.T) {
 	}
 	d.lake = openStore(t, server.URL())
 	d.cooler = d.lake.NewCooler("lake", "exporter")
-	begins := make([]int, daySteps)
+	newSessions := make([]int, daySteps) // by step
 	for range *daySessions {
-		begins[d.rng.IntN(daySteps)]++
+		newSessions[d.rng.IntN(daySteps)]++
 	}
 	for step := range daySteps + int(3*time.Hour/dayStep) {
 		if step < daySteps {
-			for range begins[step] {
+			for range newSessions[step] {
 				d.begin(step)
 			}
 		}
@@ -93,13 +93,13 @@ func TestADayOfAFleet(t *testing.T) {
 		tenant := fmt.Sprint("tenant-", i)
 		got, want := d.fleet[0].counters(tenant), d.single.counters(tenant)
 		if got != want {
-			t.Errorf("counters of %s: the fleet (%d bytes) differs from one process (%d bytes), want equal text", tenant, len(got), len(want))
+			t.Errorf("counters of %s: the fleet (%d bytes) and the single process (%d bytes) differ", tenant, len(got), len(want))
 		}
 		counters += strings.Count(got, `"Key"`)
 	}
 	t.Logf("%d counters", counters)
 	if d.moved == 0 || d.late == 0 || d.restarts < 20 || d.left == 0 {
-		t.Errorf("got %d moved sessions, %d late rewards, %d restarts and %d exchanges that left Redis, want at least 1, 1, 20 and 1", d.moved, d.late, d.restarts, d.left)
+		t.Errorf("got %d moved sessions, %d late rewards, %d restarts and %d exchanges deleted from Redis, want at least 1, 1, 20 and 1", d.moved, d.late, d.restarts, d.left)
 	}
 	d.report(server)
 	d.reportKinds(server)
@@ -116,26 +116,26 @@ type day struct {
 	addrs   []string // of Redis, as each replica reaches it
 	dirs    []string
 	events  map[int][]dayEvent
-	actions [dayReplicas + 1][]func(r *fixture) // of the present step, by replica; the last are of the single process
+	actions [dayReplicas + 1][]func(r *fixture) // of the current step, by replica; the last element is the single process
 
 	lake     *redis.Store
 	cooler   *redis.Cooler
-	exported map[string]string // by stream: the place up to which the samples were read
+	exported map[string]string // position up to which samples were read, by stream
 
 	began time.Time
-	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas,
-	// exchanges that left Redis, and exported samples.
+	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas, exchanges deleted
+	// from Redis, and exported samples.
 	begun, moved, rewards, late, restarts, left, samples int
 }
 
-// dayEvent is a planned event of a session: a request if y < 0, otherwise a reward of y.
+// dayEvent is a scheduled event of a session: a request if y < 0, otherwise a reward of y.
 type dayEvent struct {
 	session      int32
 	tenant, home int8
 	y            float32
 }
 
-// open opens store and learner of replica i, behind the connection that the test can cut.
+// open opens the store and the learner of replica i.
 func (d *day) open(i int) *fixture {
 	return openFixture(d.t, d.dirs[i], d.clk, func(o *options) {
 		db, err := redis.Open(redis.Options{URL: "redis://" + d.addrs[i], Now: time.Now})
@@ -151,22 +151,22 @@ func (d *day) open(i int) *fixture {
 	})
 }
 
-// at plans an event for a step of the day.
+// at schedules an event for a step of the day.
 func (d *day) at(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
 
-// isDisconnected reports whether a replica has no connection to Redis in a step.
+// isDisconnected reports whether a replica has no connection to Redis during a step.
 func isDisconnected(replica, step int) bool {
 	return replica == partitioned && step >= cutFrom && step < cutUntil
 }
 
-// do plans an action for this step, at a replica and in the single process.
+// do adds an action to the current step, for a replica and for the single process.
 func (d *day) do(replica int, action func(r *fixture)) {
 	for _, i := range []int{replica, dayReplicas} {
 		d.actions[i] = append(d.actions[i], action)
 	}
 }
 
-// begin starts a session, and plans its further requests and rewards.
+// begin starts a session, and schedules its further requests and rewards.
 func (d *day) begin(step int) {
 	i, home := d.begun, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
@@ -181,8 +181,8 @@ func (d *day) begin(step int) {
 		}), store.Decided)
 		d.turn(r, tenant, name, 1)
 	})
-	alone := home == partitioned && step >= cutFrom-1 && step < cutUntil
-	if d.rng.IntN(5) == 0 && !alone { // the session continues at another replica
+	isCutOff := home == partitioned && step >= cutFrom-1 && step < cutUntil
+	if d.rng.IntN(5) == 0 && !isCutOff { // the session continues at another replica
 		d.at(step+1, e)
 	}
 	closed := int(closeAge/dayStep) + 3
@@ -192,7 +192,7 @@ func (d *day) begin(step int) {
 		d.at(step, e)
 	}
 	switch n := d.rng.IntN(10); {
-	case n < 5 && !alone:
+	case n < 5 && !isCutOff:
 		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
 	case n < 7: // a reward after close, when the rows of the partitioned replica are in Redis
 		d.late++
@@ -208,7 +208,7 @@ func (e *dayEvent) names() (tenant, name string) {
 	return fmt.Sprint("tenant-", e.tenant), fmt.Sprint("s", e.session)
 }
 
-// assignment returns the assignment of session i: control or not, and one pick. Equal numbers give equal assignments.
+// assignment returns the assignment of session i: control, or treated with one pick. It depends only on i.
 func (d *day) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{
@@ -224,11 +224,11 @@ func (d *day) assignment(i int) trial.Assignment {
 // turn offers one turn to a replica.
 func (d *day) turn(r *fixture, tenant, name string, n int) {
 	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
-		d.t.Error("Offer refused a turn, want the turn accepted")
+		d.t.Error("Offer refused a turn")
 	}
 }
 
-// happen plans the actions of an event for this step.
+// happen adds the actions of an event to the current step.
 func (d *day) happen(step int, e dayEvent) {
 	tenant, name := e.names()
 	at := d.rng.IntN(dayReplicas)
@@ -248,16 +248,16 @@ func (d *day) happen(step int, e dayEvent) {
 	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
 	d.do(at, func(r *fixture) {
 		if got, err := r.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
-			d.t.Errorf("Post: got %+v, error %v, want joined", got, err)
+			d.t.Errorf("Post = %+v, %v, want status %v", got, err, store.Joined)
 		}
 	})
 }
 
-// continued makes the second exchange of a session at a replica.
+// continued sends the second turn of a session to a replica.
 func (d *day) continued(r *fixture, tenant, name string) {
 	ses, late := r.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 	if ses == nil || late {
-		d.t.Errorf("session %s at another replica: found %v, timed out %v, want the session in time", name, ses != nil, late)
+		d.t.Errorf("Acquire of session %s at another replica: found = %v, timed out = %v, want true and false", name, ses != nil, late)
 		return
 	}
 	ses.Record.Lock()
@@ -267,12 +267,12 @@ func (d *day) continued(r *fixture, tenant, name string) {
 	d.turn(r, tenant, name, 2)
 }
 
-// step runs the events of one step. All processes do their work of the step at the same time.
+// step runs the events of one step. All processes work concurrently.
 func (d *day) step(step int) {
 	d.link.set(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
 		if len(d.fleet[partitioned].failed()) == 0 {
-			d.t.Error("the replica without Redis reported no failure, want at least one")
+			d.t.Error("the replica without Redis reported no failure")
 		}
 		d.reconnect(d.fleet[partitioned])
 	}
@@ -306,7 +306,7 @@ func (d *day) step(step int) {
 	d.clk.add(dayStep)
 }
 
-// export reads the new samples, acknowledges them as an export does, and deletes the exchanges of old sessions.
+// export reads and acknowledges the new samples, and deletes the exchanges of old sessions.
 func (d *day) export() {
 	streams, err := d.lake.SampleStreams(d.t.Context())
 	if err != nil {
@@ -345,7 +345,7 @@ func (d *day) reconnect(r *fixture) {
 			return
 		}
 		if ctx.Err() != nil {
-			d.t.Fatal("the partitioned replica does not reach Redis within a minute, want a connection")
+			d.t.Fatal("the partitioned replica did not reach Redis within a minute")
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -408,8 +408,8 @@ func fileBytes(t *testing.T, dirs ...string) (n int64) {
 	return n
 }
 
-// reportKinds logs for each kind of key in Redis the number of keys, their mean size in a sample of at most 500 keys,
-// and the estimated size of all keys of the kind.
+// reportKinds logs the number of Redis keys of each kind, their mean size in a sample of at most 500 keys, and their
+// estimated total size.
 func (d *day) reportKinds(server *storetest.Redis) {
 	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
 	for cursor := "0"; ; {
@@ -441,7 +441,7 @@ type link struct {
 	conns    []net.Conn
 }
 
-// newLink returns a proxy in front of a server, which the test can cut and restore.
+// newLink starts a proxy to a server.
 func newLink(t *testing.T, to string) *link {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -483,9 +483,9 @@ func (k *link) serve(ctx context.Context, c net.Conn) {
 		return
 	}
 	done := make(chan struct{}, 2)
-	for _, way := range [][2]net.Conn{{c, s}, {s, c}} {
+	for _, pair := range [][2]net.Conn{{c, s}, {s, c}} {
 		go func() {
-			_, _ = io.Copy(way[0], way[1])
+			_, _ = io.Copy(pair[0], pair[1])
 			done <- struct{}{}
 		}()
 	}

@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// remoteBackend is a Redis backend with the faults of a fixture.
+// remoteBackend is a Redis backend whose common operations fail as faulty says.
 type remoteBackend struct {
 	*faulty
 	redis *redis.Store
@@ -54,7 +54,7 @@ func (e remoteBackend) Settled(ctx context.Context, tenant string, ids []session
 	return e.redis.Settled(ctx, tenant, ids)
 }
 
-// inRedis returns a change of the options of a fixture to a Redis backend.
+// inRedis returns a function that changes the options of a fixture to a Redis backend.
 func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
@@ -71,11 +71,11 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 	}
 }
 
-// panickingRedis is a Redis backend that panics in the calls that a test selects.
+// panickingRedis is a Redis backend that panics in selected calls.
 type panickingRedis struct {
 	remoteBackend
-	moved    atomic.Bool            // Moved panics
-	counters atomic.Pointer[string] // Counters panics for this tenant
+	moved    atomic.Bool            // whether Moved panics
+	counters atomic.Pointer[string] // the tenant for which Counters panics
 }
 
 func (m *panickingRedis) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
@@ -92,9 +92,9 @@ func (m *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.D
 	return m.remoteBackend.Counters(ctx, tenant)
 }
 
-// A replica follows the sessions and counters of another replica. The follower panics at one session, at the
-// counters of one tenant, and at the poll itself. Each panic affects only that session, tenant or poll.
-func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
+// A replica follows the sessions and counters of another replica. A panic at one session, at the counters of one tenant
+// or at a poll affects only that session, tenant or poll.
+func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	t.Parallel()
 	const otherTenant = "other"
 	server := storetest.StartRedis(t)
@@ -127,47 +127,47 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 		t.Helper()
 		id := a.beginSession(tenant, name, picked(true))
 		if !a.Offer(store.Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
-			t.Fatal("Offer refused the turn, want the turn accepted")
+			t.Fatal("Offer refused the turn")
 		}
 		a.record()
 		a.postFeedback(tenant, id, score("f"+name, 1, y))
 		a.recomputeRewards(a.ctx())
 	}
-	rises := func(what, tenant string, from float64) {
+	waitForRise := func(name, tenant string, from float64) {
 		t.Helper()
-		eventually(t, what, func() bool { return mean(tenant) > from })
+		eventually(t, name, func() bool { return mean(tenant) > from })
 	}
 	prior, otherPrior := mean(tenantA), mean(otherTenant)
 
 	playRewarded(tenantA, "bad", 1)
 	playRewarded(tenantA, "good", 1)
-	rises("the reward of the good session", tenantA, prior)
+	waitForRise("the reward of the good session", tenantA, prior)
 	same(t, "panics", p.panics.Load(), 1)
 	same(t, "Tally.SetAside", b.Store.Tally.SetAside.Load(), 1)
 	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
-		t.Errorf("got dead letters %+v, error %v, want one of the session at the step follow", marks, err)
+		t.Errorf("DeadLetters = %+v, %v, want one for the bad session at step follow", marks, err)
 	}
 
-	of := tenantA
-	m.counters.Store(&of)
-	a.advancePastClose() // the counters of this replica change, and cannot be read
-	eventually(t, "the panic of the counters", func() bool { return slices.Contains(b.failed(), "panic follow") })
+	tenant := tenantA
+	m.counters.Store(&tenant)
+	a.advancePastClose() // the counters of tenantA change, and b panics when it reads them
+	eventually(t, "the panic at the counters", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	playRewarded(otherTenant, "other", 1)
-	rises("a reward of another tenant", otherTenant, otherPrior)
+	waitForRise("the reward of another tenant", otherTenant, otherPrior)
 
 	m.moved.Store(true)
-	eventually(t, "the panic of the poll", func() bool { return slices.Contains(b.failed(), "panic follow") })
+	eventually(t, "the panic at a poll", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	m.moved.Store(false)
 	m.counters.Store(nil)
 	before := mean(otherTenant)
 	playRewarded(otherTenant, "third", 1)
-	rises("a reward after the panics", otherTenant, before)
+	waitForRise("a reward after the panics", otherTenant, before)
 }
 
-// A read of Redis panics while the learner starts. The learner starts nevertheless, and reports the panic.
-func TestPanicAtTheStartIsReported(t *testing.T) {
+// If a read of Redis panics while the learner starts, the learner starts nevertheless, and reports the panic.
+func TestPanicDuringStartIsReported(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
@@ -178,6 +178,6 @@ func TestPanicAtTheStartIsReported(t *testing.T) {
 		o.Backend, o.Fleet = m, m
 	})
 	if got := r.failed(); !slices.Contains(got, "panic load") {
-		t.Errorf("got failures %v, want a failure \"panic load\"", got)
+		t.Errorf("failures = %v, want \"panic load\" among them", got)
 	}
 }

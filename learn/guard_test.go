@@ -20,15 +20,15 @@ import (
 	"precept/store"
 )
 
-// panickingStep panics in one step of a worker, for one session or for one exchange.
+// panickingStep makes one step of a worker panic for one session or, if exchange is set, for one exchange.
 type panickingStep struct {
 	step     label.Step
 	id       session.ID
 	exchange string
-	panics   atomic.Int64 // number of panics
+	panics   atomic.Int64
 }
 
-// before panics at the chosen step of a session or exchange, and counts the panics.
+// before is a hook that panics at the selected step of the session or exchange, and counts the panics.
 func (p *panickingStep) before(step label.Step, id session.ID, exchange string) {
 	if step != p.step || p.exchange != "" && exchange != p.exchange || p.exchange == "" && id != p.id {
 		return
@@ -53,12 +53,12 @@ func (r *fixture) startWorkers() (stop func()) {
 	}
 }
 
-// eventually waits until ok returns true, and fails the test after a minute. what names the expected event.
-func eventually(t *testing.T, what string, ok func() bool) {
+// eventually waits until ok returns true, and fails the test after a minute. name describes the awaited event.
+func eventually(t *testing.T, name string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("after a minute: got no %s, want one", what)
+			t.Fatalf("timed out after a minute waiting for %s", name)
 		}
 	}
 }
@@ -102,17 +102,17 @@ func (r *fixture) unsampled() int64 {
 	return n
 }
 
-// One step of a worker panics for one session or for one exchange. The panic is reported, and the
-// other session closes with a reward and samples.
-func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
+// If a step of a worker panics for one session or exchange, the panic is reported, and another session still closes with
+// a reward and samples.
+func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
 	badExchange := exchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, c := range []struct {
 		step   label.Step
-		of     string // id of the exchange with the panic; empty: the panic concerns the session
-		stored int    // stored exchanges of the bad session
-		closed bool   // the bad session closes; not checked for the step encode
+		of     string // id of the exchange that panics, "" if the session panics
+		stored int    // number of stored exchanges of the bad session
+		closed bool   // whether the bad session closes; not checked for the step encode
 	}{
 		{step: "record", of: badExchange, stored: 1, closed: true},
 		{step: "begin", of: badExchange, stored: 2, closed: true},
@@ -135,35 +135,35 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 						time.Sleep(2 * learn.CorrectEvery) // the recorder writes while the exchange is in flight
 						r.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
-					eventually(t, "stored exchange of session "+name, func() bool { return r.exchanges(id) >= 1 })
+					eventually(t, "a stored exchange of session "+name, func() bool { return r.exchanges(id) >= 1 })
 					r.postFeedback(tenantA, id, score("f"+name, 1, 1))
 				}
 				r.clk.add(2 * time.Second)
-				eventually(t, "closed session with samples beside the session with the panic", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
-				eventually(t, "panic with a dead letter", func() bool { return p.panics.Load() > 0 && len(r.deadLetters()) > 0 })
+				eventually(t, "the good session to close with samples", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
+				eventually(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(r.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
-				same(t, "exchanges of the session with the panic", r.exchanges(bad), c.stored)
+				same(t, "stored exchanges of the bad session", r.exchanges(bad), c.stored)
 				same(t, "panics", p.panics.Load(), 1)
 				m := r.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("got dead letters %+v, want one dead letter of session %v with step %q, exchange %q and a redacted text", m, bad, c.step, c.of)
+					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, c.step, c.of)
 				}
 				same(t, "Tally.SetAside", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
-					t.Errorf("session %s is closed: got %v, want %v", bad, r.applied(bad).Version > 0, c.closed)
+					t.Errorf("bad session is closed: got %v, want %v", r.applied(bad).Version > 0, c.closed)
 				}
 				if failed := r.failed(); !slices.Contains(failed, "panic "+string(c.step)) {
-					t.Errorf("got failures %v, want the panic of step %s among them", failed, c.step)
+					t.Errorf("failures = %v, want the panic of step %s among them", failed, c.step)
 				}
 			})
 		})
 	}
 }
 
-// The backend panics in one operation if its data belongs to the bad session. The good session closes with a reward
-// and a sample.
-func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
+// If the backend panics in an operation on the data of one session, another session still closes with a reward and a
+// sample.
+func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
 	for _, what := range []string{"row", "exchange", "echo", "add feedback", "sample", "settle", "read feedback", "applied"} {
@@ -181,34 +181,33 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 			r.advancePastClose()
 			r.advancePastClose()
 			if !r.applied(good).Rewarded || len(r.samplesOf(good)) != 1 {
-				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
+				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
-				t.Errorf("Echoes with the key of the good session: got sessions %v, timed out = %v, want one session and false", ids, late)
+				t.Errorf("Echoes for the good session = %v, timed out = %v, want one session and false", ids, late)
 			}
 			if what == "exchange" {
 				same(t, "dropped exchanges", r.Store.Tally.DroppedBad.Load(), 1)
 			}
 			r.Guard().Keep(r.ctx(), r.be)
 			if m := r.panickingBackend().deadLetters; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("got dead letters %+v, want the first to be of session %v", m, bad)
+				t.Errorf("dead letters = %+v, want the first one for session %v", m, bad)
 			}
 		})
 	}
 }
 
-// panickingBackend returns the backend that panics.
 func (r *fixture) panickingBackend() *panickingBackend { return r.be.backend.(*panickingBackend) }
 
-// panickingBackend is a backend that panics in one operation for the data of one session.
+// panickingBackend is a backend that panics in one operation on the data of one session.
 type panickingBackend struct {
 	backend
-	what        string // operation that panics
+	what        string // the operation that panics
 	id          session.ID
 	deadLetters []session.DeadLetter // received by SetAside
 }
 
-// panicIf panics if what and id are the operation and the session that the test selected.
+// panicIf panics if e is configured to panic for this operation and session.
 func (e *panickingBackend) panicIf(what string, id session.ID) {
 	if e.what == what && id == e.id {
 		panic("the backend: " + what)
@@ -267,9 +266,9 @@ func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// Closing a session panics in every attempt. Each start of the program readmits the session for one attempt, until
-// three attempts have failed. Readmit with a larger limit, in place of the operator, permits a further attempt.
-func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
+// If every attempt to close a session panics, each start of the program readmits the session for one attempt, until
+// three attempts have failed. An operator can permit a further attempt by calling Readmit with a higher limit.
+func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
 	p := &panickingStep{step: "close", id: bad}
@@ -283,16 +282,16 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 			r.closeDue(r.ctx())
 			r.Guard().Keep(r.ctx(), r.be)
 		}
-		same(t, fmt.Sprint("panics up to start ", start), p.panics.Load(), int64(min(start, guard.Tries)))
+		same(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.Tries)))
 		same(t, "unsampled exchanges", r.unsampled(), 1)
 		r = r.reopen(hook)
 	}
 	m := r.deadLetters()
 	if len(m) != 1 || m[0].Tries != guard.Tries {
-		t.Errorf("got dead letters %+v, want one with %d tries", m, guard.Tries)
+		t.Errorf("dead letters = %+v, want one with %d tries", m, guard.Tries)
 	}
 	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
-		t.Fatalf("Readmit returned %d and error %v, want 1 and no error", n, err)
+		t.Fatalf("Readmit = %d, %v, want 1 and no error", n, err)
 	}
 	p.step = "none"
 	r.closeDue(r.ctx())
@@ -301,9 +300,9 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
-// A session is deleted (forgotten) while it closes. The deletion waits for the end of the closing. Otherwise the
-// closing would write samples of a deleted session.
-func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
+// ForgetSession waits until a close of the session has ended. Otherwise the close would write samples of a deleted
+// session.
+func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -324,7 +323,7 @@ func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 		}()
 		select {
 		case err := <-forgotten:
-			t.Errorf("ForgetSession returned before the session was closed (error: %v), want it to wait", err)
+			t.Errorf("ForgetSession did not wait for the close to end (error: %v)", err)
 			forgotten <- err
 		case <-time.After(10 * learn.CorrectEvery):
 		}
@@ -336,6 +335,6 @@ func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 	if err = errors.Join(err, <-recorded); err != nil {
 		t.Error(err)
 	}
-	same(t, "samples", len(r.samplesOf(id)), 0)
-	same(t, "exchanges", r.exchanges(id), 0)
+	same(t, "number of samples", len(r.samplesOf(id)), 0)
+	same(t, "number of exchanges", r.exchanges(id), 0)
 }

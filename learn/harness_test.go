@@ -40,14 +40,13 @@ type clock struct {
 	at time.Time
 }
 
-// now returns the time of the test.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// add moves the clock by d.
+// add advances the clock by d.
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +69,7 @@ type faulty struct {
 	hook  func(op string) // before every call, without the lock
 }
 
-// call records the call of an operation, runs the hook, and returns the error of a planned failure.
+// call records the call of an operation and runs the hook. It returns an error if failNext made the call fail.
 func (f *faulty) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
@@ -207,7 +206,7 @@ func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data 
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// fixture is a learner and a store on a database. A test calls the steps of both one by one.
+// fixture is a learner and a store on a database. A test calls their steps one by one.
 type fixture struct {
 	*store.Store
 	*learn.Learner
@@ -273,14 +272,14 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	return r
 }
 
-// recordFailure keeps the step of a reported failure.
+// recordFailure records the step of a reported failure.
 func (r *fixture) recordFailure(step label.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, string(step))
 }
 
-// failed returns the reported failures since the previous call of failed.
+// failed returns the steps of the failures reported since the previous call.
 func (r *fixture) failed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -308,7 +307,7 @@ func (r *fixture) reopen(change func(o *options)) *fixture {
 	return openFixture(r.t, r.dir, r.clk, change)
 }
 
-// record writes the queue and applies corrections: the work of the short tick.
+// record writes the queue and applies corrections, which is the work of the short tick.
 func (r *fixture) record() {
 	r.Deliver(r.ctx())
 	r.recomputeRewards(r.ctx())
@@ -318,7 +317,7 @@ func (r *fixture) recomputeRewards(ctx context.Context) { r.Correct(ctx) }
 
 func (r *fixture) closeDue(ctx context.Context) { r.CloseDue(ctx) }
 
-// advancePastClose advances the clock until all sessions are due, and closes them: the work of the long tick.
+// advancePastClose advances the clock until all sessions are due, and closes them, which is the work of the long tick.
 func (r *fixture) advancePastClose() {
 	r.clk.add(closeAge + time.Second)
 	r.record()
@@ -327,7 +326,7 @@ func (r *fixture) advancePastClose() {
 
 func (r *fixture) ctx() context.Context { return r.t.Context() }
 
-// beginSession makes a session with an assignment, as a first request does.
+// beginSession starts a session with an assignment, as a first request does.
 func (r *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.Add(&session.Record{
@@ -339,12 +338,12 @@ func (r *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 	return id
 }
 
-// addSession makes a session with an assignment and one turn, and writes both to the database.
+// addSession starts a session with an assignment and one turn, and writes it to the database.
 func (r *fixture) addSession(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenantA, name, a)
 	if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 100}) {
-		r.t.Fatal("Offer refused the turn, want the turn accepted")
+		r.t.Fatal("Offer refused the turn")
 	}
 	r.record()
 	return id
@@ -355,7 +354,7 @@ func (r *fixture) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clk.now()), Size: 100}) {
-			r.t.Fatalf("Offer refused turn %d, want the turn accepted", n)
+			r.t.Fatalf("Offer refused turn %d", n)
 		}
 	}
 }
@@ -374,11 +373,11 @@ func (r *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		r.t.Fatalf("Post: got %+v, error %v, want joined", got, err)
+		r.t.Fatalf("Post = %+v, %v, want status %v", got, err, store.Joined)
 	}
 }
 
-// counters returns the tenant's counters of the database, as text.
+// counters returns the tenant's stored counters as JSON.
 func (r *fixture) counters(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)
@@ -392,8 +391,8 @@ func (r *fixture) counters(tenant string) string {
 	return string(text)
 }
 
-// sums returns the counters as text, without the numbers of rewards at close (heard) and after
-// the closing (late). These two depend on the time at which feedback arrives.
+// sums returns the tenant's stored counters as JSON, without the numbers of rewards at close (heard) and after close
+// (late), which depend on the time at which feedback arrives.
 func (r *fixture) sums(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)
@@ -409,7 +408,7 @@ func (r *fixture) sums(tenant string) string {
 	return string(text)
 }
 
-// counter returns one counter, summed over its days.
+// counter returns the sum of one counter over all days.
 func (r *fixture) counter(scope, field string) float64 {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenantA)
@@ -425,7 +424,7 @@ func (r *fixture) counter(scope, field string) float64 {
 	return sum
 }
 
-// applied returns the state of a session that its closing and corrections stored.
+// applied returns the state of a session that its close and corrections stored.
 func (r *fixture) applied(id session.ID) session.Applied {
 	r.t.Helper()
 	a, err := r.be.Applied(r.ctx(), tenantA, id)
@@ -445,7 +444,7 @@ func (r *fixture) exchanges(id session.ID) int {
 	return len(list)
 }
 
-// picked returns an assignment with one pick, injected or withheld.
+// picked returns an assignment with one pick, which is injected or withheld.
 func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -457,7 +456,7 @@ func picked(injected bool) trial.Assignment {
 	}
 }
 
-// exchange returns the new part of a turn. The id follows from the session and the turn.
+// exchange returns the exchange of a turn. Its id is derived from the session and the turn.
 func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	return &sample.Exchange{
@@ -468,7 +467,7 @@ func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// score returns human feedback with the score y.
+// score returns user feedback with the score y, given at a minute after 7:00.
 func score(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -476,21 +475,21 @@ func score(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-// same fails the test if got and want differ; subject names the compared value in the message.
-func same[T comparable](t testing.TB, subject string, got, want T) {
+// same fails the test if got and want differ. name describes the compared value.
+func same[T comparable](t testing.TB, name string, got, want T) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s: got %v, want %v", subject, got, want)
+		t.Errorf("%s: got %v, want %v", name, got, want)
 	}
 }
 
-// sameList fails the test if two lists differ; subject names the compared list in the message.
-func sameList[T comparable](t testing.TB, subject string, got, want []T) {
+// sameList fails the test if got and want differ. name describes the compared list.
+func sameList[T comparable](t testing.TB, name string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", subject, got, want)
+		t.Errorf("%s: got %v, want %v", name, got, want)
 	}
 }
 
-// sessionOf returns the id of the session of tenant A with a name.
+// sessionOf returns the id of the named session of tenantA.
 func sessionOf(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }

@@ -77,22 +77,22 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		}
 		return got
 	}
-	same(t, "the first import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	same(t, "first import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
 	before := r.allSamples()
 	r.clk.add(time.Hour)
-	same(t, "the repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
+	same(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
-			t.Errorf("sample %s: got time %v after the second import and %v before, want the time of import %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
+			t.Errorf("sample %s: CreatedAt = %v after the second import and %v before, want the time %v of the transcript", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
-	same(t, "the import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
-	same(t, "the import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	same(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
+	same(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
 	same(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
 	same(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
 	same(t, "number of stored samples", len(r.allSamples()), 5)
 	if strings.Contains(string(readAllFiles(t, r.dir)), "amy@example.com") {
-		t.Error("the files contain the email address of the transcript, want it redacted")
+		t.Error("the files contain the email address of the transcript")
 	}
 	r.advancePastClose()
 	same(t, "counters after imports, which have no random assignment", r.counters(tenantA), none)
@@ -103,7 +103,7 @@ func TestImportWithLearningDisabledFails(t *testing.T) {
 	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	_, err := r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 	if !errors.Is(err, learn.ErrNotLearning()) {
-		t.Errorf("import: got error %v, want learn.ErrNotLearning", err)
+		t.Errorf("Import: err = %v, want learn.ErrNotLearning", err)
 	}
 }
 
@@ -114,11 +114,11 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newFixture(t, func(opts *options) { opts.Content.OptOut = o })
-	for _, who := range [][2]string{{"acme", "coder"}, {tenantA, "quiet-1"}} {
-		got, err := r.importer().Import(r.ctx(), who[0], who[1], transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
+	for _, c := range []struct{ tenant, agent string }{{"acme", "coder"}, {tenantA, "quiet-1"}} {
+		got, err := r.importer().Import(r.ctx(), c.tenant, c.agent, transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 		if err != nil || got != (learn.Imported{OptedOut: 1}) {
-			t.Errorf("import for the tenant and agent %v: got %+v, error %v, want no error and %+v", who, got, err, (learn.Imported{OptedOut: 1}))
+			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", c.tenant, c.agent, got, err, learn.Imported{OptedOut: 1})
 		}
 	}
-	same(t, "number of samples of opted-out sessions", len(r.allSamples()), 0)
+	same(t, "number of samples", len(r.allSamples()), 0)
 }

@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// exchangeIDs returns the ids of the exchanges in the samples, each id once.
+// exchangeIDs returns the ids of the exchanges in the samples, sorted and without duplicates.
 func exchangeIDs(list []sample.Sample) (ids []string) {
 	for _, m := range list {
 		of, _ := m.Meta["source_event_ids"].([]any)
@@ -23,8 +23,8 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// Turns that arrive after a session closes still get samples. The first sample keeps its id, and later traffic does
-// not change what the session added to the counters.
+// Turns that arrive after close still get samples. The first sample is kept, and the later turns do not change the
+// reward and the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -32,7 +32,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.advancePastClose()
 	first := r.samplesOf(id)
-	same(t, "samples of the first day", len(first), 1)
+	same(t, "number of samples on day 1", len(first), 1)
 	before := r.counters(tenantA)
 	for day := 2; day <= 4; day++ {
 		r.clk.add(24 * time.Hour)
@@ -44,9 +44,9 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		r.recomputeRewards(r.ctx())
 		same(t, "unsampled exchanges", r.unsampled(), 0)
 		list := r.samplesOf(id)
-		same(t, "exchanges in samples", len(exchangeIDs(list)), day)
+		same(t, "number of exchanges in samples", len(exchangeIDs(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
-			t.Errorf("day %d: sample %s of day 1 is missing, want it kept", day, first[0].ID)
+			t.Errorf("day %d: sample %s of day 1 is missing", day, first[0].ID)
 		}
 	}
 	same(t, "reward", r.applied(id).Reward, 1)
@@ -76,9 +76,8 @@ func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	same(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
 }
 
-// A session does not close while one of its exchanges is not stored. Here the exchange is first still queued, then
-// rejected by the backend.
-func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
+// A session does not close while one of its exchanges is queued or could not be written.
+func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -89,31 +88,31 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	r.be.failNext("write", 1, errDown)
 	r.record()
 	r.closeDue(r.ctx())
-	same(t, "version while the backend rejects the exchange", r.applied(id).Version, 0)
+	same(t, "version after a failed write of the exchange", r.applied(id).Version, 0)
 	r.clk.add(2 * time.Second)
 	r.record()
 	r.closeDue(r.ctx())
 	same(t, "version after the exchange is stored", r.applied(id).Version, 1)
-	same(t, "exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
+	same(t, "number of exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
 // An exchange gets a sample even if the row of its session is missing, as after a crash between the two writes.
-func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
+func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.offer("lost", 1)
 	r.record()
 	r = r.reopen(nil)
 	r.advancePastClose()
-	same(t, "samples", len(r.samplesOf(sessionOf("lost"))), 1)
+	same(t, "number of samples", len(r.samplesOf(sessionOf("lost"))), 1)
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// A session that had only text when it closed later makes a tool call. The sample of the whole session replaces the
+// If a session that had only text when it closed later makes a tool call, the sample of the whole session replaces the
 // first sample.
-func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
+func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -128,13 +127,12 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	r.recomputeRewards(r.ctx())
 	list := r.samplesOf(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
-		t.Errorf("got samples %+v, want one of family %s", list, sample.IntentResolution)
+		t.Errorf("samples = %+v, want one of family %s", list, sample.IntentResolution)
 	}
 }
 
-// An exchange arrives after its session has closed, and the program stops. The learner builds the missing sample during
-// shutdown.
-func TestStopBuildsMissingSamples(t *testing.T) {
+// If an exchange arrives after close and the program stops, the learner builds the missing sample during shutdown.
+func TestShutdownBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -143,29 +141,29 @@ func TestStopBuildsMissingSamples(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
+	same(t, "number of exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
 }
 
-// A webhook event that arrives after close gives the session a reward, and a later event replaces the reward.
-func TestLateWebhookEventsCorrectTheSession(t *testing.T) {
+// A webhook event after close gives the session a reward, and a later event replaces the reward.
+func TestLateWebhookEventsCorrectReward(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.advancePastClose()
-	event := func(name string, minute int, y float64) {
+	postEvent := func(name string, minute int, y float64) {
 		e := score(name, minute, y)
 		e.Stage, e.Rater = feedback.StageEnd, "github"
 		r.postFeedback(tenantA, id, e)
 		r.recomputeRewards(r.ctx())
 	}
 	same(t, "rewarded at close", r.applied(id).Rewarded, false)
-	event("merged", 2, 1)
+	postEvent("merged", 2, 1)
 	same(t, "reward after the merge", r.applied(id).Reward, 1)
-	event("reverted", 3, 0)
+	postEvent("reverted", 3, 0)
 	same(t, "rewarded after the revert", r.applied(id).Rewarded, true)
 	same(t, "reward after the revert", r.applied(id).Reward, 0)
-	event("merged", 2, 1)
-	same(t, "reward after a repetition", r.applied(id).Reward, 0)
+	postEvent("merged", 2, 1)
+	same(t, "reward after a repeated event", r.applied(id).Reward, 0)
 	row := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab").Strata[0]
-	same(t, "rewards after the close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
+	same(t, "number of rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

@@ -11,27 +11,27 @@ import (
 	"precept/store"
 )
 
-// recordLive stores the conversation of a transcript as the proxy does: the session has a name in a space, and the
-// random ids of the conversation as echoes if found is session.ByEcho.
-func (r *fixture) recordLive(space session.Space, name string, found session.Method, past detect.Transcript) {
+// recordLive stores the conversation of a transcript as the proxy does, as a named session in a space. If found is
+// session.ByEcho, it also stores the random ids of the conversation as echoes.
+func (r *fixture) recordLive(space session.Space, name string, found session.Method, tr detect.Transcript) {
 	r.t.Helper()
 	id := session.KeyOf(tenantA, space, name)
 	ses := r.Add(&session.Record{
 		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: found, Started: r.clk.now(), Seen: r.clk.now()},
-		Thread:   session.Thread{Turns: 1, FirstWords: session.Opening(past.Request)},
+		Thread:   session.Thread{Turns: 1, FirstWords: session.Opening(tr.Request)},
 	})
 	r.Release(ses, store.Decided)
 	x := exchange(tenantA, name, 1, r.clk.now())
 	x.Session = id.String()
 	if !r.Offer(store.Turn{Exchange: x, Size: 100}) {
-		r.t.Fatal("Offer refused the turn, want the turn accepted")
+		r.t.Fatal("Offer refused the turn")
 	}
 	r.record()
 	if found != session.ByEcho {
 		return
 	}
 	var echoes []session.Echo
-	for _, k := range session.UniqueEchoes(tenantA, past.Request) {
+	for _, k := range session.UniqueEchoes(tenantA, tr.Request) {
 		echoes = append(echoes, session.Echo{Tenant: tenantA, Key: k, ID: id, At: r.clk.now()})
 	}
 	if err := r.be.Write(r.ctx(), session.Batch{Echoes: echoes}); err != nil {
@@ -51,18 +51,18 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		space session.Space
 		name  string
 		found session.Method
-		live  string // transcript of the live session
-		past  string // imported transcript
+		live  string // the transcript of the recorded session
+		past  string // the imported transcript
 		want  learn.Imported
 	}{
-		"the session id of the agent":                  {session.SpaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
-		"the session id in the file name of Codex":     {session.SpaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
-		"a counted id with the same first words":       {session.SpaceName, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
-		"a counted id with other first words":          {session.SpaceName, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
-		"a random id of a call":                        {session.SpaceName, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},
-		"the opening and the replies":                  {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `]}`, skipped},
-		"the opening and the replies of a longer past": {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `,{"role":"user","content":"Thanks."},{"role":"assistant","content":"Bye."}]}`, skipped},
-		"the opening with another reply":               {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
+		"same session id of the agent":              {session.SpaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
+		"same session id in the file name of Codex": {session.SpaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
+		"same short name and opening":               {session.SpaceName, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
+		"same short name, different opening":        {session.SpaceName, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
+		"same random call id":                       {session.SpaceName, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},
+		"same opening and replies":                  {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `]}`, skipped},
+		"same opening and replies, longer transcript": {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `,{"role":"user","content":"Thanks."},{"role":"assistant","content":"Bye."}]}`, skipped},
+		"same opening, different reply":             {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, nil)
@@ -71,18 +71,18 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "the import", got, c.want)
+			same(t, "first import", got, c.want)
 			got, err = r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.want.New = 0
-			same(t, "the repeated import", got, c.want)
+			same(t, "repeated import", got, c.want)
 		})
 	}
 }
 
-func TestOpeningsFindsSessionsThatBeganAfterTheFirstImport(t *testing.T) {
+func TestImportSkipsSessionRecordedDuringImport(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	past := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
@@ -99,6 +99,6 @@ func TestOpeningsFindsSessionsThatBeganAfterTheFirstImport(t *testing.T) {
 		r.recordLive(session.SpaceName, "x", session.ByNew, past)
 	}
 	if !slices.Equal(recorded, []int{0, 1}) {
-		t.Errorf("the imports skipped %v transcripts, want 0 and then 1", recorded)
+		t.Errorf("transcripts skipped by the two imports = %v, want [0 1]", recorded)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"precept/learn"
 )
 
-// playSessions plays and closes n sessions, each with the reward 0 or 1. Injected sessions have the higher mean reward.
+// playSessions adds and closes n sessions, each with a reward of 0 or 1. Sessions with the lesson injected have the
+// higher mean reward.
 func (r *fixture) playSessions(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
@@ -29,7 +30,7 @@ func (r *fixture) playSessions(from, n int) {
 	r.advancePastClose()
 }
 
-// refit plays n sessions. The last session makes the learner fit the priors again.
+// refit adds and closes n sessions, the last of which makes the learner fit the priors again.
 func (r *fixture) refit(from, n int) {
 	r.t.Helper()
 	r.Beliefs(tenantA)
@@ -37,7 +38,7 @@ func (r *fixture) refit(from, n int) {
 	r.playSessions(from, n)
 }
 
-// reported returns the report of tenant A.
+// reported returns the report of tenantA.
 func (r *fixture) reported(q learn.ReportQuery) report.Report {
 	r.t.Helper()
 	q.Tenant = tenantA
@@ -64,10 +65,10 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	r.refit(0, 60)
 	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
-		t.Fatalf("the report is %s with priors %+v, want at least 500 bytes and fitted priors", before, priors)
+		t.Fatalf("report = %s, priors = %+v, want at least 500 bytes and fitted priors", before, priors)
 	}
 	if st := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
-		t.Errorf("before the restart the maxima are %v and %v, want at least one above 0", st.Proof.LogUp, st.Proof.LogDown)
+		t.Errorf("before the restart: LogUp = %v, LogDown = %v, want at least one above 0", st.Proof.LogUp, st.Proof.LogDown)
 	}
 	counted := r.Beliefs(tenantA).Counted(looked)
 	for range 2 {
@@ -75,56 +76,55 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		same(t, "report", asText(t, r.reported(learn.ReportQuery{Bands: true})), before)
 		same(t, "priors", r.Beliefs(tenantA).Priors(), priors)
 		same(t, "posterior", r.Beliefs(tenantA).Counted(looked), counted)
-		same(t, "the belief of the chooser", r.Beliefs(tenantA).Posterior(looked), counted)
+		same(t, "belief of the chooser", r.Beliefs(tenantA).Posterior(looked), counted)
 	}
 	same(t, "definition", r.reported(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	r.refit(1000, 30) // the next fit starts from the stored state
-	same(t, "the next priors", r.Beliefs(tenantA).Priors().Version, priors.Version+1)
+	same(t, "version of the next priors", r.Beliefs(tenantA).Priors().Version, priors.Version+1)
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// The maxima of the evidence (Proof.LogUp, Proof.LogDown) do not fall after corrections and a restart.
+// The maxima of the evidence (Proof.LogUp, Proof.LogDown) do not decrease after corrections and a restart.
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	r.playSessions(0, 100)
-	top := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
+	before := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
 		r.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, fmt.Sprint("s", i)), score("b", 2, .5))
 	}
 	r.record()
 	r = r.reopen(nil)
 	got := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
-	if got.Proof.LogUp < top.Proof.LogUp || got.Proof.LogDown < top.Proof.LogDown || top.Proof.LogUp <= 0 {
-		t.Errorf("got maxima %v and %v, want at least %v and %v as before", got.Proof.LogUp, got.Proof.LogDown, top.Proof.LogUp, top.Proof.LogDown)
+	if got.Proof.LogUp < before.Proof.LogUp || got.Proof.LogDown < before.Proof.LogDown || before.Proof.LogUp <= 0 {
+		t.Errorf("LogUp = %v, LogDown = %v, want at least %v (above 0) and %v", got.Proof.LogUp, got.Proof.LogDown, before.Proof.LogUp, before.Proof.LogDown)
 	}
 }
 
-// A replica adopts the priors that another replica has published. The next fit starts from these priors.
+// A replica adopts the priors that another replica has published, and its next fit starts from them.
 func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *options) { o.Content.Keep = false })
-	theirs := bandit.DefaultPriors()
-	theirs.Version, theirs.Mu0 = 7, .0123
+	published := bandit.DefaultPriors()
+	published.Version, published.Mu0 = 7, .0123
 	r.Beliefs(tenantA)
 	r.RefitAfter(tenantA, 30) // reads the tenant before the other replica publishes
-	data, err := json.Marshal(theirs)
+	data, err := json.Marshal(published)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := r.be.backend.PutPriors(r.ctx(), tenantA, 0, data); !ok || err != nil {
-		t.Fatalf("PutPriors: accepted %v, error %v; want accepted and no error", ok, err)
+		t.Fatalf("PutPriors = %v, %v, want true and no error", ok, err)
 	}
 	r.refit(0, 30)
-	same(t, "the priors in use", r.Beliefs(tenantA).Priors(), theirs)
+	same(t, "priors in use", r.Beliefs(tenantA).Priors(), published)
 	r.refit(1000, 30)
-	same(t, "the version of the next priors", r.Beliefs(tenantA).Priors().Version, theirs.Version+1)
+	same(t, "version of the next priors", r.Beliefs(tenantA).Priors().Version, published.Version+1)
 	version, _, err := r.be.Priors(r.ctx(), tenantA)
-	same(t, "the stored version of the priors", version, 2)
-	same(t, "the error of Priors", err, nil)
+	same(t, "stored version of the priors", version, 2)
+	same(t, "error of Priors", err, nil)
 }
 
-// Priors that cannot be published are fitted again.
 func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *options) { o.Content.Keep = false })
@@ -133,7 +133,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	sameList(t, "failures", r.failed(), []string{"refit"})
 	r.refit(1000, 30)
 	if v := r.Beliefs(tenantA).Priors().Version; v == 0 {
-		t.Error("the priors have version 0 after the fit, want a later version")
+		t.Error("version of the priors after the second fit = 0, want above 0")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	open := r.addSession("open", picked(true))
-	r.addSession("silent", picked(false))
+	r.addSession("unrewarded", picked(false))
 	other := r.beginSession("other", "s", picked(true))
 	r.postFeedback(tenantA, open, score("a", 1, 1))
 	r.postFeedback("other", other, score("a", 1, 1))
@@ -156,27 +156,27 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 		return report.Row{}
 	}
 	closed := r.reported(learn.ReportQuery{})
-	same(t, "matched, without open sessions", row(closed).Matched, 0)
+	same(t, "Matched in the final report", row(closed).Matched, 0)
 	same(t, "open sessions", closed.Open.Sessions, 2)
 	same(t, "open sessions with an inserted lesson", closed.Open.Inserted, 1)
-	same(t, "first closing is after now", closed.Open.FirstCloses.After(r.clk.now()), true)
+	same(t, "FirstCloses is after now", closed.Open.FirstCloses.After(r.clk.now()), true)
 	rep := r.reported(learn.ReportQuery{Provisional: true})
 	same(t, "open sessions with a match", closed.Open.MatchedArm(row(rep).Arm), 2)
 	same(t, "the report is marked as provisional", rep.Provisional, true)
-	same(t, "matched", row(rep).Matched, 2)
-	same(t, "rewarded", row(rep).Rewarded, 1)
+	same(t, "Matched in the provisional report", row(rep).Matched, 2)
+	same(t, "Rewarded in the provisional report", row(rep).Rewarded, 1)
 	counts := func(l report.Row) string {
 		return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Rewarded)
 	}
 	provisional := counts(row(rep))
-	same(t, "matched, in a second provisional report", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
-	same(t, "matched, without open sessions, afterwards", row(r.reported(learn.ReportQuery{})).Matched, 0)
+	same(t, "Matched in a second provisional report", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
+	same(t, "Matched in a second final report", row(r.reported(learn.ReportQuery{})).Matched, 0)
 	r.advancePastClose()
-	same(t, "counts after close", counts(row(r.reported(learn.ReportQuery{}))), provisional)
+	same(t, "counts of the final report after close", counts(row(r.reported(learn.ReportQuery{}))), provisional)
 	same(t, "counts of a provisional report after close", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)
 	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
-		t.Error("Report succeeded with a part of the data, want an error")
+		t.Error("Report succeeded although the open sessions could not be read")
 	}
 }
 
@@ -198,19 +198,19 @@ func TestReportListsLessons(t *testing.T) {
 		same(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
 	sameList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
-	same(t, "no book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), r.clk.now())), 0)
+	same(t, "number of lessons without a book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), r.clk.now())), 0)
 	var rows []string
 	for _, l := range r.reported(learn.ReportQuery{Book: book}).Lessons {
 		rows = append(rows, l.Slug)
 	}
 	slices.Sort(rows)
-	sameList(t, "rows", rows, slugs)
+	sameList(t, "slugs in the report", rows, slugs)
 }
 
 func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	c := r.Beliefs("new")
-	same(t, "beliefs of a second call", r.Beliefs("new"), c)
+	same(t, "second call of Beliefs", r.Beliefs("new"), c)
 	same(t, "rewarded sessions", c.Measured().Global().All.Rewarded, 0)
 }

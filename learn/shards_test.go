@@ -24,25 +24,25 @@ import (
 	"precept/store/storetest"
 )
 
-// shardedTraffic sends numbered sessions of one tenant to a store: exchanges, samples, feedback and counted rewards.
-// A session has the same content in every store.
+// shardedTraffic sends numbered sessions of one tenant to a store, with exchanges, samples, feedback and settlements.
+// The content of a session depends only on its number.
 type shardedTraffic struct {
 	t        *testing.T
 	first    int // number of the first session
-	end      int // number after the last session
+	end      int // number of the last session, plus 1
 	text     string
 	between  func(done int) // called before each batch
-	part, of int            // of each "of" batches in a row, only batch number "part" is sent; 0, 0 means all batches are sent
+	part, of int            // send only batches number part, part+of, part+2*of and so on; of = 0 means all
 }
 
 const trafficBatch = 20
 
 func trafficStart() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-// send sends the traffic to a store. A call that fails because the store is unavailable is repeated.
+// send sends the traffic to a store. It retries calls that fail because the store is unavailable.
 func (x shardedTraffic) send(s *redis.Store) {
 	x.t.Helper()
-	retry := func(what string, call func() error) {
+	retry := func(name string, call func() error) {
 		x.t.Helper()
 		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			err := call()
@@ -50,7 +50,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 				return
 			}
 			if !errors.Is(err, session.ErrUnavailable) || time.Now().After(end) {
-				x.t.Fatalf("%s: got %v, want no error", what, err)
+				x.t.Fatalf("%s: %v", name, err)
 			}
 		}
 	}
@@ -101,14 +101,14 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// reportOf returns the report of a store as JSON, and the numbers of stored values as text. The test fails if a sample
-// is stored twice.
+// reportOf returns the report of a store as JSON, and the numbers of stored values as text. It fails the test if a
+// sample is stored twice.
 func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
 	learner, err := learn.Open(t.Context(), learn.Options{
 		Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-		Failed: func(step label.Step, err error) { t.Errorf("step %s: got %v, want no error", step, err) },
+		Failed: func(step label.Step, err error) { t.Errorf("step %s: %v", step, err) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -138,9 +138,9 @@ func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
 	return string(data), fmt.Sprint(stats, len(seen))
 }
 
-// The same traffic goes to one server, and to clusters of three and of six nodes. During the traffic, slots move to
-// another node and a node is killed. The report of a cluster is equal to the report of the server, nothing is lost, and
-// nothing is stored twice. Before the faults, the keys and the memory of each node are within 15% of the mean.
+// A single server and clusters of three and of six nodes get the same traffic. During the traffic, a node is killed and
+// slots move to another node. The report of a cluster equals the report of the server, and no value is lost or stored
+// twice. Before the faults, the number of keys and the memory of each node are within 15% of the mean.
 func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	sessions := 600
 	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {
@@ -151,7 +151,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	shardedTraffic{t: t, end: sessions, text: text}.send(one)
 	wantReport, wantNumbers := reportOf(t, one)
 	if len(wantReport) < 5000 {
-		t.Fatalf("the report has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
+		t.Fatalf("report of the server has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
 	}
 	for _, nodes := range []int{3, 6} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
@@ -185,17 +185,17 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 			faults.Wait()
 			gotReport, gotNumbers := reportOf(t, s)
 			if gotNumbers != wantNumbers {
-				t.Errorf("the numbers of stored values are %s, want %s", gotNumbers, wantNumbers)
+				t.Errorf("numbers of stored values: got %s, want %s", gotNumbers, wantNumbers)
 			}
 			if gotReport != wantReport {
-				t.Errorf("the report of the cluster is\n%s\nwant\n%s", gotReport, wantReport)
+				t.Errorf("report of the cluster:\n%s\nwant\n%s", gotReport, wantReport)
 			}
 		})
 	}
 }
 
-// moveShards moves half of the shards of a node to another node. A shard is a part of the store in one slot of the
-// cluster. Each shard has a key that ends in :all:t, by which moveShards finds the slots of a node.
+// moveShards moves half of the shards of a node to another node. A shard is the part of the store in one slot of the
+// cluster. Each shard has one key that ends in :all:t.
 func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	list, err := from.Do("KEYS", "*:all:t")
 	if err != nil {
@@ -214,7 +214,7 @@ func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	return nil
 }
 
-// checkBalance tests that the keys and the memory of each node are within 15% of the mean.
+// checkBalance fails the test unless the number of keys and the added memory of each node are within 15% of the mean.
 func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 	t.Helper()
 	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
@@ -222,7 +222,7 @@ func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 		size, _ := n.Must(t, "DBSIZE").(int64)
 		keys[i], bytes[i] = float64(size), usedMemory(t, n)-empty[i]
 	}
-	for what, list := range map[string][]float64{"keys": keys, "bytes": bytes} {
+	for unit, list := range map[string][]float64{"keys": keys, "bytes": bytes} {
 		sum := 0.0
 		for _, v := range list {
 			sum += v
@@ -230,14 +230,14 @@ func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 		mean := sum / float64(len(list))
 		for i, v := range list {
 			if math.Abs(v/mean-1) > .15 {
-				t.Errorf("node %d has %.0f %s, want within 15%% of mean %.0f of all nodes %.0f", i, v, what, mean, list)
+				t.Errorf("node %d has %.0f %s, want within 15%% of the mean %.0f; all nodes: %.0f", i, v, unit, mean, list)
 			}
 		}
-		t.Logf("%s of the nodes: %.0f", what, list)
+		t.Logf("%s of the nodes: %.0f", unit, list)
 	}
 }
 
-// usedMemory returns the bytes that a Redis server uses.
+// usedMemory returns the number of bytes that a Redis server uses.
 func usedMemory(t *testing.T, n *storetest.Redis) float64 {
 	t.Helper()
 	found := regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(fmt.Sprint(n.Must(t, "INFO", "memory")))
