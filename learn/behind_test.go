@@ -11,7 +11,7 @@ import (
 	"precept/learn"
 )
 
-// calls counts the calls of one operation of the backend since the previous count.
+// calls returns the number of backend calls of one operation since the previous call of takeCalls.
 func (r *fixture) calls(op string) (n int) {
 	for _, call := range r.be.takeCalls() {
 		if call == op {
@@ -21,8 +21,8 @@ func (r *fixture) calls(op string) (n int) {
 	return n
 }
 
-// The learner panics while it closes each session of a batch. The session after this batch closes in the same pass.
-func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
+// If the close of every session in a batch panics, the session after the batch still closes in the same pass.
+func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
 	r := newFixture(t, func(o *options) {
@@ -39,13 +39,12 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	r.beginSession(tenantA, "last", picked(true))
 	r.advancePastClose()
 	same(t, "version of the last session", r.applied(last).Version, 1)
-	same(t, "closed sessions", r.Learner.Tally.Closed.Load(), 1)
+	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), 1)
 	same(t, "sessions set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
-// Late feedback corrects a counted reward. The correction panics while the program stops. The session is recorded as
-// set aside.
-func TestPanicDuringTheStopIsRecorded(t *testing.T) {
+// If a correction panics while the program stops, the session is recorded as a dead letter.
+func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &panickingStep{step: "correct", id: sessionOf("s")}
 	r := newFixture(t, func(o *options) { o.Hooks.Before = p.before })
@@ -57,26 +56,25 @@ func TestPanicDuringTheStopIsRecorded(t *testing.T) {
 	}
 	same(t, "panics", p.panics.Load(), 1)
 	if m := r.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
-		t.Errorf("got dead letters %+v, want one dead letter of session %v with the step \"correct\"", m, id)
+		t.Errorf("dead letters = %+v, want one for session %v and step \"correct\"", m, id)
 	}
 }
 
-// Exchanges without a sample are counted every few seconds, not at each search for sessions to
-// close.
+// The learner counts exchanges without a sample every few seconds, not at each search for due sessions.
 func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.addSession("s", picked(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		r.closeDue(r.ctx())
-		same(t, "calls of the backend's Unsampled", r.calls("unsampled"), want)
+		same(t, "calls of Unsampled", r.calls("unsampled"), want)
 		r.clk.add(learn.UnsampledEvery / 2)
 	}
 }
 
-// The priors are fitted after every two rewards. A reward counts even if the learner reads it only when the session
-// closes.
-func TestRewardReadAtTheCloseCountsForThePriors(t *testing.T) {
+// A reward that the learner reads only at close counts toward the number of rewards after which the priors are fitted,
+// here 2.
+func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.Beliefs(tenantA)
@@ -89,7 +87,7 @@ func TestRewardReadAtTheCloseCountsForThePriors(t *testing.T) {
 		r.Deliver(r.ctx())
 		r.be.takeCalls()
 		r.closeDue(r.ctx())
-		same(t, fmt.Sprintf("session s%d: closed with a reward", i), r.applied(id).Rewarded, true)
+		same(t, fmt.Sprintf("session s%d: rewarded", i), r.applied(id).Rewarded, true)
 		same(t, fmt.Sprintf("session s%d: priors written", i), slices.Contains(r.be.takeCalls(), "priors"), fitted)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"precept/store"
 )
 
-// step returns turn n of a session with tools: the result of the previous call, and the next call
-// or, in the last turn, text. judged adds verdicts on the results, as a proxy does.
+// step returns turn n of a session with tools: the result of the previous call, and the next call or, in the last turn,
+// text. If judged is set, the exchange has verdicts on the results, as one from the proxy does.
 func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
 	x := exchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
@@ -42,9 +42,9 @@ func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange 
 	return x
 }
 
-// BenchmarkClose closes sessions of 1 and of 10 exchanges of about 1 KB over the embedded store,
-// every second session with a reward. memory=true: the exchanges of the open sessions are in
-// memory. cpu-us/exchange is the CPU time of the whole process while the sessions close.
+// BenchmarkClose closes sessions of 1 and of 10 exchanges of about 1 KB on SQLite, every second session with a reward.
+// With memory=true, the exchanges of the open sessions are in the cache. cpu-us/exchange is the CPU time of the whole
+// process while the sessions close.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
 		for _, judged := range []bool{false, true} {
@@ -55,8 +55,6 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
-// benchClose measures the closing of sessions with the given number of turns. With memory, the exchanges of the open
-// sessions are in memory.
 func benchClose(b *testing.B, turns int, judged, memory bool) {
 	b.Helper()
 	const sessions = 400
@@ -75,7 +73,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 			id := r.beginSession(tenantA, name, picked(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
 				if !r.Offer(store.Turn{Exchange: step(name, turn, turns, r.clk.now(), judged), Size: 1000}) {
-					b.Fatal("Offer refused the turn, want the turn accepted")
+					b.Fatal("Offer refused the turn")
 				}
 			}
 			r.Deliver(b.Context())
@@ -100,7 +98,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(n), "cpu-us/session")
 }
 
-// cpuTime returns the processor time of this process, in user and kernel mode.
+// cpuTime returns the CPU time of this process in user and kernel mode.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

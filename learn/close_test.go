@@ -18,7 +18,8 @@ import (
 	"precept/store"
 )
 
-// Sessions close at a fixed age, with or without a reward. Otherwise sessions with early rewards would be counted first.
+// Sessions close at a fixed age, with or without a reward. Otherwise sessions with early rewards would be counted
+// first.
 func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -98,8 +99,8 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	sameList(t, "families of the samples", families, []string{sample.DialogResponse})
 }
 
-// If a session has another turn after its close has failed, it remains due. The next pass closes it, in the same process
-// or after a restart.
+// If a session has another turn after its close has failed, it remains due. The next pass closes it, in the same
+// process or after a restart.
 func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"samples", "settle"} {
@@ -142,15 +143,15 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 		reward  float64
 		tier    int
 	}{
-		"one entry":                     {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
-		"same entry three times":        {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
-		"newer entry replaces older":    {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
-		"older entry arrives last":      {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
-		"two raters":                    {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
-		"user, then verifier":           {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
-		"verifier, then user":           {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
-		"two verifier entries":          {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
-		"later entry with the same id":  {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
+		"one entry":                    {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
+		"same entry three times":       {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
+		"newer entry replaces older":   {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
+		"older entry arrives last":     {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
+		"two raters":                   {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
+		"user, then verifier":          {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
+		"verifier, then user":          {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
+		"two verifier entries":         {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
+		"later entry with the same id": {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			early := newFixture(t, nil)
@@ -424,8 +425,8 @@ func TestUnsettledSessionsAreListedUntilSuccess(t *testing.T) {
 	}
 }
 
-// A run closes like a session, but the tally counts only its member sessions, whether the reward arrives before or after
-// close.
+// A run closes like a session, but the tally counts only its member sessions, whether the reward arrives before or
+// after close.
 func TestTallyCountsMembersOfRunButNotRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {

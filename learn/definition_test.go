@@ -12,10 +12,10 @@ import (
 	"precept/store/storetest"
 )
 
-// A change of the reward definition starts new counters, and the report has the number of sessions under the old
-// definition. After a change back to the old definition, the old counters are in use again. Late feedback corrects the
-// counters of the definition under which the session closed.
-func TestCountersBelongToADefinition(t *testing.T) {
+// A change of the reward definition starts new counters, and the report gives the number of sessions under the old
+// definition. After a change back, the old counters are in use again. Late feedback corrects the counters of the
+// definition under which the session closed.
+func TestCountersBelongToRewardDefinition(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	for name, backend := range map[string]func(o *options, dir string){
@@ -53,45 +53,44 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			users.postFeedback(tenantA, a, score("f", 1, 1))
 			users.postFeedback(tenantA, a, verified)
 			users.advancePastClose()
-			same(t, "sessions rewarded by users", rewardedSessions(users), 1)
-			same(t, "sum of the rewards by users", users.counter("", "sumy"), 1)
+			same(t, "user definition: rewarded sessions", rewardedSessions(users), 1)
+			same(t, "user definition: sum of rewards", users.counter("", "sumy"), 1)
 			checkOtherDefinitions(users)
 			before := users.Beliefs(tenantA).Posterior(looked)
 			users.stop()
 
 			tests := open(feedback.TierVerifier)
-			same(t, "sessions rewarded by tests", rewardedSessions(tests), 0)
+			same(t, "verifier definition: rewarded sessions", rewardedSessions(tests), 0)
 			checkOtherDefinitions(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
-			same(t, "belief under a new definition", tests.Beliefs(tenantA).Posterior(looked), bandit.New().Posterior(looked))
+			same(t, "verifier definition: initial belief", tests.Beliefs(tenantA).Posterior(looked), bandit.New().Posterior(looked))
 			b := tests.addSession("b", picked(true))
 			tests.postFeedback(tenantA, b, verified)
 			tests.postFeedback(tenantA, b, score("f", 1, 0))
 			tests.advancePastClose()
-			same(t, "sessions rewarded by tests", rewardedSessions(tests), 1)
+			same(t, "verifier definition: rewarded sessions after close", rewardedSessions(tests), 1)
 			belief := tests.Beliefs(tenantA).Posterior(looked)
 			tests.postFeedback(tenantA, a, score("f", 2, 0)) // the user of the first session changes the score
 			tests.recomputeRewards(tests.ctx())
-			same(t, "belief after a correction under another definition", tests.Beliefs(tenantA).Posterior(looked), belief)
-			same(t, "sessions rewarded by tests, after a correction under another definition", rewardedSessions(tests), 1)
-			same(t, "sum of the rewards by tests", tests.counter("", "sumy"), 1)
+			same(t, "verifier definition: belief after a correction under the user definition", tests.Beliefs(tenantA).Posterior(looked), belief)
+			same(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(tests), 1)
+			same(t, "verifier definition: sum of rewards", tests.counter("", "sumy"), 1)
 			sameList(t, "failures", tests.failed(), nil)
 			tests.stop()
 
 			users = open(feedback.TierUser)
-			same(t, "sessions rewarded by users", rewardedSessions(users), 1)
-			same(t, "sum of the rewards by users, after the correction", users.counter("", "sumy"), 0)
+			same(t, "user definition again: rewarded sessions", rewardedSessions(users), 1)
+			same(t, "user definition again: sum of rewards after the correction", users.counter("", "sumy"), 0)
 			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := users.Beliefs(tenantA).Posterior(looked); after.Mean >= before.Mean {
-				t.Errorf("got belief %v after the reward 0, want a mean below %v", after, before)
+				t.Errorf("user definition again: belief = %v, want a mean below that of %v", after, before)
 			}
 		})
 	}
 }
 
-// Counters of the default definition are stored without the definition in their scope.
-func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
+func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	t.Parallel()
-	same(t, "the text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
+	same(t, "text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	r := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f", 1, 1))
@@ -100,11 +99,11 @@ func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	r.closeDue(r.ctx())
 	list, err := r.be.Counters(r.ctx(), tenantA)
 	if err != nil || len(list) == 0 {
-		t.Fatalf("Counters: got %d counters, error %v, want some counters and no error", len(list), err)
+		t.Fatalf("Counters returned %d counters and error %v, want at least one and no error", len(list), err)
 	}
 	for _, d := range list {
 		if d.Key.Scope != "" && d.Key.Scope != string(looked.Arm) && d.Key.Scope != "x:coder" {
-			t.Errorf("got a counter of scope %q, want the tenant, the arm or the category", d.Key.Scope)
+			t.Errorf("counter with scope %q, want the scope of the tenant, the arm or the category", d.Key.Scope)
 		}
 	}
 }

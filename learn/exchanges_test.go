@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// withCache returns a change of the options of a fixture that adds a cache of exchanges of about size bytes.
+// withCache returns a function that adds an exchange cache of about size bytes to the options of a fixture.
 func withCache(t testing.TB, size int64) func(o *options) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -24,8 +24,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns offers turns of three sessions, from turn number from up to turn number to, and writes the turns to the
-// backend.
+// offerTurns offers the turns from through to of three sessions, and writes them to the backend.
 func (r *fixture) offerTurns(from, to int) {
 	r.t.Helper()
 	const last = 6
@@ -35,7 +34,7 @@ func (r *fixture) offerTurns(from, to int) {
 				r.beginSession(tenantA, name, picked(true))
 			}
 			if !r.Offer(store.Turn{Exchange: step(name, turn, last, r.clk.now(), turn%2 == 0), Size: 1000}) {
-				r.t.Fatal("Offer refused the turn, want the turn accepted")
+				r.t.Fatal("Offer refused the turn")
 			}
 			r.clk.add(time.Second)
 		}
@@ -43,7 +42,7 @@ func (r *fixture) offerTurns(from, to int) {
 	}
 }
 
-// samplesText returns all samples in the database as JSON.
+// samplesText returns all stored samples as JSON.
 func (r *fixture) samplesText() string {
 	r.t.Helper()
 	page, err := r.be.NewestSamples(r.ctx(), tenantA, session.ListRange{Limit: 256})
@@ -57,22 +56,22 @@ func (r *fixture) samplesText() string {
 	return string(text)
 }
 
-func TestClosingTakesExchangesFromMemory(t *testing.T) {
+func TestCloseReadsExchangesFromCache(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, withCache(t, 1<<20))
 	r.offerTurns(1, 6)
 	r.be.takeCalls()
 	r.advancePastClose()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
-		t.Errorf("closing made calls %q, want samples and no read of exchanges", calls)
+		t.Errorf("calls during close = %q, want samples and no read of exchanges", calls)
 	}
-	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
-	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // the samples are built again after the session left the memory
+	same(t, "sessions closed from the cache", r.opts.Exchanges.Hits(), 3)
+	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // rebuilds the samples after the session left the cache
 	r.record()
-	same(t, "exchanges are read from the backend, after the session left memory", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
+	same(t, "correction read exchanges from the backend", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
 }
 
-// The samples do not depend on the place from which closing takes the exchanges.
+// The samples do not depend on whether a close reads the exchanges from the cache or from the backend.
 func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	t.Parallel()
 	plain := newFixture(t, nil)
@@ -84,20 +83,20 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 		disturb    func(r *fixture) *fixture // after half of the turns
 		fromMemory int64
 	}{
-		"memory":                          {1 << 20, func(r *fixture) *fixture { return r }, 3},
-		"memory for some of the sessions": {40 << 10, func(r *fixture) *fixture { return r }, 1},
-		"no memory":                       {100, func(r *fixture) *fixture { return r }, 0},
-		"a killed program":                {1 << 20, killed, 0},
-		"a write that is repeated": {1 << 20, func(r *fixture) *fixture {
+		"all sessions in the cache": {1 << 20, func(r *fixture) *fixture { return r }, 3},
+		"one session in the cache":  {40 << 10, func(r *fixture) *fixture { return r }, 1},
+		"no session in the cache":   {100, func(r *fixture) *fixture { return r }, 0},
+		"program killed":            {1 << 20, killed, 0},
+		"repeated write": {1 << 20, func(r *fixture) *fixture {
 			r.be.failNext("write", 1, errDown)
 			return r
 		}, 3},
-		"a delivery that is repeated": {1 << 20, func(r *fixture) *fixture {
+		"repeated delivery": {1 << 20, func(r *fixture) *fixture {
 			r.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
 			r.be.failNext("join", 1, errDown) // the join fails after the exchanges are stored
 			return r
 		}, 3},
-		"an exchange that another writer stored": {1 << 20, func(r *fixture) *fixture {
+		"exchange stored by another writer": {1 << 20, func(r *fixture) *fixture {
 			x := step("a", 4, 6, r.clk.now(), true)
 			if err := r.be.backend.Write(r.ctx(), session.Batch{Exchanges: []sample.Exchange{*x}}); err != nil {
 				r.t.Fatal(err)
@@ -111,20 +110,20 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 			r.offerTurns(1, 3)
 			r = k.disturb(r)
 			r.offerTurns(4, 6)
-			r.clk.add(2 * time.Second) // past the delay of a retry
+			r.clk.add(2 * time.Second) // longer than the delay of a retry
 			r.advancePastClose()
-			same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), k.fromMemory)
+			same(t, "sessions closed from the cache", r.opts.Exchanges.Hits(), k.fromMemory)
 			same(t, "samples", r.samplesText(), want)
 		})
 	}
 }
 
-// killed returns a fixture on a copy of the present files, as after a kill of the program.
+// killed returns a fixture on a copy of the current files, as after a kill of the program.
 func killed(r *fixture) *fixture {
 	dir := r.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
 	if err != nil || len(files) < 2 {
-		r.t.Fatalf("files of the fixture: got %q, error %v, want at least two files and no error", files, err)
+		r.t.Fatalf("Glob = %q, %v, want at least two files", files, err)
 	}
 	for _, name := range files {
 		data, err := os.ReadFile(name)

@@ -14,7 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-// playFlow plays nine sessions: five excluded sessions, a member of a run, and three sessions of the experiment.
+// playFlow adds nine sessions: five excluded sessions, a member of a run, and three sessions in the experiment.
 func (r *fixture) playFlow() {
 	for name, why := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",
@@ -23,9 +23,9 @@ func (r *fixture) playFlow() {
 		a.Exclude(why)
 		r.postFeedback(tenantA, r.addSession(name, a), score("a", 1, 1))
 	}
-	member, ok := r.Acquire(r.ctx(), tenantA, r.addSession("member", trial.Assignment{}))
+	member, timedOut := r.Acquire(r.ctx(), tenantA, r.addSession("member", trial.Assignment{}))
 	if member == nil {
-		r.t.Fatalf("Acquire: got no session, uncertain %v, want the session", ok)
+		r.t.Fatalf("Acquire returned no session, timed out = %v", timedOut)
 	}
 	member.Record.Mutex.Lock()
 	member.Record.Unit.ID, member.Record.State.Dirty = sessionOf("run").String(), true
@@ -40,8 +40,8 @@ func (r *fixture) playFlow() {
 	r.record()
 }
 
-// The report counts each closed session once: in the experiment, excluded for a reason, or with its run. A second
-// replica that closes the same sessions, late feedback and a restart change no count.
+// The report counts each closed session once: in the experiment, as excluded for a reason, or as a member of a run. A
+// second replica that closes the same sessions, late feedback and a restart do not change the counts.
 func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 	t.Parallel()
 	want := report.Flow{
@@ -51,7 +51,7 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 	}
 	check := func(t *testing.T, when string, r *fixture) {
 		t.Helper()
-		same(t, when, asText(t, r.reported(learn.ReportQuery{}).Flow), asText(t, want))
+		same(t, when+": flow", asText(t, r.reported(learn.ReportQuery{}).Flow), asText(t, want))
 		stored := map[string]float64{}
 		for _, why := range []string{"late", "member", "secret", "twin", "unknown"} {
 			stored[why] = r.counter("", "excluded."+why)
@@ -63,8 +63,8 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		r := newFixture(t, nil)
 		r.playFlow()
 		r.clk.add(time.Minute)
-		same(t, "before close", r.reported(learn.ReportQuery{}).Flow.Closed, 0)
-		same(t, "provisional", asText(t, r.reported(learn.ReportQuery{Provisional: true}).Flow), asText(t, want))
+		same(t, "Closed before close", r.reported(learn.ReportQuery{}).Flow.Closed, 0)
+		same(t, "provisional flow", asText(t, r.reported(learn.ReportQuery{Provisional: true}).Flow), asText(t, want))
 		r.advancePastClose()
 		check(t, "after close", r)
 		r.closeDue(r.ctx())
@@ -83,8 +83,8 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		one.playFlow()
 		one.clk.add(closeAge + time.Minute)
 		one.closeBehind(other)
-		check(t, "after two closings", one)
-		check(t, "after two closings, at the other replica", other)
+		check(t, "after both replicas closed the sessions", one)
+		check(t, "after both replicas closed the sessions, at the other replica", other)
 		other.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))
 		one.clk.add(time.Hour)
 		one.closeDue(t.Context())

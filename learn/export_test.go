@@ -10,8 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// This file exports limits, the single steps of Run and Follow, and the content of the memory for the tests in package
-// learn_test.
+// This file exports limits, the single steps of Run and Follow, and in-memory state to the tests in package learn_test.
 const (
 	CloseBatch     = closeBatch
 	CorrectEvery   = correctEvery
@@ -48,13 +47,13 @@ func (l *Learner) Referenced(tenant string) bool {
 	return false
 }
 
-// Recalled reports whether the learner has read all sessions that were open at the start.
+// Restored reports whether the learner has read all sessions that were open at the start.
 func (l *Learner) Restored() bool { return l.open.restored }
 
 // TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
 
-// CheckedSince returns the number of tenants in memory whose last check for idleness was at when or later.
+// CheckedSince returns the number of tenants in memory that were checked for idleness at when or later.
 func (l *Learner) CheckedSince(when time.Time) (n int) {
 	for _, t := range l.beliefs.tenants {
 		if t.checked >= when.UnixNano() {
@@ -76,7 +75,7 @@ func (l *Learner) RefitAfter(name string, rewards int) {
 	l.beliefs.tenants[name].rewards = bandit.RefitEvery - rewards
 }
 
-// CloseTick returns the interval between two searches for due sessions, for an age at which sessions close.
+// CloseTick returns the interval between two searches for due sessions if sessions close at the given age.
 func CloseTick(age time.Duration) time.Duration {
 	return (&closer{reward: feedback.Definition{CloseAfter: age}}).closeEvery()
 }

@@ -102,8 +102,8 @@ func (r *fixture) unsampled() int64 {
 	return n
 }
 
-// If a step of a worker panics for one session or exchange, the panic is reported, and another session still closes with
-// a reward and samples.
+// If a step of a worker panics for one session or exchange, the panic is reported, and another session still closes
+// with a reward and samples.
 func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")

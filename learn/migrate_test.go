@@ -15,11 +15,11 @@ import (
 	"precept/store/storetest"
 )
 
-// migrateURL is set in the environment of a process that migrates a store for the test of its parent.
+// migrateURL is the environment variable with the store URL for TestMigrationChild.
 const migrateURL = "PRECEPT_TEST_MIGRATE_URL"
 
-// TestMigrationChild migrates a store in a child process of TestReportDuringAMigration. In any other process the
-// test is skipped.
+// TestMigrationChild migrates a store in a child process of TestReportDuringAMigration. In any other process it is
+// skipped.
 func TestMigrationChild(t *testing.T) {
 	url := os.Getenv(migrateURL)
 	if url == "" {
@@ -29,11 +29,11 @@ func TestMigrationChild(t *testing.T) {
 		fmt.Println("copied", n)
 		time.Sleep(10 * time.Millisecond)
 	}})
-	t.Logf("Migrate returned the error %v", err)
+	t.Logf("Migrate: err = %v", err)
 }
 
-// killedMigration starts a migration in a child process. killedMigration kills the child after the child has printed
-// the given number of lines "copied" and ready returns true.
+// killedMigration starts a migration in a child process. It kills the child when the child has printed the given number
+// of lines that begin with "copied" and ready returns true, or after 20 seconds.
 func killedMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrationChild$", "-test.v")
@@ -62,9 +62,9 @@ func killedMigration(t *testing.T, url string, lines int, ready func() bool) {
 	_ = child.Wait()
 }
 
-// A store in the old layout moves to shards while two replicas write. The migration is killed twice: during the copy,
-// and while no replica can write. The counters, the numbers of stored values and the report equal those of a store
-// without a migration, during the migration and afterwards.
+// A store in the old layout is migrated to shards while two replicas write. The migration is killed twice: during the
+// copy, and during the freeze, when no replica can write. During the migration and afterwards, the report and the
+// numbers of stored values equal those of a store without a migration.
 func TestReportDuringAMigration(t *testing.T) {
 	const sessions = 2000
 	text := fmt.Sprintf("%0500d", 7)
@@ -83,11 +83,11 @@ func TestReportDuringAMigration(t *testing.T) {
 		started()
 		replicas.Wait()
 	}
-	fresh := storetest.StartRedis(t)
-	send(fresh.URL(), 0, sessions/2, 0, func() {})
-	halfReport, halfNumbers := reportOf(t, openStore(t, fresh.URL()))
-	send(fresh.URL(), sessions/2, sessions, 0, func() {})
-	wantReport, wantNumbers := reportOf(t, openStore(t, fresh.URL()))
+	reference := storetest.StartRedis(t)
+	send(reference.URL(), 0, sessions/2, 0, func() {})
+	halfReport, halfNumbers := reportOf(t, openStore(t, reference.URL()))
+	send(reference.URL(), sessions/2, sessions, 0, func() {})
+	wantReport, wantNumbers := reportOf(t, openStore(t, reference.URL()))
 
 	server := storetest.StartRedis(t)
 	server.Must(t, "SET", "precept:{precept}:shards", "1") // the layout of a release without shards
@@ -95,10 +95,10 @@ func TestReportDuringAMigration(t *testing.T) {
 		t.Helper()
 		report, numbers := reportOf(t, openStore(t, server.URL()))
 		if numbers != wantNumbers {
-			t.Errorf("%s: the numbers of stored values are %s, want %s", when, numbers, wantNumbers)
+			t.Errorf("%s: numbers of stored values: got %s, want %s", when, numbers, wantNumbers)
 		}
 		if report != wantReport {
-			t.Errorf("%s: the report is\n%s\nwant\n%s", when, report, wantReport)
+			t.Errorf("%s: report:\n%s\nwant\n%s", when, report, wantReport)
 		}
 	}
 	send(server.URL(), 0, sessions/2, 0, func() {})
@@ -114,23 +114,23 @@ func TestReportDuringAMigration(t *testing.T) {
 			return n > 0
 		})
 		frozen := batches.Load()
-		for batches.Load() < frozen+6 { // the freeze ends by itself, and the replicas write again
+		for batches.Load() < frozen+6 { // the freeze expires, and the replicas write again
 			time.Sleep(10 * time.Millisecond)
 		}
 		endLease()
-		// On a busy machine the process may end its migration before the kill.
+		// On a busy machine the child may finish its migration before the kill.
 		ended := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")) == "256"
 		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.Migration{Owner: "parent", Pause: time.Second})
 		if err != nil || done.Sessions == 0 && !ended {
-			t.Errorf("Migrate: got %+v and error %v, want some sessions and no error", done, err)
+			t.Errorf("Migrate = %+v, %v, want Sessions > 0 and no error", done, err)
 		}
-		t.Logf("the migration ended with %+v, after %d batches before the first freeze", done, frozen)
+		t.Logf("migration: %+v; %d batches sent before the freeze", done, frozen)
 		if n := batches.Load(); n >= sessions/2/trafficBatch {
-			t.Errorf("%d batches were sent before the end of the migration, want fewer than all %d", n, sessions/2/trafficBatch)
+			t.Errorf("%d batches were sent before the end of the migration, want fewer than %d (all)", n, sessions/2/trafficBatch)
 		}
 	})
 	if n := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")); n != "256" {
-		t.Errorf("the store has %s shards, want 256", n)
+		t.Errorf("number of shards = %s, want 256", n)
 	}
 	checkReport("after the migration", wantReport, wantNumbers)
 }

@@ -19,7 +19,7 @@ type feedbackLine struct {
 	entry   feedback.Entry
 }
 
-// drawLine draws a line of a feedback log. Ids, times and raters are few, so that many lines share them.
+// drawLine draws a line of a feedback log from few ids, times and raters, so that many lines share them.
 func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	return rapid.Custom(func(rt *rapid.T) feedbackLine {
 		e := score(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
@@ -30,7 +30,7 @@ func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	})
 }
 
-// drawAssignment draws the assignment of a session. A chooser without data decides the picks.
+// drawAssignment draws the assignment of a session, whose picks a chooser without data decides.
 func drawAssignment() *rapid.Generator[trial.Assignment] {
 	return rapid.Custom(func(rt *rapid.T) trial.Assignment {
 		a := trial.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
@@ -49,10 +49,9 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// For any order and repetition of feedback, before or after close, the counters are the same.
-// Values that depend on the order are not compared: the running maxima, and the numbers of rewards at
-// and after close.
-func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
+// The counters do not depend on the order and repetition of feedback, before or after close. The test ignores the
+// running maxima and the numbers of rewards at and after close, which do depend on the order.
+func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	n := 0
@@ -61,32 +60,32 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 		sessions := rapid.SliceOfN(drawAssignment(), 1, 4).Draw(rt, "sessions")
 		log := rapid.SliceOfN(drawLine(len(sessions)), 0, 12).Draw(rt, "log")
 		seed := rapid.Uint64().Draw(rt, "order")
-		again := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "again")
+		repeated := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "repeated")
 
-		straight, mixed := fmt.Sprint("straight", n), fmt.Sprint("mixed", n)
-		play(r, straight, sessions, log, len(log))
-		other := append([]feedbackLine(nil), log...)
-		for _, i := range again {
+		ordered, shuffled := fmt.Sprint("ordered", n), fmt.Sprint("shuffled", n) // tenants
+		play(r, ordered, sessions, log, len(log))
+		shuffledLog := append([]feedbackLine(nil), log...)
+		for _, i := range repeated {
 			if len(log) > 0 {
-				other = append(other, log[i])
+				shuffledLog = append(shuffledLog, log[i])
 			}
 		}
-		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
-		play(r, mixed, sessions, other, rapid.IntRange(0, len(other)).Draw(rt, "closing"))
+		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffledLog), func(i, j int) { shuffledLog[i], shuffledLog[j] = shuffledLog[j], shuffledLog[i] })
+		play(r, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
 
-		if a, b := r.sums(straight), r.sums(mixed); a != b {
-			rt.Fatalf("two orders give the counters in the store\n%s\nand\n%s\nwant equal counters", a, b)
+		if want, got := r.sums(ordered), r.sums(shuffled); got != want {
+			rt.Fatalf("stored counters of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
 		}
-		if a, b := inMemory(r, straight), inMemory(r, mixed); a != b {
-			rt.Fatalf("two orders give the counters in memory\n%s\nand\n%s\nwant equal counters", a, b)
+		if want, got := inMemory(r, ordered), inMemory(r, shuffled); got != want {
+			rt.Fatalf("counters in memory of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
 		}
 		if f := r.failed(); len(f) > 0 {
-			rt.Fatalf("got failures %v, want none", f)
+			rt.Fatalf("failures = %v, want none", f)
 		}
 	})
 }
 
-// play creates the sessions, posts the log, and closes all sessions after a number of lines.
+// play creates the sessions and posts the log. It closes all sessions after the given number of lines.
 func play(r *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
@@ -101,7 +100,7 @@ func play(r *fixture, tenant string, sessions []trial.Assignment, log []feedback
 		if i == len(log) {
 			break
 		}
-		r.Store.Touch(tenant, ids[log[i].session]) // touched more often than needed
+		r.Store.Touch(tenant, ids[log[i].session]) // one more call than needed must not change the result
 		r.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
 			r.recomputeRewards(r.ctx())
@@ -110,8 +109,8 @@ func play(r *fixture, tenant string, sessions []trial.Assignment, log []feedback
 	r.recomputeRewards(r.ctx())
 }
 
-// inMemory returns the counters and beliefs of a tenant in memory as text, without the values that depend on the order
-// of feedback.
+// inMemory returns a tenant's counters and beliefs in memory as text, without the values that depend on the order of
+// feedback.
 func inMemory(r *fixture, tenant string) string {
 	believed := r.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)

@@ -13,8 +13,8 @@ import (
 
 var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
 
-// The chooser learns from the rewards of open sessions. The counters, from which the report is made, do not count a
-// session before its closing.
+// The chooser learns from the rewards of open sessions. The counters, on which the report is based, count a session only
+// when it closes.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -25,26 +25,25 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	r.recomputeRewards(r.ctx())
 	up := mean()
 	if up <= prior {
-		t.Fatalf("after a success: got mean %v, want more than %v", up, prior)
+		t.Fatalf("mean after a success = %v, want above %v", up, prior)
 	}
 	same(t, "counters of an open session", r.counters(tenantA), none)
 	r.postFeedback(tenantA, id, score("f2", 2, 0))
 	r.recomputeRewards(r.ctx())
 	if down := mean(); down >= prior {
-		t.Fatalf("after a failure: got mean %v, want less than %v", down, prior)
+		t.Fatalf("mean after a failure = %v, want below %v", down, prior)
 	}
 	r.advancePastClose()
 	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 	closed := mean()
 	reopened := openFixture(t, r.dir, r.clk, nil)
-	if fresh := reopened.Beliefs(tenantA).Posterior(looked).Mean; fresh != closed {
-		t.Errorf("after close the mean is %v, want %v as after a restart", closed, fresh)
+	if restarted := reopened.Beliefs(tenantA).Posterior(looked).Mean; restarted != closed {
+		t.Errorf("mean after a restart = %v, want %v as before", restarted, closed)
 	}
 }
 
-// After a restart the rewards of open sessions count again, until this or another process closes
-// the sessions.
-func TestProvisionalRewardsSurviveARestart(t *testing.T) {
+// After a restart the rewards of open sessions count again, until this or another process closes the sessions.
+func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
@@ -56,18 +55,18 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	reopened.closeDue(reopened.ctx())
 	sameList(t, "failures", reopened.failed(), nil)
 	if got := reopened.Beliefs(tenantA).Posterior(looked); got != want {
-		t.Errorf("after a restart the belief is %+v, want %+v", got, want)
+		t.Errorf("belief after a restart = %+v, want %+v", got, want)
 	}
-	same(t, "recalled", reopened.Restored(), true)
+	same(t, "Restored", reopened.Restored(), true)
 	r.advancePastClose() // the other replica closes the session
-	same(t, "open sessions with a reward, before this replica knows", reopened.OpenRewards(), 1)
+	same(t, "open sessions with a reward after the other replica closed one", reopened.OpenRewards(), 1)
 	r.clk.add(time.Minute)
 	reopened.closeDue(reopened.ctx())
-	same(t, "open sessions with a reward, after the next pass", reopened.OpenRewards(), 0)
+	same(t, "open sessions with a reward after the next pass", reopened.OpenRewards(), 0)
 }
 
-// Replicas on one Redis have the same belief after a reward of an open session, no matter which replica received the
-// reward. After one replica closes the session, each replica counts the session once.
+// Replicas on one Redis have the same belief after a reward of an open session, whichever replica received the reward.
+// After one replica closes the session, each replica counts it once.
 func TestReplicasShareProvisionalRewards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -82,39 +81,39 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	beliefs := func(r *fixture) bandit.Posterior { return r.Beliefs(tenantA).Posterior(looked) }
-	checkEqual := func(when string) {
+	belief := func(r *fixture) bandit.Posterior { return r.Beliefs(tenantA).Posterior(looked) }
+	checkEqualBeliefs := func(when string) {
 		t.Helper()
-		if x, y := beliefs(a), beliefs(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
-			t.Errorf("%s: got belief %+v at one replica and %+v at the other, want equal beliefs", when, x, y)
+		if x, y := belief(a), belief(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
+			t.Errorf("%s: beliefs of the replicas differ: %+v and %+v", when, x, y)
 		}
 	}
 	id := a.addSession("s", picked(true))
-	prior := beliefs(b)
-	beliefs(a)                                     // a replica follows the tenants that its requests use
+	prior := belief(b)
+	belief(a)                                      // a replica follows only the tenants that its requests use
 	b.postFeedback(tenantA, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
 	b.recomputeRewards(b.ctx())
-	rewarded := beliefs(b)
+	rewarded := belief(b)
 	if rewarded.Mean <= prior.Mean {
-		t.Fatalf("after a success: got mean %v, want more than %v", rewarded.Mean, prior.Mean)
+		t.Fatalf("mean after a success = %v, want above %v", rewarded.Mean, prior.Mean)
 	}
 	follow(a)
-	checkEqual("when the other follows")
+	checkEqualBeliefs("after a refresh of the other replica")
 	a.postFeedback(tenantA, id, score("f2", 2, 0))
 	a.recomputeRewards(a.ctx())
 	var both sync.WaitGroup
-	for range 2 { // a reader of the report also follows, and counts no session twice
+	for range 2 { // a concurrent refresh, such as by a report, must not count a session twice
 		both.Go(func() { follow(b) })
 	}
 	both.Wait()
-	checkEqual("after a correction")
-	if beliefs(b).Mean >= prior.Mean {
-		t.Errorf("after a failure: got mean %v, want less than %v", beliefs(b).Mean, prior.Mean)
+	checkEqualBeliefs("after a correction")
+	if belief(b).Mean >= prior.Mean {
+		t.Errorf("mean after a failure = %v, want below %v", belief(b).Mean, prior.Mean)
 	}
 	a.advancePastClose()
 	b.clk.add(closeAge + time.Second)
 	follow(b)
-	same(t, "open sessions", b.OpenRewards(), 0)
-	checkEqual("after close")
+	same(t, "open sessions with a reward", b.OpenRewards(), 0)
+	checkEqualBeliefs("after close")
 	sameList(t, "failures", append(a.failed(), b.failed()...), nil)
 }

@@ -24,8 +24,8 @@ var readSessions = flag.Int("reads.sessions", 5000, "number of sessions in the c
 
 const readLessons = 2000
 
-// BenchmarkReads measures the reads of a replica: one tenant with 2,000 lessons in 256 shards on a real server. Each
-// metric is per operation: the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
+// BenchmarkReads measures the reads of a replica from a Redis server, for a tenant with 2,000 lessons in 256 shards. The
+// metrics per operation are the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
 func BenchmarkReads(b *testing.B) {
 	server := storetest.StartRedis(b)
 	open := func() *redis.Store {
@@ -36,7 +36,7 @@ func BenchmarkReads(b *testing.B) {
 		b.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	writer, own := open(), open()
+	writer, reader := open(), open()
 	settled := 0
 	settle := func(n int) {
 		for ; n > 0; n -= min(n, 400) {
@@ -51,18 +51,18 @@ func BenchmarkReads(b *testing.B) {
 		}
 	}
 	settle(*readSessions)
-	start := func(own *redis.Store) *learn.Learner {
+	start := func(s *redis.Store) *learn.Learner {
 		now := func() time.Time { return trafficStart().Add(time.Hour) }
 		l, err := learn.Open(b.Context(), learn.Options{
-			Now: now, Backend: own, Fleet: own, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-			Failed: func(step label.Step, err error) { b.Errorf("step %s: got %v, want no error", step, err) },
+			Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
+			Failed: func(step label.Step, err error) { b.Errorf("step %s: %v", step, err) },
 		})
 		if err != nil {
 			b.Fatal(err)
 		}
 		return l
 	}
-	l := start(own)
+	l := start(reader)
 	for _, n := range []int{0, 1, 100, 400} {
 		b.Run(fmt.Sprintf("refresh/sessions=%d", n), func(b *testing.B) {
 			measureReads(b, server, func() { settle(n) }, func() error { return l.Refresh(b.Context()) })
@@ -75,10 +75,10 @@ func BenchmarkReads(b *testing.B) {
 		})
 	})
 	b.Run("counters", func(b *testing.B) {
-		measureReads(b, server, func() {}, func() error { _, err := own.Counters(b.Context(), "default"); return err })
+		measureReads(b, server, func() {}, func() error { _, err := reader.Counters(b.Context(), "default"); return err })
 	})
 	b.Run("unused", func(b *testing.B) { // the first use of a tenant without counters
-		measureReads(b, server, func() {}, func() error { _, err := own.Counters(b.Context(), "other"); return err })
+		measureReads(b, server, func() {}, func() error { _, err := reader.Counters(b.Context(), "other"); return err })
 	})
 	b.Run("start", func(b *testing.B) { // a new replica reads all counters and builds the chooser
 		var s *redis.Store
@@ -101,7 +101,7 @@ func lessonSettlement(n int) session.Settlement {
 	}
 }
 
-// measureReads reports the cost of read. Each iteration calls prepare first, outside of the measurement.
+// measureReads reports the cost of read. Each iteration first calls prepare, which is not measured.
 func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read func() error) {
 	b.Helper()
 	var own, redis, sent float64
@@ -125,7 +125,7 @@ func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read fu
 	b.ReportMetric(sent/n/1000, "KB/op")
 }
 
-// redisInfo returns the sum of numeric fields in the INFO of Redis.
+// redisInfo returns the sum of numeric fields in the reply to INFO.
 func redisInfo(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
 	b.Helper()
 	info := fmt.Sprint(server.Must(b, "INFO"))

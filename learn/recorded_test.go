@@ -55,14 +55,14 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		past  string // the imported transcript
 		want  learn.Imported
 	}{
-		"same session id of the agent":              {session.SpaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
-		"same session id in the file name of Codex": {session.SpaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
-		"same short name and opening":               {session.SpaceName, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
-		"same short name, different opening":        {session.SpaceName, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
-		"same random call id":                       {session.SpaceName, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},
-		"same opening and replies":                  {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `]}`, skipped},
+		"same session id of the agent":                {session.SpaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
+		"same session id in the file name of Codex":   {session.SpaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
+		"same short name and opening":                 {session.SpaceName, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
+		"same short name, different opening":          {session.SpaceName, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
+		"same random call id":                         {session.SpaceName, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},
+		"same opening and replies":                    {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `]}`, skipped},
 		"same opening and replies, longer transcript": {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `,{"role":"user","content":"Thanks."},{"role":"assistant","content":"Bye."}]}`, skipped},
-		"same opening, different reply":             {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
+		"same opening, different reply":               {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, nil)
@@ -82,7 +82,7 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 	}
 }
 
-func TestImportSkipsSessionRecordedDuringImport(t *testing.T) {
+func TestImportSkipsSessionRecordedAfterPreviousImport(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	past := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)

@@ -10,7 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// closeBehind closes the due sessions at r. The replica other closes them first, after r has read them.
+// closeBehind closes the due sessions at r. After r has read them and before it settles them, other closes them.
 func (r *fixture) closeBehind(other *fixture) {
 	r.t.Helper()
 	first := true
@@ -22,13 +22,12 @@ func (r *fixture) closeBehind(other *fixture) {
 	}
 	r.closeDue(r.ctx())
 	if first {
-		r.t.Fatal("closeDue settled no session, want a settlement")
+		r.t.Fatal("closeDue settled no session")
 	}
 }
 
-// Two replicas close a session at the same time. The replica that comes second does not settle the session again, and
-// does not write the samples again.
-func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
+// If two replicas close a session at the same time, the second one does not settle it again and writes no samples.
+func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
@@ -46,20 +45,20 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	one.recomputeRewards(t.Context())
 	for _, op := range one.be.takeCalls() {
 		if op == "write" || op == "settle" {
-			t.Errorf("the second replica calls %q, want no write and no settlement", op)
+			t.Errorf("the second replica called %q after the close", op)
 		}
 	}
-	same(t, "settlements", one.applied(id).Version, version)
-	other.postFeedback(tenantA, id, score("late", 0)) // found by the search for unsettled sessions
+	same(t, "version after a pass of corrections", one.applied(id).Version, version)
+	other.postFeedback(tenantA, id, score("late", 0)) // one finds it by its search for unsettled sessions
 	one.clk.add(time.Hour)
 	one.closeDue(t.Context())
 	one.recomputeRewards(t.Context())
-	same(t, "settlements after late feedback", one.applied(id).Version, version+1)
+	same(t, "version after late feedback", one.applied(id).Version, version+1)
 }
 
-// Only the replica with a session in memory prepares the due session. If this replica has stopped, other replicas close
-// the session a few closing intervals later.
-func TestOneReplicaPreparesADueSession(t *testing.T) {
+// Only the replica that has a due session in memory closes it. If that replica has stopped, another replica closes the
+// session a few close intervals later.
+func TestReplicaWithSessionInMemoryClosesIt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
@@ -70,15 +69,15 @@ func TestOneReplicaPreparesADueSession(t *testing.T) {
 	other.closeDue(t.Context())
 	for _, op := range other.be.takeCalls() {
 		if op == "samples" || op == "settle" {
-			t.Errorf("the other replica calls %q, want no write", op)
+			t.Errorf("the other replica called %q", op)
 		}
 	}
 	one.closeDue(t.Context())
-	same(t, "settlements of the first session", one.applied(first).Version, 1)
+	same(t, "version of the first session", one.applied(first).Version, 1)
 
 	second := one.addSession("second", trial.Assignment{Decided: true, Day: 22740})
 	one.stop()
 	one.clk.add(closeAge + time.Minute)
 	other.closeDue(t.Context())
-	same(t, "settlements of the second session", other.applied(second).Version, 1)
+	same(t, "version of the second session", other.applied(second).Version, 1)
 }

@@ -8,16 +8,16 @@ import (
 	"precept/learn"
 )
 
-// If each of 20,000 credentials is a tenant, memory holds the most recently used tenants. The learned counters of an
-// evicted tenant are read again from the backend.
-func TestTenantsAreBoundedByNumber(t *testing.T) {
+// Of 20,000 tenants, only the most recently used ones stay in memory. The counters of an evicted tenant are read again
+// from the backend.
+func TestNumberOfTenantsInMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.advancePastClose()
-	learned := func() string { n, _ := r.Beliefs(tenantA).Baseline("coder"); return fmt.Sprint(n) }
-	before := learned()
+	baseline := func() string { n, _ := r.Beliefs(tenantA).Baseline("coder"); return fmt.Sprint(n) }
+	before := baseline()
 	for i := range 20_000 {
 		r.Beliefs(fmt.Sprint("tenant", i))
 		if i%1000 == 0 {
@@ -29,17 +29,17 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 		t.Errorf("tenants in memory: got %d, want at most %d", n, learn.MaxTenants)
 	}
 	if held, _ := r.Holds(tenantA); held {
-		t.Fatal("the first tenant is in memory, want it evicted")
+		t.Fatal("the first tenant was not evicted")
 	}
 	r.Beliefs(tenantA)
 	for held, read := r.Holds(tenantA); held && !read; held, read = r.Holds(tenantA) {
 		r.Tidy(r.ctx())
 	}
-	same(t, "the learned counters", learned(), before)
+	same(t, "baseline after the eviction", baseline(), before)
 }
 
-// An idle tenant is evicted from memory, with the provisional rewards of its open sessions. The next request reads the
-// tenant with the same beliefs.
+// An idle tenant is evicted from memory, together with the provisional rewards of its open sessions. The next request
+// restores the same beliefs from the backend.
 func TestIdleTenantIsEvicted(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -53,26 +53,26 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	r.clk.add(learn.TenantIdle / 2)
 	r.Tidy(r.ctx())
 	if held, _ := r.Holds(tenantA); !held {
-		t.Fatal("the tenant was evicted after half of the idle time, want it in memory")
+		t.Fatal("the tenant was evicted after half of the idle time")
 	}
-	idle := func() {
+	passIdleTime := func() {
 		for range 2 {
 			r.clk.add(learn.TenantIdle)
 			r.Tidy(r.ctx())
 		}
 	}
-	idle()
+	passIdleTime()
 	if held, read := r.Holds(tenantA); !held || !read {
-		t.Fatalf("the only tenant after the idle time: got in memory %v, read from the backend %v, want true and true", held, read)
+		t.Fatalf("only tenant after the idle time: in memory = %v, read from the backend = %v, want true and true", held, read)
 	}
 	for i := range learn.MinTenants {
 		r.Beliefs(fmt.Sprint("tenant", i))
 	}
-	idle()
+	passIdleTime()
 	if held, _ := r.Holds(tenantA); held {
-		t.Fatal("the idle tenant is in memory beside other tenants, want it evicted")
+		t.Fatal("the idle tenant was not evicted, although memory holds more than MinTenants")
 	}
-	same(t, "an open reward refers to the evicted beliefs", r.Referenced(tenantA), false)
+	same(t, "open reward refers to the evicted beliefs", r.Referenced(tenantA), false)
 	r.Beliefs(tenantA)
 	r.Tidy(r.ctx())
 	same(t, "belief after the eviction", r.Beliefs(tenantA).Posterior(looked), before)
@@ -81,9 +81,8 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 }
 
-// The search for idle tenants runs 20 times a second. It checks each tenant only once per TenantIdle, so that no run
-// visits all tenants.
-func TestEachTenantIsCheckedOncePerIdleTime(t *testing.T) {
+// Tidy runs 20 times a second. It checks each tenant only once per TenantIdle, so that no call visits all tenants.
+func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	const tenants = learn.MaxTenants
@@ -101,8 +100,8 @@ func TestEachTenantIsCheckedOncePerIdleTime(t *testing.T) {
 		r.Tidy(r.ctx())
 		r.recomputeRewards(r.ctx())
 	}
-	same(t, "tenants checked by 100 runs of the search", r.CheckedSince(begin), 0)
-	sameList(t, "calls of the backend", r.be.takeCalls(), nil)
+	same(t, "tenants checked by 100 calls of Tidy", r.CheckedSince(begin), 0)
+	sameList(t, "backend calls", r.be.takeCalls(), nil)
 	r.Beliefs("tenant0")
 	r.clk.add(learn.TenantIdle - 3*time.Second)
 	r.Tidy(r.ctx())

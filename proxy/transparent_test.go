@@ -17,22 +17,21 @@ import (
 	"precept/proxy"
 )
 
-// A body that precept does not change is forwarded byte for byte.
-func TestUnchangedBodiesAreForwardedByteForByte(t *testing.T) {
+func TestUnmodifiedBodyIsForwardedByteForByte(t *testing.T) {
 	bodies := map[string]string{
-		"odd json":      `{ "messages":[{"role":"user","content":"a\u0000b \ud800 caf\u00e9 </x>"}],"n":1E400,"big":123456789012345678901234567890,"f":1.0,  "zz":{"b":1,"a":2}}`,
-		"truncated":     `{"messages":[{"role":"user","content":"hi"`,
-		"garbage":       `{"messages":[{"role":"user","content":"hi"}]} x`,
-		"bom":           "\xef\xbb\xbf" + `{"messages":[{"role":"user","content":"hi"}]}`,
-		"null messages": `{"messages":null}`,
-		"string":        `{"messages":"alpha"}`,
-		"object":        `{"messages":{}}`,
-		"mixed":         `{"messages":[1,{"role":"user","content":"alpha"}]}`,
-		"none":          `{"messages":[]}`,
-		"twice":         `{"messages":[{"role":"user","content":"alpha"}],"messages":[]}`,
-		"deep":          `{"messages":[{"role":"user","content":"alpha"}],"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`,
-		"bad utf-8":     "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}",
-		"not json":      "hello",
+		"unusual JSON":              `{ "messages":[{"role":"user","content":"a\u0000b \ud800 caf\u00e9 </x>"}],"n":1E400,"big":123456789012345678901234567890,"f":1.0,  "zz":{"b":1,"a":2}}`,
+		"truncated JSON":            `{"messages":[{"role":"user","content":"hi"`,
+		"text after JSON":           `{"messages":[{"role":"user","content":"hi"}]} x`,
+		"byte order mark":           "\xef\xbb\xbf" + `{"messages":[{"role":"user","content":"hi"}]}`,
+		"null messages":             `{"messages":null}`,
+		"messages as a string":      `{"messages":"alpha"}`,
+		"messages as an object":     `{"messages":{}}`,
+		"message of the wrong type": `{"messages":[1,{"role":"user","content":"alpha"}]}`,
+		"no messages":               `{"messages":[]}`,
+		"duplicate key":             `{"messages":[{"role":"user","content":"alpha"}],"messages":[]}`,
+		"deep nesting":              `{"messages":[{"role":"user","content":"alpha"}],"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`,
+		"invalid UTF-8":             "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}",
+		"not JSON":                  "hello",
 	}
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -44,18 +43,18 @@ func TestUnchangedBodiesAreForwardedByteForByte(t *testing.T) {
 			}
 		})
 	}
-	t.Run("8 MB of brackets", func(t *testing.T) {
+	t.Run("8 MiB of brackets", func(t *testing.T) {
 		body := `{"messages":` + strings.Repeat("[", 8<<20-20)
 		r.chat(t, nil, body)
 		if got := up.last(t); string(got.body) != body {
-			t.Errorf("the upstream got %.100q, want the client's bytes %.100q", got.body, body)
+			t.Errorf("the upstream got %d bytes %.100q, want %d bytes %.100q", len(got.body), got.body, len(body), body)
 		}
 	})
 	t.Run("above the inspection limit", func(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"alpha ` + strings.Repeat("x", 9<<20) + `"}]}`
 		r.chat(t, nil, body)
 		if got := up.last(t); string(got.body) != body || got.length != int64(len(body)) {
-			t.Errorf("the upstream got %.100q with Content-Length %d, want the client's bytes %.100q and %d", got.body, got.length, body, len(body))
+			t.Errorf("the upstream got Content-Length %d and body %.100q, want %d and %.100q", got.length, got.body, len(body), body)
 		}
 	})
 }
@@ -91,7 +90,7 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 				t.Errorf("the client got status %d and body %q, want 418 and \"tea\"", res.StatusCode, body)
 			}
 			if res.Header.Get("Precept-Session") != "" {
-				t.Errorf("a path without inspection has Precept-Session: %s, want no header", res.Header.Get("Precept-Session"))
+				t.Errorf("Precept-Session = %q on a path that is not inspected, want no header", res.Header.Get("Precept-Session"))
 			}
 		})
 	}
@@ -99,7 +98,7 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n\x00\x01\r\n--b--\r\n"
 		r.send(t, "POST", "/v1/audio/transcriptions", http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, body)
 		if got := up.last(t); string(got.body) != body || got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
-			t.Errorf("the upstream got %q with header %v, want %q as multipart/form-data", got.body, got.header, body)
+			t.Errorf("the upstream got %q with headers %v, want %q as multipart/form-data", got.body, got.header, body)
 		}
 	})
 	t.Run("HEAD /", func(t *testing.T) {
@@ -110,7 +109,7 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 	})
 }
 
-func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
+func TestHeadersAreForwardedExceptPreceptAndHopByHop(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Add("Set-Cookie", "a=1")
 		w.Header().Add("Set-Cookie", "b=2")
@@ -140,19 +139,19 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 		t.Errorf("the upstream got path %s, want %s?beta=true", got.uri, chatPath)
 	}
 	if c := res.Header["Set-Cookie"]; len(c) != 2 || res.Header.Get("X-Ratelimit-Remaining") != "7" {
-		t.Errorf("the reply has header %v, want 2 cookies and X-Ratelimit-Remaining: 7", res.Header)
+		t.Errorf("reply headers = %v, want 2 cookies and X-Ratelimit-Remaining: 7", res.Header)
 	}
 	if res.Header.Get("Precept-Session") != "mine" || !strings.HasPrefix(res.Header.Get("Precept-Request-Id"), "req_") {
-		t.Errorf("the reply has header %v, want Precept-Session: mine and a request id with req_", res.Header)
+		t.Errorf("reply headers = %v, want Precept-Session: mine and a Precept-Request-Id with prefix req_", res.Header)
 	}
 	for _, k := range []string{"Precept-Lessons", "Precept-Withheld", "Precept-Skip"} {
 		if res.Header.Get(k) != "" {
-			t.Errorf("without debug_headers the reply has header %s, which shows the choice to an agent; want no such header", k)
+			t.Errorf("reply has header %s, which reveals the assignment to the agent, although debug_headers is off", k)
 		}
 	}
 }
 
-func TestStatusCodesPassUnchanged(t *testing.T) {
+func TestUpstreamStatusIsForwarded(t *testing.T) {
 	for _, c := range []struct {
 		code int
 		kind string
@@ -169,17 +168,17 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 		r := newFixture(t, up, "", nil, nil)
 		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
-			t.Errorf("upstream status %d: the client got status %d, body %q, header %v, want the status, body %q, Retry-After 7 and the Content-Type %q of the upstream", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
+			t.Errorf("upstream status %d: the client got status %d, body %q, headers %v, want body %q, Retry-After 7 and Content-Type %q", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
 		}
 		if up.count() != 1 {
-			t.Errorf("status %d: the upstream got %d requests, want 1", c.code, up.count())
+			t.Errorf("upstream status %d: the upstream got %d requests, want 1", c.code, up.count())
 		}
 	}
 }
 
 // A gzip response and a gzip request without a match are forwarded unchanged. A gzip request with a match is sent
-// without compression.
-func TestGzipBodiesAreForwarded(t *testing.T) {
+// uncompressed.
+func TestCompressedBodiesAreForwarded(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = io.WriteString(z, `{"data":[]}`)
@@ -191,7 +190,7 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
 	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
-		t.Errorf("the client got %q with Content-Encoding %q, want the upstream's bytes %q with gzip", body, res.Header.Get("Content-Encoding"), zipped.Bytes())
+		t.Errorf("the client got %q with Content-Encoding %q, want %q with gzip", body, res.Header.Get("Content-Encoding"), zipped.Bytes())
 	}
 	var req bytes.Buffer
 	z = gzip.NewWriter(&req)
@@ -199,7 +198,7 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 	_ = z.Close()
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.last(t); string(got.body) != req.String() || got.header.Get("Content-Encoding") != "gzip" {
-		t.Errorf("a gzip body without a match: the upstream got %q with Content-Encoding %q, want the client's bytes with gzip", got.body, got.header.Get("Content-Encoding"))
+		t.Errorf("gzip body without a match: the upstream got %q with Content-Encoding %q, want %q with gzip", got.body, got.header.Get("Content-Encoding"), req.String())
 	}
 	req.Reset()
 	z = gzip.NewWriter(&req)
@@ -207,16 +206,15 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 	_ = z.Close()
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.last(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
-		t.Errorf("a gzip body with a match: the upstream got %q with header %v and length %d, want an uncompressed body of this length with lesson one", got.body, got.header, got.length)
+		t.Errorf("gzip body with a match: the upstream got %q with headers %v and Content-Length %d, want an uncompressed body with lesson one and its length", got.body, got.header, got.length)
 	}
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
 	if got := up.last(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
-		t.Errorf("an unreadable encoding: the upstream got %q with header %v, want the client's bytes as zstd", got.body, got.header)
+		t.Errorf("invalid zstd body: the upstream got %q with headers %v, want \"not zstd\" as zstd", got.body, got.header)
 	}
 }
 
-// A stream that arrives byte by byte reaches the client with the upstream's bytes.
-func TestStreamKeepsTheUpstreamsBytes(t *testing.T) {
+func TestStreamArrivingByteByByteIsForwardedUnchanged(t *testing.T) {
 	text := ": OPENROUTER PROCESSING\r\n\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\xc3\xa9\xe2\x82\xac\"}}]}\r\rdata: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"x\"},\"finish_reason\":\"stop\"}]}\n\nid: 1\nevent: x\nretry: 5\ndata: a\ndata: b\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\ndata: [DONE]\n\ndata: late\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -231,7 +229,7 @@ func TestStreamKeepsTheUpstreamsBytes(t *testing.T) {
 	}
 }
 
-func TestEachChunkIsFlushed(t *testing.T) {
+func TestEachChunkOfStreamIsFlushed(t *testing.T) {
 	next := make(chan string)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -260,14 +258,14 @@ func TestEachChunkIsFlushed(t *testing.T) {
 		}
 		line, err := br.ReadString('\n')
 		if err != nil || line != fmt.Sprintf("data: %d\n", i) {
-			t.Fatalf("chunk %d is %q with error %v, want \"data: %d\" before the next chunk is sent", i, line, err, i)
+			t.Fatalf("chunk %d = %q, %v, want \"data: %d\" before the next chunk is sent", i, line, err, i)
 		}
 		_, _ = br.ReadString('\n')
 	}
 	close(next)
 }
 
-func TestStreamLineOfFiveMegabytesPasses(t *testing.T) {
+func TestStreamLineOfFiveMegabytesIsForwarded(t *testing.T) {
 	args := strings.Repeat("x", 5<<20)
 	line := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":"` + args + `"}}]}}]}` + "\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -276,12 +274,12 @@ func TestStreamLineOfFiveMegabytesPasses(t *testing.T) {
 	})
 	r := newFixture(t, up, "", nil, nil)
 	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
-		t.Errorf("the client got %d bytes that end with %.20q, want the line of %d bytes and [DONE]", len(got), got[max(0, len(got)-20):], len(line))
+		t.Errorf("the client got %d bytes that end in %.20q, want the line of %d bytes and [DONE]", len(got), got[max(0, len(got)-20):], len(line))
 	}
 }
 
-// A stream that the upstream cuts is cut for the client, and nothing is added.
-func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
+// If the upstream breaks off a stream, the client sees a broken stream without an added end.
+func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"par\"}}]}\n\n")
@@ -297,16 +295,16 @@ func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 	defer res.Body.Close()
 	got, err := io.ReadAll(res.Body)
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a cut stream ended with %v after %q, want an unexpected EOF", err, got)
+		t.Errorf("cut stream ended with error %v after %q, want %v", err, got, io.ErrUnexpectedEOF)
 	}
 	if strings.Contains(string(got), "DONE") {
-		t.Errorf("the cut stream is %q, want no [DONE], which the upstream did not send", got)
+		t.Errorf("cut stream = %q, want no [DONE], which the upstream did not send", got)
 	}
 }
 
-// When the client disconnects, the request at the upstream is cancelled, before and after the upstream's first byte.
-// The test does not end if the request is not cancelled.
-func TestClientDisconnectReachesTheUpstream(t *testing.T) {
+// When the client disconnects before or after the upstream's first byte, the upstream request is canceled. Otherwise the
+// test hangs.
+func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		cancelled := make(chan struct{})
 		started := make(chan struct{})
@@ -336,8 +334,7 @@ func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 	}
 }
 
-// A stream without data for limits.stream_idle_timeout is cut for the client.
-func TestIdleStreamIsCutForTheClient(t *testing.T) {
+func TestStreamIsCutAfterIdleTimeout(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, ": keep-alive\n\n")
@@ -352,11 +349,11 @@ func TestIdleStreamIsCutForTheClient(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if got, err := io.ReadAll(res.Body); err == nil || string(got) != ": keep-alive\n\n" {
-		t.Errorf("an idle stream ended with %v after %q, want an error after one keep-alive line", err, got)
+		t.Errorf("idle stream ended with error %v after %q, want an error after one keep-alive line", err, got)
 	}
 }
 
-func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
+func TestExpectChunkedBodyAndTrailersAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
@@ -368,12 +365,12 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n", chatPath)
 	tp := textproto.NewReader(bufio.NewReader(c))
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "100") {
-		t.Fatalf("the first answer is %q with error %v, want status 100", line, err)
+		t.Fatalf("first status line = %q, %v, want status 100", line, err)
 	}
 	_, _ = tp.ReadLine()
 	fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Sum: 42\r\n\r\n", len(body), body)
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "200") {
-		t.Fatalf("the second answer is %q with error %v, want status 200", line, err)
+		t.Fatalf("second status line = %q, %v, want status 200", line, err)
 	}
 	got := up.last(t)
 	if got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
@@ -381,8 +378,8 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	}
 }
 
-// Unannounced trailers are forwarded, except trailers that net/http refuses to send and those of precept.
-func TestUnsendableTrailersAreDropped(t *testing.T) {
+// Unannounced trailers are forwarded, except those that net/http refuses to send and those of precept.
+func TestForbiddenTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
@@ -395,12 +392,12 @@ func TestUnsendableTrailersAreDropped(t *testing.T) {
 		line, err := textproto.NewReader(bufio.NewReader(c)).ReadLine()
 		_ = c.Close()
 		if err != nil || !strings.Contains(line, "200") {
-			t.Errorf(`trailer %s: the status line is %q with error %v, want status 200`, trailer, line, err)
+			t.Errorf("trailer %s: status line = %q, %v, want status 200", trailer, line, err)
 			continue
 		}
 		got := up.last(t)
 		if len(got.trailer) != 1 || got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-			t.Errorf("trailer %s: the upstream got trailers %v and body %q, want only X-Sum: 42, and lesson one", trailer, got.trailer, got.body)
+			t.Errorf("trailer %s: the upstream got trailers %v and body %q, want only trailer X-Sum: 42, and lesson one in the body", trailer, got.trailer, got.body)
 		}
 	}
 }
@@ -431,19 +428,19 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		}
 		b, _ := io.ReadAll(res.Body)
 		if want := fmt.Sprintf("number %d\"", i); !strings.Contains(string(b), want) {
-			t.Fatalf("answer %d is %q, want %q in it", i, b, want)
+			t.Fatalf("response %d = %q, want it to contain %q", i, b, want)
 		}
 	}
 }
 
-// precept answers a body beyond limits.body_bytes, a websocket and CONNECT itself. The error for a closed upstream has
-// the shape of the Messages API.
-func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
+// precept itself refuses a body above limits.body_bytes, a websocket and CONNECT. If the upstream is down, a request to
+// /v1/messages gets an error in the format of the Messages API.
+func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := r.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
 	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("a body beyond limits.body_bytes: got status %d, body %s, want 413 with precept_error", res.StatusCode, body)
+		t.Errorf("body above limits.body_bytes: got status %d, body %s, want 413 with precept_error", res.StatusCode, body)
 	}
 	res, _ = r.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
 	if res.StatusCode != http.StatusUpgradeRequired {
@@ -457,24 +454,24 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	fmt.Fprint(c, "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
 	line, _ := bufio.NewReader(c).ReadString('\n')
 	if !strings.Contains(line, "405") {
-		t.Errorf("CONNECT is answered with %q, want 405", line)
+		t.Errorf("CONNECT: status line = %q, want status 405", line)
 	}
 	if up.count() != 0 {
-		t.Errorf("%d requests reached the upstream, want 0", up.count())
+		t.Errorf("the upstream got %d requests, want 0", up.count())
 	}
 	up.Close()
 	res, body = r.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != 502 || !strings.Contains(string(body), `"type":"error"`) || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("with a closed upstream the client got status %d, body %s, want 502 with the types error and precept_error", res.StatusCode, body)
+		t.Errorf("upstream down: got status %d, body %s, want 502 with the types error and precept_error", res.StatusCode, body)
 	}
 }
 
-func TestSilentUpstreamIsAGatewayTimeout(t *testing.T) {
+func TestUnresponsiveUpstreamGivesGatewayTimeout(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	r := newFixture(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("with an upstream that does not answer the client got status %d, body %s, want 504 with precept_error", res.StatusCode, body)
+		t.Errorf("unresponsive upstream: got status %d, body %s, want 504 with precept_error", res.StatusCode, body)
 	}
 }
 
@@ -494,12 +491,12 @@ func TestTargetResolvesPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tg.Resolve(c.path, "", false).String(); got != c.want {
-			t.Errorf("upstream %s, path %s: got the URL %s, want %s", c.base, c.path, got, c.want)
+			t.Errorf("NewTarget(%q).Resolve(%q) = %s, want %s", c.base, c.path, got, c.want)
 		}
 	}
 	for _, bad := range []string{"", "api.openai.com", "ftp://x/v1", "http://", "http://a b"} {
 		if _, err := proxy.NewTarget("x", bad); err == nil {
-			t.Errorf("NewTarget(%q) returned no error, want one", bad)
+			t.Errorf("NewTarget(%q) returned no error", bad)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type collector struct {
 	resource []*common.KeyValue
 	headers  http.Header
 	requests int
-	answer   func(n int, w http.ResponseWriter) // n counts requests from 1; a nil answer is status 200
+	answer   func(n int, w http.ResponseWriter) // writes the response to request n, counted from 1; nil means status 200
 }
 
 func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *collector {
@@ -42,7 +42,7 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 			return // the tracer has given up
 		}
 		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || proto.Unmarshal(body, &data) != nil {
-			t.Errorf("the collector got a request to %s with header %s, want spans of OTLP", r.URL.Path, r.Header)
+			t.Errorf("the collector got a request to %s with headers %s, want OTLP spans", r.URL.Path, r.Header)
 		}
 		c.mu.Lock()
 		c.requests++
@@ -82,17 +82,17 @@ func (s *statusRecorder) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// eventually waits until ok returns true, for at most a minute.
+// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is still false after a minute")
+			t.Fatal("condition not met within a minute")
 		}
 	}
 }
 
-// startTracer starts a tracer. stop ends the tracer, which sends the remaining spans.
+// startTracer starts a tracer. stop stops it after it has sent the remaining spans.
 func startTracer(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
 	tr, err := New(o)
@@ -130,7 +130,7 @@ func attributes(all []*common.KeyValue) map[string]string {
 
 const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A collector receives the span with the attributes of the OpenTelemetry conventions, as a child of the client's span.
+// The collector receives a span with the attributes of the OpenTelemetry conventions, as a child of the client's span.
 // The request to the collector has the configured headers.
 func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	c := newCollector(t, nil)
@@ -147,19 +147,19 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	})
 	stop()
 	if len(c.spans) != 1 || tr.Sent() != 1 || tr.Dropped() != 0 {
-		t.Fatalf("the collector got %d spans, want 1; sent %d, want 1; dropped %d, want 0", len(c.spans), tr.Sent(), tr.Dropped())
+		t.Fatalf("the collector got %d spans, Sent() = %d, Dropped() = %d, want 1, 1 and 0", len(c.spans), tr.Sent(), tr.Dropped())
 	}
 	s := c.spans[0]
 	id := fmt.Sprintf("%x", s.GetSpanId())
 	if s.GetName() != "chat m1" || s.GetKind() != wire.Span_SPAN_KIND_CLIENT || fmt.Sprintf("%x", s.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" ||
 		fmt.Sprintf("%x", s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetTraceState() != "a=b" {
-		t.Errorf("the span is %v, want the client span chat m1 in the trace of the request", s)
+		t.Errorf("span = %v, want client span \"chat m1\" as a child of the request's traceparent", s)
 	}
 	if s.GetStartTimeUnixNano() != uint64(start.UnixNano()) || s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano() != 1_500_000_000 {
-		t.Errorf("the span begins at %d and ends at %d, want %d and 1.5s later", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), start.UnixNano())
+		t.Errorf("span from %d to %d, want it to start at %d and end 1.5s later", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), start.UnixNano())
 	}
 	if got, want := out.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-"+id+"-01"; got != want || out.Get("Tracestate") != "a=b" {
-		t.Errorf("the forwarded traceparent is %q, want %q; the tracestate is %q, want a=b", got, want, out.Get("Tracestate"))
+		t.Errorf("forwarded traceparent = %q, tracestate = %q, want %q and a=b", got, out.Get("Tracestate"), want)
 	}
 	got := attributes(s.GetAttributes())
 	for k, want := range map[string]string{
@@ -169,18 +169,18 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 		"gen_ai.agent.name": "coder", "precept.turn": "2", "precept.lessons.injected": "[a b]", "precept.lessons.withheld": "[]",
 	} {
 		if got[k] != want {
-			t.Errorf("attribute %s is %q, want %q", k, got[k], want)
+			t.Errorf("attribute %s = %q, want %q", k, got[k], want)
 		}
 	}
 	if _, ok := got["gen_ai.usage.output_tokens"]; ok || c.headers.Get("Authorization") != "Bearer k" {
-		t.Errorf("the span has attributes %v, want no gen_ai.usage.output_tokens; the request has header %v, want Authorization: Bearer k", got, c.headers)
+		t.Errorf("attributes = %v, want no gen_ai.usage.output_tokens; request headers = %v, want Authorization: Bearer k", got, c.headers)
 	}
 	if r := attributes(c.resource); r["service.name"] != "precept" || r["service.version"] != "v9" {
-		t.Errorf("the resource is %v, want precept with the version v9", r)
+		t.Errorf("resource = %v, want service precept, version v9", r)
 	}
 }
 
-// The side that begins a trace, the client or the tracer, decides whether the trace is sampled.
+// The side that starts a trace, the client or the tracer, decides whether the trace is sampled.
 func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
@@ -198,12 +198,12 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		sampled bool
 		changed bool
 	}{
-		{"tracing is off", nil, parentLine, false, false},
+		{"nil tracer", nil, parentLine, false, false},
 		{"no parent, sample 0", never, "", false, false},
 		{"no parent, sample 1", always, "", true, false},
-		{"the client samples", never, parentLine, true, true},
-		{"the client does not sample", always, unsampled, false, false},
-		{"an invalid parent", always, "00-zz-yy-01", true, false},
+		{"sampled parent", never, parentLine, true, true},
+		{"unsampled parent", always, unsampled, false, false},
+		{"invalid parent", always, "00-zz-yy-01", true, false},
 	} {
 		h := http.Header{}
 		if tc.parent != "" {
@@ -211,25 +211,25 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		}
 		span := tc.tracer.Start(t.Context(), h, time.Unix(1, 0))
 		if (span != nil) != tc.sampled || (span.TraceID() != "") != tc.sampled {
-			t.Errorf("%s: Start returned a span: %t, with the trace id %q; want a span with an id: %t", tc.name, span != nil, span.TraceID(), tc.sampled)
+			t.Errorf("%s: Start returned a span: %t, trace id %q, want a span with an id: %t", tc.name, span != nil, span.TraceID(), tc.sampled)
 		}
 		span.Forward(t.Context(), h)
 		if (h.Get("Traceparent") != tc.parent) != tc.changed || len(h.Values("Traceparent")) > 1 {
-			t.Errorf("%s: the forwarded header is %q, want a changed parent: %t", tc.name, h, tc.changed)
+			t.Errorf("%s: forwarded headers = %q, want a changed traceparent: %t", tc.name, h, tc.changed)
 		}
 		span.End(time.Unix(2, 0), &Facts{})
 	}
 	if always.Dropped() != 2 {
-		t.Errorf("without Run %d spans are counted as dropped, want 2", always.Dropped())
+		t.Errorf("without Run: Dropped() = %d, want 2", always.Dropped())
 	}
 }
 
-// A collector that does not answer delays no turn: spans beyond the queue are dropped, every span
-// is counted, and the stop is bounded.
-func TestHangingCollectorDelaysNoTurn(t *testing.T) {
-	free := make(chan struct{})
-	c := newCollector(t, func(int, http.ResponseWriter) { <-free })
-	defer close(free)
+// A collector that does not respond does not delay the proxy: spans that exceed the queue are dropped and counted, and
+// stop returns after a bounded time.
+func TestHangingCollectorDoesNotBlock(t *testing.T) {
+	release := make(chan struct{})
+	c := newCollector(t, func(int, http.ResponseWriter) { <-release })
+	defer close(release)
 	var mu sync.Mutex
 	var reports []string
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1, Failed: func(err error) {
@@ -242,42 +242,41 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 		tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	}
 	if d := tr.Dropped(); d < all-maxSpans {
-		t.Errorf("%d of %d spans are dropped before the stop, want at least %d", d, all, all-maxSpans)
+		t.Errorf("%d of %d spans dropped before the stop, want at least %d", d, all, all-maxSpans)
 	}
 	stop()
 	if tr.Sent() != 0 || tr.Dropped() != all || len(reports) == 0 {
-		t.Errorf("after the stop %d spans are sent, want 0; %d are dropped, want %d; Failed got errors %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
+		t.Errorf("after the stop: Sent() = %d, Dropped() = %d, want 0 and %d; reported errors = %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
 	}
 }
 
-// Spans that reach no collector, and spans after the stop, are counted as dropped.
-func TestSpansWithoutACollectorAreDropped(t *testing.T) {
+func TestSpansAreDroppedWithoutCollectorAndAfterStop(t *testing.T) {
 	c := newCollector(t, nil)
 	c.Close()
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	stop()
 	if tr.Dropped() != 1 {
-		t.Errorf("without a collector %d spans are dropped, want 1", tr.Dropped())
+		t.Errorf("without a collector: Dropped() = %d, want 1", tr.Dropped())
 	}
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	if tr.Dropped() != 2 {
-		t.Errorf("after another span %d spans are dropped, want 2", tr.Dropped())
+		t.Errorf("after another span: Dropped() = %d, want 2", tr.Dropped())
 	}
 }
 
-// A busy collector gets the batch again. A collector that refuses the batch does not. If the collector accepts a part
+// A batch is sent again if the collector is busy, but not if it refuses the batch. If the collector accepts only a part
 // of a batch, the rejected spans are counted as dropped.
-func TestCollectorResponsesAreCounted(t *testing.T) {
+func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
 		answer        func(n int, w http.ResponseWriter)
 		requests      int
 		sent, dropped int64
 		reports       string
-		wait          bool // stop only after the spans are sent or dropped
+		wait          bool // whether to stop only after the spans are sent or dropped
 	}{
-		{name: "busy once", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
+		{name: "busy at first", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
 			if n == 1 {
 				w.Header().Set("Retry-After", "1")
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -290,8 +289,8 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}},
-		{name: "accepted in part", requests: 1, sent: 1, dropped: 2, reports: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partialResponse(2, "too old")) }},
-		{name: "the response is no protobuf", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
+		{name: "partly accepted", requests: 1, sent: 1, dropped: 2, reports: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partialResponse(2, "too old")) }},
+		{name: "response is not protobuf", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newCollector(t, tc.answer)
@@ -305,17 +304,18 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 			}
 			stop()
 			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
-				t.Errorf("the collector got %d requests, want %d; %d spans are sent, want %d; %d are dropped, want %d; the errors are %q", c.requests, tc.requests, tr.Sent(), tc.sent, tr.Dropped(), tc.dropped, reports)
+				t.Errorf("the collector got %d requests, Sent() = %d, Dropped() = %d, want %d, %d and %d; reported errors = %q", c.requests, tr.Sent(), tr.Dropped(), tc.requests, tc.sent, tc.dropped, reports)
 			}
 			if (tc.reports == "") != (len(reports) == 0) || !strings.Contains(strings.Join(reports, " "), tc.reports) {
-				t.Errorf("Failed got errors %q, want %q", reports, tc.reports)
+				t.Errorf("reported errors = %q, want %q", reports, tc.reports)
 			}
 		})
 	}
 }
 
-// A long or invalid text of a client is shortened or escaped, so that the collector accepts the batch.
-func TestClientTextCannotFailABatch(t *testing.T) {
+// Long or invalid texts from the client or the upstream are shortened or escaped, so that the collector accepts the
+// batch.
+func TestLongAndInvalidTextsAreSanitized(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{
@@ -328,27 +328,26 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 	}
 	got := attributes(c.spans[0].GetAttributes())
 	if got["gen_ai.request.model"] != strings.Repeat("ä", maxTextBytes/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != maxTextBytes {
-		t.Errorf("the attributes are %q, want both models shortened to %d bytes, and the finish reason escaped as \"\\xff\"", got, maxTextBytes)
+		t.Errorf("attributes = %q, want both models shortened to %d bytes, and the finish reason escaped as \"\\xff\"", got, maxTextBytes)
 	}
 	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
-		t.Errorf("the status is %v and the attributes are %v, want an error with 503", c.spans[0].GetStatus(), got)
+		t.Errorf("status = %v, attributes = %v, want an error with error.type 503", c.spans[0].GetStatus(), got)
 	}
 	if _, ok := got["gen_ai.conversation.id"]; ok {
-		t.Error("a span without a conversation has the attribute gen_ai.conversation.id, want none")
+		t.Error("span without a conversation has attribute gen_ai.conversation.id")
 	}
 }
 
 func TestInvalidEndpointIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
 		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
-			t.Errorf(`New with endpoint %q: got error %v, want one with "http or https"`, bad, err)
+			t.Errorf(`New with endpoint %q: err = %v, want an error with "http or https"`, bad, err)
 		}
 	}
 }
 
-// Each fact is one attribute. A fact with a zero value has no attribute, and a turn without a
-// conversation has none of the attributes of a conversation.
-func TestFactsAreAttributes(t *testing.T) {
+// Each fact becomes an attribute, except unset facts and, without a Conversation, those of a conversation.
+func TestFactsBecomeAttributes(t *testing.T) {
 	for name, c := range map[string]struct {
 		facts Facts
 		want  map[string]string
@@ -371,7 +370,7 @@ func TestFactsAreAttributes(t *testing.T) {
 			Facts{Reply: Reply{Input: 0, Cached: -1, Output: -1}},
 			map[string]string{"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": "0"},
 		},
-		"an empty conversation": {
+		"empty conversation": {
 			Facts{Reply: Reply{Input: -1, Cached: -1, Output: -1}, Conversation: &Conversation{}},
 			map[string]string{"gen_ai.operation.name": "chat", "precept.lessons.injected": "[]", "precept.lessons.withheld": "[]"},
 		},
@@ -385,17 +384,17 @@ func TestFactsAreAttributes(t *testing.T) {
 				t.Fatalf("the collector got %d spans, want 1", len(col.spans))
 			}
 			if got := attributes(col.spans[0].GetAttributes()); !maps.Equal(got, c.want) {
-				t.Errorf("the attributes are\n%v\nwant\n%v", got, c.want)
+				t.Errorf("attributes:\n%v\nwant\n%v", got, c.want)
 			}
 			wantName := "chat"
 			if c.facts.Request.Model != "" {
 				wantName = "chat " + c.facts.Request.Model
 			}
 			if got := col.spans[0].GetName(); got != wantName {
-				t.Errorf("the span has name %q, want %q", got, wantName)
+				t.Errorf("span name = %q, want %q", got, wantName)
 			}
 			if agent := col.headers.Get("User-Agent"); agent != "precept" {
-				t.Errorf("the collector got the User-Agent %q, want \"precept\"", agent)
+				t.Errorf("User-Agent = %q, want \"precept\"", agent)
 			}
 		})
 	}
