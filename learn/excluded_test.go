@@ -23,9 +23,9 @@ func (r *fixture) playFlow() {
 		a.Exclude(why)
 		r.postFeedback(tenantA, r.addSession(name, a), score("a", 1, 1))
 	}
-	member, timedOut := r.Acquire(r.ctx(), tenantA, r.addSession("member", trial.Assignment{}))
+	member, uncertain := r.Acquire(r.ctx(), tenantA, r.addSession("member", trial.Assignment{}))
 	if member == nil {
-		r.t.Fatalf("Acquire returned no session, timed out = %v", timedOut)
+		r.t.Fatalf("Acquire returned no session, uncertain = %v", uncertain)
 	}
 	member.Record.Mutex.Lock()
 	member.Record.Unit.ID, member.Record.State.Dirty = sessionOf("run").String(), true

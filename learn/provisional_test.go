@@ -13,8 +13,8 @@ import (
 
 var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
 
-// The chooser learns from the rewards of open sessions. The counters, on which the report is based, count a session only
-// when it closes.
+// The chooser learns from the rewards of open sessions. The counters, on which the report is based, count a session
+// only when it closes.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)

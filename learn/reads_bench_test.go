@@ -24,8 +24,8 @@ var readSessions = flag.Int("reads.sessions", 5000, "number of sessions in the c
 
 const readLessons = 2000
 
-// BenchmarkReads measures the reads of a replica from a Redis server, for a tenant with 2,000 lessons in 256 shards. The
-// metrics per operation are the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
+// BenchmarkReads measures the reads of a replica from a Redis server, for a tenant with 2,000 lessons in 256 shards.
+// The metrics per operation are the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
 func BenchmarkReads(b *testing.B) {
 	server := storetest.StartRedis(b)
 	open := func() *redis.Store {

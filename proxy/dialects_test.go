@@ -10,12 +10,12 @@ import (
 	"precept/internal/sample"
 )
 
-// block is the text that is inserted for the lesson one, escaped for a JSON string.
+// block is the block of the lesson one, escaped for a JSON string.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
-// On each API and in each form of content, the block comes before the user's own words, or at the top of the result
-// with the error. All other bytes are the client's. ^ marks the place of the block.
-func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
+// On each API and for each form of content, the block is inserted before the user's own text, or at the top of the
+// result with the error. All other bytes are those of the client. In the bodies, ^ marks the position of the block.
+func TestPositionOfBlockOnEachAPI(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`
@@ -33,7 +33,7 @@ func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 		{"messages parts", "/v1/messages?beta=true", `{"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>\nb\n</system-reminder>"},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
 		{"messages result", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q84","name":"Bash","input":{}}]},{"role":"user","content":[{"tool_use_id":"toolu_q84","type":"tool_result","content":"^Exit code 1\nalpha: no","is_error":true,"cache_control":{"type":"ephemeral"}}]}]}`},
 		{"messages result in parts", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q85","name":"Bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_q85","is_error":true,"content":[` + part + `{"type":"text","text":"alpha: no"}]}]}]}`},
-		{"messages with as many cache breakpoints as the API accepts", "/v1/messages", `{"tools":[{"name":"b","input_schema":{},"cache_control":{"type":"ephemeral"}}],"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"r","cache_control":{"type":"ephemeral"}},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
+		{"messages with the maximum number of cache breakpoints", "/v1/messages", `{"tools":[{"name":"b","input_schema":{},"cache_control":{"type":"ephemeral"}}],"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"r","cache_control":{"type":"ephemeral"}},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
 		{"no match", "/v1/messages", `{"messages":[{"role":"user","content":"do beta"}]}`},
 		{"keyword in the assistant's text only", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
 	} {
@@ -41,14 +41,14 @@ func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 		want := strings.ReplaceAll(c.body, "^", block)
 		res, b := r.send(t, "POST", c.path, http.Header{"Precept-Session": {c.name}}, sent)
 		if got := string(up.last(t).body); res.StatusCode != 200 || got != want {
-			t.Errorf("%s: got status %d, reply %s, want 200; the upstream got\n%s\nwant\n%s", c.name, res.StatusCode, b, got, want)
+			t.Errorf("%s: got status %d, body %s, want 200; the upstream got\n%s\nwant\n%s", c.name, res.StatusCode, b, got, want)
 		}
 	}
 }
 
-// In each of twelve turns on each API, with two restarts, the list at the upstream begins with the list of the turn
-// before. Named sessions get streams, other sessions get whole replies. Each lesson and the loop warning occur once.
-func TestListIsAPrefixOnEveryAPI(t *testing.T) {
+// In each of twelve turns on each API, with two restarts, the list of messages at the upstream begins with the list of
+// the previous turn. Each lesson and the loop warning occur once. Named sessions get streams, others get whole replies.
+func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {
 			t.Run(fmt.Sprint(api, " named=", named), func(t *testing.T) {
@@ -61,7 +61,8 @@ func TestListIsAPrefixOnEveryAPI(t *testing.T) {
 	}
 }
 
-// twelveTurns sends twelve turns of s, with a restart before turns 6 and 9, and checks the lists at the upstream.
+// twelveTurns sends twelve turns of s, with a restart before turns 6 and 9. It fails the test unless each list at the
+// upstream extends the previous one.
 func twelveTurns(t *testing.T, s *speaker, named bool) {
 	t.Helper()
 	up := newUpstream(t, model(t))
@@ -86,13 +87,13 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 			session = res.Header.Get("Precept-Session")
 		}
 		if got := res.Header.Get("Precept-Session"); got != session {
-			t.Fatalf("turn %d is in session %s, want %s", turn, got, session)
+			t.Fatalf("turn %d: session = %s, want %s", turn, got, session)
 		}
 		if !strings.HasPrefix(list, previous) {
-			t.Fatalf("turn %d: the list at the upstream is\n%s\nwant a list that begins with the list of the previous turn:\n%s", turn, list, previous)
+			t.Fatalf("turn %d: list at the upstream:\n%s\nwant it to begin with the list of the previous turn:\n%s", turn, list, previous)
 		}
 		if previous = list; turn >= 4 != strings.Contains(list, "[LOOP DETECTED]") {
-			t.Fatalf("turn %d: want a loop warning from turn 4 on only, got %s", turn, list)
+			t.Fatalf("turn %d: list = %s, want a loop warning only from turn 4 on", turn, list)
 		}
 		if turn == 2 || turn == 3 || turn == 4 {
 			s.addCall(call, "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
@@ -102,7 +103,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	}
 	for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 		if n := strings.Count(previous, want); n != 1 {
-			t.Errorf("the last list holds %s %d times, want 1 time:\n%s", want, n, previous)
+			t.Errorf("last list contains %s %d times, want once:\n%s", want, n, previous)
 		}
 	}
 }
@@ -113,8 +114,8 @@ func exchangesOf(t *testing.T, r *fixture, name string) []sample.Exchange {
 	return storedExchanges(t, r, name)["default"]
 }
 
-// The client gets the bytes of the upstream's stream on each API, and the stored reply has the text of the stream.
-func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
+// On each API, the client gets the bytes of the upstream's stream, and the stored reply has the content of the stream.
+func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newFixture(t, up, "", nil, nil)
 	var calls []string
@@ -131,7 +132,7 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 	}
 	got := exchangesOf(t, r, "streams")
 	if len(got) != 3 {
-		t.Fatalf("%d exchanges of the session are stored, want 3", len(got))
+		t.Fatalf("got %d stored exchanges, want 3", len(got))
 	}
 	for i, x := range got {
 		want := sample.Reply{
@@ -139,13 +140,13 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 			Calls: []sample.Call{{ID: calls[i], Name: "bash", Args: `{"command":"make x"}`}}, InputTokens: 7, CachedTokens: 4, OutputTokens: 2,
 		}
 		if a, b := fmt.Sprint(x.Reply), fmt.Sprint(want); a != b || x.Outcome != sample.Complete || x.Turn != i+1 || x.Dialect != []string{"chat", "responses", "messages"}[i] {
-			t.Errorf("exchange %d: got dialect %s, outcome %s, turn %d and reply\n%s\nwant a complete turn %d with the reply\n%s", i, x.Dialect, x.Outcome, x.Turn, a, i+1, b)
+			t.Errorf("exchange %d: dialect = %s, outcome = %s, turn = %d, reply:\n%s\nwant complete turn %d with reply:\n%s", i, x.Dialect, x.Outcome, x.Turn, a, i+1, b)
 		}
 	}
 }
 
-// If the provider keeps the history, a request has new items only. The block is still inserted once, and precept
-// detects loops from the calls in the replies.
+// If the provider keeps the history, a request contains only new items. Each lesson is still inserted once, and precept
+// detects loops by the calls in the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
@@ -154,32 +155,32 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	first, call, list := s.sendNext(t, r, h)
 	session := first.Header.Get("Precept-Session")
 	if strings.Count(list, "[one]") != 1 {
-		t.Errorf("the list of the first request is %s, want [one] exactly once", list)
+		t.Errorf("first request: list = %s, want [one] exactly once", list)
 	}
 	warned, lessons := 0, 0
 	for turn := 1; turn < 6; turn++ {
 		s.more = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
 		s.past = []pastItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
-		if turn == 4 { // the user comes in between
+		if turn == 4 { // the user interrupts
 			s.past = append(s.past, pastItem{kind: "user", text: "alpha, I said"})
 		}
 		var res *http.Response
 		res, call, list = s.sendNext(t, r, h)
 		if got := res.Header.Get("Precept-Session"); got != session {
-			t.Errorf("turn %d is in session %s, want %s", turn, got, session)
+			t.Errorf("turn %d: session = %s, want %s", turn, got, session)
 		}
 		if strings.Contains(list, "[one]") {
-			t.Errorf("turn %d: want the lesson in an earlier turn only, got %s", turn, list)
+			t.Errorf("turn %d: list = %s, want no [one], which the first request had", turn, list)
 		}
 		if strings.Contains(list, "[LOOP DETECTED] The call bash") {
 			warned++
 		} else if turn == 2 {
-			t.Errorf("turn %d: want a loop warning, got %s", turn, list)
+			t.Errorf("turn %d: list = %s, want a loop warning", turn, list)
 		}
 		lessons += strings.Count(list, "[two]")
 	}
 	if lessons != 1 || warned != 1 {
-		t.Errorf("got %d loop warnings, want 1; the lesson two is inserted %d times, want 1", warned, lessons)
+		t.Errorf("got %d loop warnings and lesson two %d times, want once each", warned, lessons)
 	}
 }
 
@@ -195,13 +196,13 @@ func TestWebsocketIsRefused(t *testing.T) {
 		checkShape(t, "/v1/responses", b)
 	}
 	if up.count() != 0 {
-		t.Errorf("%d requests reached the upstream, want 0", up.count())
+		t.Errorf("the upstream got %d requests, want 0", up.count())
 	}
 }
 
-// One of two parallel calls fails twice: only the result of this call has the warning, and nothing
-// is inserted between calls and results.
-func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
+// If one of two parallel calls fails repeatedly, only the result of that call gets the lesson and the warning, and
+// nothing is inserted between calls and results.
+func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}
 	}
@@ -231,14 +232,14 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	for _, m := range got.Messages {
 		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
 		if warned != (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa") || advised != (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa") {
-			t.Errorf("the result of %q is %s, want a loop warning in call_1_a... only and lesson one in call_0_a... only", m.ToolCallID, m.Content)
+			t.Errorf("result of %q = %s, want a loop warning only in call_1_a... and lesson one only in call_0_a...", m.ToolCallID, m.Content)
 		}
 	}
 }
 
-// Codex sends the tools of newer models in an item of the list. Such a turn is not a side request, and
-// its block keeps its place in each turn.
-func TestToolsInTheListMakeNoSideRequest(t *testing.T) {
+// Codex sends the tools for newer models in an item of the input list. Such a request is not a side request, and each
+// turn has the lesson once.
+func TestRequestWithToolsInInputListIsNotSideRequest(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}
@@ -248,12 +249,12 @@ func TestToolsInTheListMakeNoSideRequest(t *testing.T) {
 		res, b := r.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
 		got := string(up.last(t).body)
 		if res.StatusCode != 200 || strings.Count(got, "[one]") != 1 || !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
-			t.Fatalf("turn %d: got status %d, reply %s, want 200; the upstream got\n%s\nwant the tools and one lesson", turn, res.StatusCode, b, got)
+			t.Fatalf("turn %d: got status %d, body %s, want 200; the upstream got\n%s\nwant the tools, and [one] exactly once", turn, res.StatusCode, b, got)
 		}
 		list += fmt.Sprintf(`,{"type":"custom_tool_call","call_id":"call_t%d","name":"exec","input":"ls"},{"type":"custom_tool_call_output","call_id":"call_t%d","output":"a b"}`, turn, turn)
 	}
 	res, _ := r.send(t, "POST", "/v1/responses", h, `{"model":"m","input":[{"type":"message","role":"user","content":"a title for: do alpha"}]}`)
 	if got := string(up.last(t).body); res.StatusCode != 200 || strings.Contains(got, "[one]") {
-		t.Errorf("a request without tools: got status %d, want 200; the upstream got %s, want no lesson", res.StatusCode, got)
+		t.Errorf("request without tools: got status %d, want 200; the upstream got %s, want no lesson", res.StatusCode, got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// counting returns a model that answers each request with a new tool call, and counts the requests in n.
+// counting returns a handler that replies to each request with a new tool call, and counts the requests in n.
 func counting(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
@@ -37,15 +37,15 @@ func (k *agentConversation) body() string {
 	return string(b)
 }
 
-// addCall appends call n of the model, and its result.
+// addCall appends call n of the model and its result.
 func (k *agentConversation) addCall(n int, args, output string) {
 	id := fmt.Sprintf("call_%024x", n*7919)
 	k.list = append(k.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
-// waitForUnit waits until the unit of randomisation with the given id has that number of member sessions, and returns a
-// copy of the unit's record. A unit is a run, or a named session with its sub-agents.
+// waitForUnit waits until the randomization unit with the id has the given number of members, and returns a copy of its
+// record. A unit is a run, or a named session with its sub-agents.
 func waitForUnit(t *testing.T, r *fixture, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -62,10 +62,10 @@ func waitForUnit(t *testing.T, r *fixture, id session.ID, members int) *session.
 	return rec
 }
 
-// A sub-agent may send the session name of its parent. The sub-agent then has its own session, with its own lessons and
-// warnings, before and after a restart. The parent session is the unit of both. Side requests under the name are still
-// side requests.
-func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
+// A sub-agent that sends the session name of its parent gets its own session, with its own lessons and warnings, before
+// and after a restart. The parent session is the randomization unit of both. Side requests under the name are recognized
+// as such.
+func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))
 	dir, book, flags := t.TempDir(), newBook(t, "one: mend the build", "two: find the parser"), injectAll()
@@ -76,35 +76,35 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 		t.Helper()
 		res, _ := r.send(t, "POST", chatPath, h, body)
 		if name := res.Header.Get("Precept-Session"); name != "uuid-1" {
-			t.Errorf("Precept-Session is %q, want \"uuid-1\"", name)
+			t.Errorf("Precept-Session = %q, want \"uuid-1\"", name)
 		}
 		return res.Header.Get("Precept-Skip"), string(up.last(t).body)
 	}
 	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
 	sub := &agentConversation{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf(`a turn of the named session is %q at the upstream, want "[one]" exactly once`, sent)
+		t.Fatalf("first turn of the parent: the upstream got %s, want [one] exactly once", sent)
 	}
 	main.addCall(n, `{"command":"ls"}`, "README.md")
 	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
-		t.Fatalf("the first turn of the sub-agent: Precept-Skip is %q, want none; the upstream got %s, want lesson two once and not lesson one", skip, sent)
+		t.Fatalf("first turn of the sub-agent: Precept-Skip = %q, want none; the upstream got %s, want [two] exactly once and no [one]", skip, sent)
 	}
 	sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 	if skip, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(skip, "side:") || strings.Contains(sent, "[two]") {
-		t.Errorf("the request for a title: Precept-Skip is %q, want a value that begins with side:; the upstream got %s, want no lesson two", skip, sent)
+		t.Errorf("title request: Precept-Skip = %q, want prefix side:; the upstream got %s, want no [two]", skip, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf(`a turn of the named session is %q at the upstream, want "[one]" exactly once`, sent)
+		t.Fatalf("second turn of the parent: the upstream got %s, want [one] exactly once", sent)
 	}
 	main.addCall(n, `{"command":"cat README.md"}`, "text")
-	keeper := &agentConversation{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
-	if skip, _ := send(keeper.body()); skip != "side:other_tools" {
-		t.Errorf("a request of a memory library: Precept-Skip is %q, want \"side:other_tools\"", skip)
+	memoryLibrary := &agentConversation{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
+	if skip, _ := send(memoryLibrary.body()); skip != "side:other_tools" {
+		t.Errorf("request of a memory library: Precept-Skip = %q, want \"side:other_tools\"", skip)
 	}
 	for i := range 4 { // the sub-agent repeats its call
 		skip, sent := send(sub.body())
 		if strings.Count(sent, "[two]") != 1 || (i > 0) != strings.Contains(sent, "[LOOP DETECTED]") || strings.Contains(sent, "[one]") {
-			t.Errorf("turn %d of the sub-agent (Precept-Skip %q): the upstream got %s, want lesson two once, a loop warning after turn 0 and not lesson one", i, skip, sent)
+			t.Errorf("repeated turn %d of the sub-agent (Precept-Skip %q): the upstream got %s, want [two] exactly once, no [one], and a loop warning after turn 0", i, skip, sent)
 		}
 		sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 		if i == 1 {
@@ -113,20 +113,20 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 		}
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
-		t.Errorf("the next turn of the named session is %s at the upstream, want lesson one once and not lesson two", sent)
+		t.Errorf("third turn of the parent: the upstream got %s, want [one] exactly once and no [two]", sent)
 	}
 	unit := waitForUnit(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // picks of two lessons and of the loop warning
-		t.Errorf("the named session has assignment %+v, want 3 picks and 2 matched lessons", a)
+		t.Errorf("assignment of the parent = %+v, want 3 picks and 2 matched lessons", a)
 	}
 	if x := storedExchangesIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
-		t.Errorf("%d exchanges of the named session are stored, want 3", len(x))
+		t.Errorf("got %d stored exchanges of the parent, want 3", len(x))
 	}
 }
 
-// Any text may be the name of a run. Equal names of one tenant are one run, and no name reaches the upstream or a
-// header of the reply.
-func TestHostileRunNamesAreOneRunEach(t *testing.T) {
+// Any text may be the name of a run. Requests of a tenant with equal names belong to one run, and no name reaches the
+// upstream or a header of the reply.
+func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	long := strings.Repeat("a", 10<<10)
@@ -152,12 +152,12 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 		}
 		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
-			t.Errorf(`run name %d: got status %s, X-Evil %q, want status 200 and no X-Evil`, i, res.Status, res.Header.Get("X-Evil"))
+			t.Errorf("run name %d: got status %s, X-Evil %q, want status 200 and no X-Evil", i, res.Status, res.Header.Get("X-Evil"))
 		}
 		got := up.last(t)
 		for k := range got.header {
 			if strings.HasPrefix(k, "Precept-") || k == "X-Evil" {
-				t.Errorf("run name %d: the upstream got header %s, want no header of precept", i, k)
+				t.Errorf("run name %d: the upstream got header %s", i, k)
 			}
 		}
 		if got.uri != chatPath {
@@ -165,24 +165,24 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 		}
 		unit := waitForUnit(t, r, session.RunKey("default", c.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
-			t.Errorf("run name %d: the run has name %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
+			t.Errorf("run name %d: stored name = %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
 		}
 		body, _ := json.Marshal(obj{"run_id": c.name, "type": "approval"})
 		if strings.Contains(c.name, "\xff") {
 			continue
 		}
 		if res, answer := r.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
-			t.Errorf(`run name %d: feedback on the run: got status %s, answer %s, want 202 and "joined"`, i, res.Status, answer)
+			t.Errorf(`run name %d: feedback on the run: got status %s, body %s, want 202 and "joined"`, i, res.Status, answer)
 		}
 	}
 	if ses := r.Options().Store.AcquireInMemory(session.RunKey("other", "x")); ses != nil {
-		t.Error("a run of one tenant is known in another tenant, want unknown")
+		t.Error("a run of one tenant exists in another tenant")
 	}
 }
 
-// Agents with equal names in two runs are two sessions. A conversation that continues in another run is a new session
-// of that run. A request of one run is not a retry of a failed request of another run.
-func TestRunsAreSeparate(t *testing.T) {
+// Agents with equal names in two runs have two sessions. A conversation that continues in another run starts a new
+// session in that run. A request in one run is not a retry of a failed request in another run.
+func TestRunsDoNotShareSessions(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		n++
@@ -206,14 +206,14 @@ func TestRunsAreSeparate(t *testing.T) {
 	failed := send("a", "", first)
 	fail = false
 	if other := send("b", "", first); other == failed {
-		t.Errorf("a retry of one run's request in another run has session %s, want a new session", other)
+		t.Errorf("retry in another run: got session %s of the first run, want a new one", other)
 	}
 	if second := send("a", "", first); second != failed {
-		t.Errorf("a retry within the run has session %s, want %s", second, failed)
+		t.Errorf("retry in the same run: got session %s, want %s", second, failed)
 	}
 	for _, run := range []string{"a", "b"} {
 		if got := send(run, "reviewer", first); got != "reviewer" {
-			t.Errorf(`the agent reviewer of run %s has session %q, want "reviewer"`, run, got)
+			t.Errorf(`agent reviewer in run %s: got session %q, want "reviewer"`, run, got)
 		}
 	}
 	waitForUnit(t, r, session.RunKey("default", "a"), 2)
@@ -221,15 +221,15 @@ func TestRunsAreSeparate(t *testing.T) {
 	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
 	if continued := send("a", "", next); continued != failed {
-		t.Errorf("the conversation continues in session %s, want %s", continued, failed)
+		t.Errorf("conversation continued in the same run: got session %s, want %s", continued, failed)
 	}
 	if elsewhere := send("c", "", next); elsewhere == failed {
-		t.Errorf("a conversation that continues in another run has session %s of the first run, want a new session", elsewhere)
+		t.Errorf("conversation continued in another run: got session %s of the first run, want a new one", elsewhere)
 	}
 	waitForUnit(t, r, session.RunKey("default", "c"), 1)
 }
 
-// A run whose members all opted out is not stored. A run with another member is stored with the picks of that member.
+// A run is not stored if all its members opted out. Otherwise it is stored with the picks of the other members.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir := t.TempDir()
@@ -241,7 +241,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 		}
 		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, text))
 		if !strings.Contains(string(up.last(t).body), "[one]") {
-			t.Errorf("the upstream got %s of a member with Precept-Learn %q, want lesson one", up.last(t).body, learn)
+			t.Errorf("Precept-Learn %q: the upstream got %s, want lesson one", learn, up.last(t).body)
 		}
 	}
 	send("silent-canary-1", "off", "x")
@@ -250,7 +250,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	send("silent-canary-1", "off", "y")
 	r.stop()
 	r = newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
-	row := func(run string) *session.Record {
+	stored := func(run string) *session.Record {
 		ses, _ := r.Options().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
 		if ses == nil {
 			return nil
@@ -258,17 +258,17 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 		defer r.Options().Store.Release(ses, 0)
 		return ses.Record
 	}
-	if rec := row("silent-canary-1"); rec != nil {
-		t.Errorf("a run whose members all opted out is stored as %+v, want no record", rec)
+	if rec := stored("silent-canary-1"); rec != nil {
+		t.Errorf("run whose members all opted out: got record %+v, want none", rec)
 	}
-	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
-		t.Errorf("a run with one opted-out member is stored as %+v, want one pick of lesson one and 2 members", rec)
+	if rec := stored("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
+		t.Errorf("run with one opted-out member: got record %+v, want one pick of lesson one and 2 members", rec)
 	}
 }
 
-// If the upstream accepts only the unchanged request of a member, the run is marked as refused. The other members
-// get their lessons.
-func TestRefusedMemberMarksItsRun(t *testing.T) {
+// If the upstream refuses a member's request with lessons, but accepts it without, the assignment of the run is marked
+// as refused. The other members still get their lessons.
+func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -284,20 +284,20 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 	strict = false
 	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the second"}]}`)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Errorf("the request of the second member is %s at the upstream, want lesson one", up.last(t).body)
+		t.Errorf("second member: the upstream got %s, want lesson one", up.last(t).body)
 	}
 	if unit := waitForUnit(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("the run has assignment %+v, want a refused one with one pick", unit.Assignment)
+		t.Errorf("assignment of the run = %+v, want Refused and one pick", unit.Assignment)
 	}
 }
 
-// Each lesson has one coin, the decision to inject or to withhold, for all concurrent agents and sub-agents of a run.
-func TestConcurrentRunIsOneUnit(t *testing.T) {
+// Each lesson is either injected or withheld for all concurrent agents and sub-agents of a run.
+func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		var words struct{ Messages []obj }
-		_ = json.Unmarshal(b, &words)
-		_, _ = io.WriteString(w, chatReply(fmt.Sprintf("chatcmpl-%x", hashOf(b)), fmt.Sprintf("This is the answer to %d messages of %v.", len(words.Messages), words.Messages[0]["content"])))
+		var request struct{ Messages []obj }
+		_ = json.Unmarshal(b, &request)
+		_, _ = io.WriteString(w, chatReply(fmt.Sprintf("chatcmpl-%x", hashOf(b)), fmt.Sprintf("This is the answer to %d messages of %v.", len(request.Messages), request.Messages[0]["content"])))
 	})
 	lessons := make([]string, 12)
 	for i := range lessons {
@@ -319,7 +319,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 				res, answer := r.send(t, "POST", chatPath, h, k.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
-					t.Errorf("agent %d, turn %d: got status %s, answer %s, want one choice", g, turn, res.Status, answer)
+					t.Errorf("agent %d, turn %d: got status %s, body %s, want one choice", g, turn, res.Status, answer)
 					return
 				}
 				k.list = append(k.list, reply.Choices[0].Message)
@@ -342,11 +342,11 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 	}
 	all.Wait()
 	if len(outcomes) < 6 {
-		t.Errorf("%d lessons of runs were given or withheld, want at least 6", len(outcomes))
+		t.Errorf("got outcomes of %d lessons, want at least 6", len(outcomes))
 	}
 	for key, seen := range outcomes {
 		if len(seen) != 1 {
-			t.Errorf("the outcomes of run and lesson %s are %v, want one outcome for all agents of the run", key, seen)
+			t.Errorf("run and lesson %s: outcomes = %v, want the same outcome for all agents", key, seen)
 		}
 	}
 }

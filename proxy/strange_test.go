@@ -15,75 +15,75 @@ import (
 
 const events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// strangeWires holds unusual responses of upstreams. An empty want means the response of Go's
-// ReverseProxy; otherwise the status and the body must begin with want.
+// strangeWires holds unusual responses of upstreams. If want is empty, precept must respond as Go's ReverseProxy does.
+// Otherwise the status and the body must begin with want.
 var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
-	"by length":              {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"chunked":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
-	"until close":            {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
-	"http 1.0":               {wire: "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
-	"trailers":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"trailers unannounced":   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"trailers, no body":      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 4\r\n\r\n"},
-	"cut by length":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 9\r\n\r\nhello"},
-	"cut in a chunk":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"},
-	"cut after a chunk":      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
-	"bad chunk size":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n"},
-	"bad chunk end":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n"},
-	"endless chunk size":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("f", 40) + "\r\nhello"},
-	"nothing":                {wire: ""},
-	"half headers":           {wire: "HTTP/1.1 200 OK\r\nContent-Le"},
-	"another protocol":       {wire: "SSH-2.0-OpenSSH_9.9\r\n"},
-	"204 with a body":        {wire: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"},
-	"304 with a body":        {wire: "HTTP/1.1 304 Not Modified\r\nEtag: \"x\"\r\nContent-Length: 5\r\n\r\nhello"},
-	"204 chunked":            {wire: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
-	"empty":                  {wire: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
-	"empty, chunked":         {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-	"empty error":            {wire: "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n"},
-	"length and chunks":      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
-	"two lengths":            {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
-	"one length twice":       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
-	"negative length":        {wire: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello"},
-	"unknown encoding":       {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\nhello"},
-	"no type":                {wire: "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", want: "200 <html>hi</html>"},
-	"no type, chunked":       {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n", want: "200 {\"a\":1}"},
-	"empty type":             {wire: "HTTP/1.1 200 OK\r\nContent-Type:\r\nContent-Length: 5\r\n\r\nhello"},
-	"100":                    {wire: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"103":                    {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"102 many times":         {wire: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"103 and no more":        {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"},
-	"101":                    {wire: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: "502"},
-	"101, no protocol":       {wire: "HTTP/1.1 101 Switching Protocols\r\n\r\nhello", want: "502"},
-	"status 099":             {wire: "HTTP/1.1 099 Odd\r\nContent-Length: 5\r\n\r\nhello", want: "502"},
-	"status 999":             {wire: "HTTP/1.1 999 Odd\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"status abc":             {wire: "HTTP/1.1 abc Odd\r\nContent-Length: 5\r\n\r\nhello"},
-	"no reason":              {wire: "HTTP/1.1 200\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
-	"large headers":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 900<<10) + "\r\n\r\nhello"},
-	"too large headers":      {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 2<<20) + "\r\n\r\nhello"},
-	"many headers":           {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + strings.Repeat("X-A: b\r\n", 200<<10) + "\r\nhello"},
-	"folded header":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-A: b\r\n c\r\n\r\nhello"},
-	"header without colon":   {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nnonsense\r\n\r\nhello"},
-	"header name with space": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX A: b\r\n\r\nhello"},
-	"cookies":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nhello"},
-	"headers of one hop":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
-	"encoded unasked":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
-	"headers of precept":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
-	"events, CRLF":           {wire: events + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
-	"events, lone CR":        {wire: events + "data: {}\r\rdata: [DONE]\r\r"},
-	"events, BOM, comments":  {wire: events + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
-	"events, cut in a line":  {wire: events + "data: {}\n\ndata: {\"choi"},
-	"events, one of 3 MiB":   {wire: events + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
-	"events, no UTF-8":       {wire: events + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
-	"events in zstd":         {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
-	"encoded in br, cut":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
-	"surplus":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
-	"surplus after chunks":   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
+	"Content-Length":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"chunked":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
+	"until close":                   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
+	"HTTP/1.0":                      {wire: "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
+	"trailers":                      {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"unannounced trailers":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"trailers without a body":       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: 4\r\n\r\n"},
+	"shorter than Content-Length":   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 9\r\n\r\nhello"},
+	"cut in a chunk":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello"},
+	"cut after a chunk":             {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
+	"bad chunk size":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nxyz\r\n"},
+	"bad chunk end":                 {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n"},
+	"huge chunk size":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("f", 40) + "\r\nhello"},
+	"no response":                   {wire: ""},
+	"cut in the headers":            {wire: "HTTP/1.1 200 OK\r\nContent-Le"},
+	"different protocol":            {wire: "SSH-2.0-OpenSSH_9.9\r\n"},
+	"204 with a body":               {wire: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"},
+	"304 with a body":               {wire: "HTTP/1.1 304 Not Modified\r\nEtag: \"x\"\r\nContent-Length: 5\r\n\r\nhello"},
+	"204 chunked":                   {wire: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+	"empty":                         {wire: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+	"empty, chunked":                {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+	"empty error":                   {wire: "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n"},
+	"Content-Length and chunked":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+	"two different Content-Lengths": {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
+	"two equal Content-Lengths":     {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
+	"negative Content-Length":       {wire: "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello"},
+	"unknown Transfer-Encoding":     {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\nhello"},
+	"no Content-Type":               {wire: "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", want: "200 <html>hi</html>"},
+	"no Content-Type, chunked":      {wire: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n", want: "200 {\"a\":1}"},
+	"empty Content-Type":            {wire: "HTTP/1.1 200 OK\r\nContent-Type:\r\nContent-Length: 5\r\n\r\nhello"},
+	"100":                           {wire: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"103":                           {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"many 102":                      {wire: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"103 without a response":        {wire: "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"},
+	"101":                           {wire: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", want: "502"},
+	"101 without Upgrade":           {wire: "HTTP/1.1 101 Switching Protocols\r\n\r\nhello", want: "502"},
+	"status 099":                    {wire: "HTTP/1.1 099 Odd\r\nContent-Length: 5\r\n\r\nhello", want: "502"},
+	"status 999":                    {wire: "HTTP/1.1 999 Odd\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"status abc":                    {wire: "HTTP/1.1 abc Odd\r\nContent-Length: 5\r\n\r\nhello"},
+	"no reason phrase":              {wire: "HTTP/1.1 200\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
+	"large headers":                 {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 900<<10) + "\r\n\r\nhello"},
+	"too large headers":             {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Big: " + strings.Repeat("x", 2<<20) + "\r\n\r\nhello"},
+	"many headers":                  {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + strings.Repeat("X-A: b\r\n", 200<<10) + "\r\nhello"},
+	"folded header":                 {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX-A: b\r\n c\r\n\r\nhello"},
+	"header without colon":          {wire: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nnonsense\r\n\r\nhello"},
+	"header name with space":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nX A: b\r\n\r\nhello"},
+	"cookies":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nhello"},
+	"hop-by-hop headers":            {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
+	"unrequested gzip":              {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
+	"precept header":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
+	"events, CRLF":                  {wire: events + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
+	"events, lone CR":               {wire: events + "data: {}\r\rdata: [DONE]\r\r"},
+	"events, BOM, comments":         {wire: events + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
+	"events, cut in a line":         {wire: events + "data: {}\n\ndata: {\"choi"},
+	"events, one of 3 MiB":          {wire: events + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
+	"events, invalid UTF-8":         {wire: events + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
+	"events in zstd":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
+	"brotli, cut":                   {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
+	"surplus":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
+	"surplus after chunks":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// For each response in strangeWires, over TCP and TLS, the client gets the response of Go's own reverse proxy, or the
-// wanted response of the table.
+// For each response in strangeWires, over TCP and TLS, the client gets the response of Go's ReverseProxy, or the
+// response in the table.
 func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
-	heads := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
+	requestLines := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range strangeWires {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,14 +91,14 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 				up := newRaw(t, secure, reply(k.wire, strings.HasPrefix(name, "surplus")))
 				ours := startProxy(t, up.url)
 				theirs := startPlainProxy(t, newRaw(t, secure, reply(k.wire, false)).url)
-				for what, head := range heads {
+				for request, head := range requestLines {
 					body := ""
-					if what != "models" {
+					if request != "models" {
 						body = fmt.Sprintf(conversation, 1)
 					}
 					for range 2 {
 						up.waitClosed(t)
-						compare(t, fmt.Sprint(what, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
+						compare(t, fmt.Sprint(request, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
 					}
 				}
 			}
@@ -106,17 +106,18 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// compare checks the response of precept against want, or against the response of the plain proxy.
-func compare(t *testing.T, what, want string, got clientReply, theirs func() clientReply) {
+// compare fails the test unless the response of precept begins with want or, if want is empty, equals the response of
+// the plain proxy.
+func compare(t *testing.T, name, want string, got clientReply, theirs func() clientReply) {
 	t.Helper()
 	if want != "" {
 		if s := fmt.Sprint(got.status, " ", got.body); got.end != "whole" || !strings.HasPrefix(s, want) || strings.Contains(got.header, "Content-Type") && got.status == 200 {
-			t.Errorf("%s: got %+v, want a whole response that begins with %q, without a Content-Type for status 200", what, got, want)
+			t.Errorf("%s: got %+v, want a whole response that begins with %q and, for status 200, no Content-Type", name, got, want)
 		}
 		return
 	}
 	ref := theirs()
-	if ref.status == http.StatusBadGateway && got.status == http.StatusBadGateway { // precept writes another error body
+	if ref.status == http.StatusBadGateway && got.status == http.StatusBadGateway { // precept writes its own error body
 		got.header, got.body = ref.header, ref.body
 	}
 	if got.body == "" && ref.body == "" && (got.status == 0 || ref.status == 0) && got.status != http.StatusBadGateway {
@@ -125,23 +126,23 @@ func compare(t *testing.T, what, want string, got clientReply, theirs func() cli
 	if got.body == "" && ref.body == "" { // the header is optional for an empty body
 		got.header, ref.header = strings.Replace(got.header, "Content-Length: 0", "", 1), strings.Replace(ref.header, "Content-Length: 0", "", 1)
 	}
-	if strings.HasPrefix(what, "old") { // clients of HTTP/1.0 get no interim responses
+	if strings.HasPrefix(name, "old") { // HTTP/1.0 clients get no interim responses
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
-		t.Errorf("%s: precept answered %.500s\nwant the answer of Go's reverse proxy %.500s", what, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
+		t.Errorf("%s: got %.500s\nwant the response of Go's ReverseProxy: %.500s", name, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
 	}
 }
 
-// Over HTTP/2, the client gets the response of Go's own reverse proxy for each of these handlers of an upstream.
+// For each of these HTTP/2 upstreams, the client gets the response of Go's ReverseProxy.
 func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 	for name, handler := range map[string]http.HandlerFunc{
-		"plain":    func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
-		"empty":    func(http.ResponseWriter, *http.Request) {},
-		"204":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
-		"headers":  func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Big", strings.Repeat("x", 900<<10)) },
-		"too many": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Big", strings.Repeat("x", 2<<20)) },
+		"plain":            func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
+		"empty":            func(http.ResponseWriter, *http.Request) {},
+		"204":              func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"large header":     func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Big", strings.Repeat("x", 900<<10)) },
+		"too large header": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Big", strings.Repeat("x", 2<<20)) },
 		"interim": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Link", "</a>")
 			w.WriteHeader(http.StatusEarlyHints)
@@ -154,13 +155,13 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 			w.Header().Set("X-Sum", "4")
 			w.Header().Set(http.TrailerPrefix+"X-Late", "5")
 		},
-		"never answers": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"cut": func(w http.ResponseWriter, _ *http.Request) {
+		"aborted": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"cut in the body": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "hello")
 			flush(w)
 			panic(http.ErrAbortHandler)
 		},
-		"refuses": func(w http.ResponseWriter, _ *http.Request) {
+		"429": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = io.WriteString(w, "slow down")
 		},
@@ -191,8 +192,8 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// Bytes after a response never become the answer to another request. A request on a connection with such bytes may
-// fail; more cores make such failures more frequent.
+// Surplus bytes after a response never become the response to another request. A request on a connection with such
+// bytes may fail, more often on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
@@ -218,17 +219,17 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 		}
 		all.Wait()
 		if wrong.Load() > 0 || failed.Load() > clients*each/4 || u.requests.Load() > clients*each {
-			t.Errorf("secure=%v: %d answers are wrong, want 0; %d requests failed, want at most %d; the upstream got %d requests, want at most %d", secure, wrong.Load(), failed.Load(), clients*each/4, u.requests.Load(), clients*each)
+			t.Errorf("secure=%v: %d wrong responses, want 0; %d failed requests, want at most %d; %d requests at the upstream, want at most %d", secure, wrong.Load(), failed.Load(), clients*each/4, u.requests.Load(), clients*each)
 		}
 	}
 }
 
-// A request that the upstream may have read is not sent again when its connection fails.
-func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
+// If a connection fails, a request that the upstream may have read is not sent again.
+func TestRequestOnBrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(n int, c net.Conn, r *http.Request) bool {
 			_, _ = io.Copy(io.Discard, r.Body)
-			if n%4 == 0 { // close the connection instead of an answer
+			if n%4 == 0 { // close the connection without a response
 				return false
 			}
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -241,11 +242,11 @@ func TestRequestOnABrokenConnectionIsSentOnce(t *testing.T) {
 			if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, i)); s.status == http.StatusBadGateway {
 				failed++
 			} else if s.body != "ok" {
-				t.Errorf(`request %d: got %+v, want body "ok" or status 502`, i, s)
+				t.Errorf("request %d: got %+v, want body \"ok\" or status 502", i, s)
 			}
 		}
 		if failed != n/4 || u.requests.Load() != n {
-			t.Errorf("secure=%v: %d requests failed, want %d; the upstream got %d requests, want %d", secure, failed, n/4, u.requests.Load(), n)
+			t.Errorf("secure=%v: %d failed requests, %d requests at the upstream, want %d and %d", secure, failed, u.requests.Load(), n/4, n)
 		}
 	}
 }

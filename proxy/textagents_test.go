@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// textAgent is the format of an agent that writes its calls and results as text, without tools in the request.
+// textAgent describes an agent that writes its calls and results as text, without tools in the request.
 type textAgent struct {
 	name   string
 	task   string
-	answer func(step int) string                              // the model's answer, with the call
-	turn   func(step int, answerText, result string) []obj    // the items that the agent adds to its list
-	result func(step int) string                              // the result of the call
-	list   func(task string, answers, results []string) []obj // the whole list, if the agent rewrites the list
+	answer func(step int) string                              // returns the model's answer, which contains the call
+	turn   func(step int, answerText, result string) []obj    // returns the messages that the agent appends
+	result func(step int) string                              // returns the result of the call
+	list   func(task string, answers, results []string) []obj // returns all messages, if the agent rewrites its list
 }
 
-// textAgents returns agents with the same conversation: the same failing call in the steps 0, 2 and
-// 3, another call in step 1.
+// textAgents returns agents that have the same conversation: the same failing call in steps 0, 2 and 3, and a different
+// call in step 1.
 func textAgents() []textAgent {
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -35,9 +35,9 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// form returns an agent that writes a command in the format ask and its result in the format result. Step 1
+	// newAgent returns an agent that writes a command in the format ask and its result in the format result. Step 1
 	// succeeds: its result has the text passed in place of the text failed.
-	form := func(name, ask, result, failed, passed string) textAgent {
+	newAgent := func(name, ask, result, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please mend the build",
 			answer: func(i int) string { return fmt.Sprintf("Step %d.\n", i) + fmt.Sprintf(ask, command(i)) },
@@ -53,16 +53,16 @@ func textAgents() []textAgent {
 		}
 	}
 	return []textAgent{
-		form("Hermes", "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": %q}}\n</tool_call>", "<tool_response>\n%s\n</tool_response>", "", ""),
-		form("OpenHands", "<function=execute_bash>\n<parameter=command>%s</parameter>\n</function>", "EXECUTION RESULT of [execute_bash]:\n%s\n[Command finished with exit code 2]", "code 2", "code 0"),
-		form("Roo", "<execute_command>\n<command>%s</command>\n</execute_command>", "[execute_command for 'a command'] Result:\n\nCommand executed. Exit code: 2\nOutput:\n%s", "code: 2", "code: 0"),
-		form("AutoGen", "```sh\n%s\n```", "exitcode: 1 (execution failed)\nCode output: %s", "exitcode: 1 (execution failed)", "exitcode: 0 (execution succeeded)"),
-		form("Open Interpreter", "```shell\n%s\n```", "Code output: %s\n\nWhat does this output mean / what's next (if anything, or are we done)?", "", ""),
-		form("Langroid", "{\"request\": \"run_shell\", \"command\": %q}", "%s", "", ""),
-		form("LangChain's older agents", "```json\n{\"action\": \"run_shell\", \"action_input\": %q}\n```", "TOOL RESPONSE: \n---------------------\n%s\n\nUSER'S INPUT\n--------------------\n\nOkay, so what is the response to my last comment?", "", ""),
-		form("AutoGPT", "{\"thoughts\": {\"text\": \"I act\"}, \"command\": {\"name\": \"execute_shell\", \"args\": {\"command_line\": %q}}}", "Command execute_shell returned: %s", "", ""),
-		form("an agent with tags", "<think>Well.</think>\n<shell>\n%s\n</shell>", "The tool says\n%s", "", ""),
-		form("ReAct's first form", "Thought 1: I act.\nAction 1: bash[%s]", "Observation 1: %s", "", ""),
+		newAgent("Hermes", "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": %q}}\n</tool_call>", "<tool_response>\n%s\n</tool_response>", "", ""),
+		newAgent("OpenHands", "<function=execute_bash>\n<parameter=command>%s</parameter>\n</function>", "EXECUTION RESULT of [execute_bash]:\n%s\n[Command finished with exit code 2]", "code 2", "code 0"),
+		newAgent("Roo", "<execute_command>\n<command>%s</command>\n</execute_command>", "[execute_command for 'a command'] Result:\n\nCommand executed. Exit code: 2\nOutput:\n%s", "code: 2", "code: 0"),
+		newAgent("AutoGen", "```sh\n%s\n```", "exitcode: 1 (execution failed)\nCode output: %s", "exitcode: 1 (execution failed)", "exitcode: 0 (execution succeeded)"),
+		newAgent("Open Interpreter", "```shell\n%s\n```", "Code output: %s\n\nWhat does this output mean / what's next (if anything, or are we done)?", "", ""),
+		newAgent("Langroid", "{\"request\": \"run_shell\", \"command\": %q}", "%s", "", ""),
+		newAgent("LangChain's older agents", "```json\n{\"action\": \"run_shell\", \"action_input\": %q}\n```", "TOOL RESPONSE: \n---------------------\n%s\n\nUSER'S INPUT\n--------------------\n\nOkay, so what is the response to my last comment?", "", ""),
+		newAgent("AutoGPT", "{\"thoughts\": {\"text\": \"I act\"}, \"command\": {\"name\": \"execute_shell\", \"args\": {\"command_line\": %q}}}", "Command execute_shell returned: %s", "", ""),
+		newAgent("agent with tags", "<think>Well.</think>\n<shell>\n%s\n</shell>", "The tool says\n%s", "", ""),
+		newAgent("numbered ReAct", "Thought 1: I act.\nAction 1: bash[%s]", "Observation 1: %s", "", ""),
 		{
 			name: "smolagents", task: "New task:\nPlease mend the build",
 			answer: func(i int) string { return fmt.Sprintf("Thought: step %d.\n<code>\n%s\n", i, code(i)) },
@@ -140,8 +140,8 @@ func textAgents() []textAgent {
 	}
 }
 
-// An agent that writes calls and results as text gets loop warnings, and lessons on errors. The list
-// at the upstream begins with the list of the step before, unless the agent rewrites its list.
+// An agent that writes calls and results as text gets loop warnings, and lessons on errors. The list of messages at the
+// upstream begins with the list of the previous step, unless the agent rewrites its list.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
@@ -159,16 +159,16 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 					p.checkPrefix(fmt.Sprint("step ", i), before, got)
 				}
 				if name != "" && p.session != name {
-					t.Errorf("step %d has session %q, want %q", i, p.session, name)
+					t.Errorf("step %d: session = %q, want %q", i, p.session, name)
 				}
 				before, name = got, p.session
-				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
-					if n := strings.Count(strings.Join(got, "\n"), what); n != want {
-						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, what, n, want, got)
+				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
+					if n := strings.Count(strings.Join(got, "\n"), text); n != want {
+						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
 					}
 				}
 				if i == 3 && !strings.Contains(got[len(got)-1], "[END LOOP DETECTED]") {
-					t.Errorf("step %d: the list is %s, want the loop warning in the newest result", i, got)
+					t.Errorf("step %d: messages = %s, want the loop warning in the newest result", i, got)
 				}
 				answers, results = append(answers, a.answer(i)), append(results, a.result(i))
 				if a.turn != nil {
@@ -179,8 +179,8 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	}
 }
 
-// dspy's ReAct writes all earlier steps into one message. The blocks keep their places in the message.
-func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
+// dspy's ReAct writes all earlier steps into one message. Each block stays at its position in that message.
+func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
 	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"
@@ -193,20 +193,20 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
 		got := p.ask(chatReply("c", reply), []obj{newMessage("system", "S"), newMessage("user", head+done+tail)})[1]
 		if name != "" && p.session != name {
-			t.Errorf("step %d has session %q, want %q", i, p.session, name)
+			t.Errorf("step %d: session = %q, want %q", i, p.session, name)
 		}
 		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, before) {
-			t.Errorf("step %d: the message at the upstream is\n%s\nwant a message that begins with the text of the step before\n%s", i, got, before)
+			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, before)
 		}
 		before, name = kept, p.session
-		for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
-			if n := strings.Count(got, what); n != want {
-				t.Errorf("step %d: %s occurs %d times, want %d: %s", i, what, n, want, got)
+		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
+			if n := strings.Count(got, text); n != want {
+				t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
 			}
 		}
 		if i > 2 && !strings.Contains(got, `[[ ## observation_2 ## ]]\n[LOOP DETECTED]`) {
-			t.Errorf("step %d: the message is %s, want the loop warning at the second equal failure", i, got)
+			t.Errorf("step %d: message = %s, want the loop warning at the second equal failure", i, got)
 		}
 		if done != "" {
 			done += "\n\n"
@@ -215,14 +215,14 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 	}
 }
 
-// The oldest agents send one growing message from a template. Each conversation is one session, its
-// blocks keep their places, and lessons on errors and warnings are at the top of the observations.
-func TestScratchpadAgentsAreOneSession(t *testing.T) {
+// The oldest agents send one growing message, which they build from a template. Each conversation is one session. Its
+// blocks keep their positions: lessons on errors, and loop warnings, are at the top of the observations.
+func TestScratchpadAgentHasOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {
 			return "Answer as best you can.\n\nThought: think\nAction: the action\nAction Input: its input\nObservation: what result\n\nBegin!\n\nQuestion: Please mend the build\nThought:" + strings.Join(steps, "")
 		},
-		"objects": func(steps []string) string {
+		"JSON actions": func(steps []string) string {
 			if len(steps) == 0 {
 				return "Please mend the build\n\n\n (reminder to respond with an object)"
 			}
@@ -230,9 +230,9 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 		},
 	}
 	answers := map[string]string{
-		"ReAct": "Step %d.\nAction: run_shell\nAction Input: %s", "objects": "Thought: step %d.\nAction:\n```\n{\"action\": \"run_shell\", \"action_input\": \"%s\"}\n```",
+		"ReAct": "Step %d.\nAction: run_shell\nAction Input: %s", "JSON actions": "Thought: step %d.\nAction:\n```\n{\"action\": \"run_shell\", \"action_input\": \"%s\"}\n```",
 	}
-	for name, write := range templates {
+	for name, render := range templates {
 		t.Run(name, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			var steps []string
@@ -243,22 +243,22 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 					command, result = "cat Makefile", "shop: shop.c"
 				}
 				answer := fmt.Sprintf(answers[name], i, command)
-				got := p.ask(chatReply("c", answer), []obj{newMessage("system", "S"), newMessage("user", write(steps))})[1]
+				got := p.ask(chatReply("c", answer), []obj{newMessage("system", "S"), newMessage("user", render(steps))})[1]
 				if session != "" && p.session != session {
-					t.Errorf("step %d has session %q, want %q", i, p.session, session)
+					t.Errorf("step %d: session = %q, want %q", i, p.session, session)
 				}
 				kept, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {
-					t.Errorf("step %d: the message at the upstream is\n%s\nwant a message that begins with the text of the step before\n%s", i, got, before)
+					t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, before)
 				}
 				session, before = p.session, strings.TrimSuffix(kept, `","role":"user"}`)
-				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
-					if n := strings.Count(got, what); n != want {
-						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, what, n, want, got)
+				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
+					if n := strings.Count(got, text); n != want {
+						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
 					}
 				}
 				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {
-					t.Errorf("step %d: the message is %s, want each block at the top of its observation", i, got)
+					t.Errorf("step %d: message = %s, want each block at the top of its observation", i, got)
 				}
 				steps = append(steps, answer+"\nObservation: "+result+"\nThought: ")
 			}
@@ -266,14 +266,13 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 	}
 }
 
-// Conversations that only resemble a text agent get no loop warning: a user who pastes a log, and an
-// agent that runs a test twice.
-func TestTextsSimilarToTextAgentsGetNoWarning(t *testing.T) {
+// Conversations that only resemble those of a text agent get no loop warning.
+func TestConversationsSimilarToTextAgentsGetNoWarning(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{
-		"a person pastes the error":    {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop")},
-		"a person quotes a result tag": {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>")},
-		"aider runs the test twice":    {newMessage("user", "Please mend the build"), newMessage("assistant", "Done."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), newMessage("assistant", "Ok."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
+		"user pastes the error":     {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop")},
+		"user quotes a result tag":  {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>")},
+		"aider runs the test twice": {newMessage("user", "Please mend the build"), newMessage("assistant", "Done."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), newMessage("assistant", "Ok."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newScene(t, nil, nil)

@@ -302,8 +302,8 @@ func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 	}
 }
 
-// When the client disconnects before or after the upstream's first byte, the upstream request is canceled. Otherwise the
-// test hangs.
+// When the client disconnects before or after the upstream's first byte, the upstream request is canceled. Otherwise
+// the test hangs.
 func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		cancelled := make(chan struct{})

@@ -15,16 +15,16 @@ import (
 	"precept/store"
 )
 
-// fake is a store in memory. fake counts the pins of each session (AcquireInMemory, Acquire and Add pin, Release
-// unpins), so that a test finds a pin that is never released.
+// fake is an in-memory store. It counts the pins of each session, so that a test can find a pin that is never released.
+// AcquireInMemory, Acquire and Add pin a session, Release unpins it.
 type fake struct {
 	live        map[session.ID]*store.Session
 	pins        map[*store.Session]int
-	unreachable bool // the backend does not answer in time
-	shared      bool // other replicas use the backend
-	broken      bool // AddMember panics
-	full        bool // memory has no room for a new session
-	read        int  // calls of Refresh and Rejoin
+	unreachable bool // whether lookups in the backend time out
+	shared      bool // whether other replicas use the backend
+	broken      bool // whether AddMember panics
+	full        bool // whether memory has no room for a new session
+	read        int  // number of calls of Refresh and Rejoin
 	echoes      map[session.EchoKey][]session.ID
 }
 
@@ -82,7 +82,7 @@ func (f *fake) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[
 	return found, f.unreachable
 }
 
-// pinned returns the number of pins that are not released.
+// pinned returns the number of pins that have not been released.
 func (f *fake) pinned() (n int) {
 	for _, pins := range f.pins {
 		n += pins
@@ -95,8 +95,8 @@ type client struct {
 	t             *testing.T
 	store         *fake
 	resolver      *resolve.Resolver
-	drawn         byte // number of random ids
-	saltMayDiffer bool // the salt may have changed: it may differ from the salt of other replicas
+	drawn         byte // number of generated ids
+	saltMayDiffer bool // whether the salt may differ from that of other replicas
 }
 
 func newClient(t *testing.T) *client {
@@ -107,7 +107,7 @@ func newClient(t *testing.T) *client {
 	return c
 }
 
-// resolveChat resolves a chat request with a header "Name: value" for each pair.
+// resolveChat resolves a chat request with headers, which are given as pairs of a name and a value.
 func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, resolve.Result) {
 	c.t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -123,12 +123,12 @@ func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, re
 	return q, c.resolver.Resolve(c.t.Context(), q)
 }
 
-// turn resolves a request, fails the test if the request gets no session, and records the reply.
+// turn resolves a request and records the reply. It fails the test if the request gets no session.
 func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
 	q, res := c.resolveChat(body, headers...)
 	if res.Session == nil {
-		c.t.Fatalf("the request has no session (side request: %q), want one", res.Side)
+		c.t.Fatalf("request got no session (side request: %q)", res.Side)
 	}
 	res.Session.Record.Begin(q.Request, time.Unix(1e9, 0))
 	c.resolver.AddTurn(res.Session.Record, q)
@@ -144,11 +144,11 @@ const (
 	firstAnswer   = "The build of the parser is fixed."
 )
 
-func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
+func TestEqualFirstRequestsStartSeparateSessions(t *testing.T) {
 	c := newClient(t)
 	one, two := c.turn(firstRequest, firstAnswer), c.turn(firstRequest, "another")
 	if one.Session == two.Session || !one.New || !two.New || one.Thread.Method != session.ByNew {
-		t.Errorf("the sessions of equal first requests are %s (new: %v, found by %s) and %s (new: %v), want two new sessions", one.Name, one.New, one.Thread.Method, two.Name, two.New)
+		t.Errorf("got sessions %s (new: %v, method: %s) and %s (new: %v), want two new sessions", one.Name, one.New, one.Thread.Method, two.Name, two.New)
 	}
 }
 
@@ -161,25 +161,25 @@ func TestSessionNameSelectsSession(t *testing.T) {
 	}
 }
 
-// A request without a session name is assigned to the session whose earlier reply (an id or text) the agent sends back.
+// A request without a session name belongs to the session whose earlier reply (an id or text) it contains.
 func TestReplayedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(firstRequest, firstAnswer)
 	two := c.turn(secondRequest, "done")
 	if one.Session != two.Session || two.Thread.Method != session.ByEcho {
-		t.Errorf("the second turn has session %s, found by %s; want %s, found by %s", two.Name, two.Thread.Method, one.Name, session.ByEcho)
+		t.Errorf("second turn: got session %s, method %s, want %s, %s", two.Name, two.Thread.Method, one.Name, session.ByEcho)
 	}
 }
 
-func TestSessionsOfARunShareARandomizationUnit(t *testing.T) {
+func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
 	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit {
-		t.Fatalf("the requests of a run have sessions %p and %p with randomization units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
+		t.Fatalf("got sessions %p and %p with units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
 	}
 	if unit := one.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
-		t.Errorf("randomization unit: got %+v, want a run with 2 members", unit)
+		t.Errorf("unit = %+v, want a run with 2 members", unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
 		t.Errorf("second session: Noted = %v, want the key of the run among them", two.Noted)
@@ -193,13 +193,13 @@ func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
 	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
 	if sub.Session == parent.Session {
-		t.Error("the sub-agent got the session of its parent, want a separate session")
+		t.Error("the sub-agent got the session of its parent")
 	}
 	if sub.Unit != parent.Session {
-		t.Errorf("the randomization unit of the sub-agent is %p, want the parent session %p", sub.Unit, parent.Session)
+		t.Errorf("unit of the sub-agent = %p, want the parent session %p", sub.Unit, parent.Session)
 	}
 	if sub.Name != "mine" {
-		t.Errorf("the sub-agent got session name %q, want \"mine\"", sub.Name)
+		t.Errorf("session name of the sub-agent = %q, want \"mine\"", sub.Name)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestTitleRequestHasNoSession(t *testing.T) {
 	c.turn(firstRequest, firstAnswer)
 	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + firstAnswer + `"}]}`)
 	if res.Session != nil || res.Side == "" || res.Name == "" {
-		t.Errorf("the side request has session %v, reason %q and name %q, want no session, a reason and a name", res.Session, res.Side, res.Name)
+		t.Errorf("title request: session = %v, Side = %q, name = %q, want no session, a reason and a name", res.Session, res.Side, res.Name)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	c.store.unreachable = true
 	res := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.Provisional || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("with an unreachable store: Excluded = %v, Provisional = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.Provisional, res.Excluded, label.ExcludedLate)
+		t.Errorf("unreachable store: Excluded = %v, Provisional = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.Provisional, res.Excluded, label.ExcludedLate)
 	}
 }
 
@@ -226,65 +226,65 @@ func TestExcludedRecordNamesReason(t *testing.T) {
 	check := func(name string, rec *session.Record, want label.Reason) {
 		t.Helper()
 		if counted := trial.ExclusionReasons(); !slices.Contains(counted[:], trial.ExclusionReason(want)) {
-			t.Errorf("%s: the reports count the reasons %v, want %s among them", name, counted, want)
+			t.Errorf("%s: reports count reasons %v, want %s among them", name, counted, want)
 		}
 		if a := &rec.Assignment; !a.Excluded || a.ExcludedFor != trial.ExclusionReason(want) {
-			t.Errorf("%s: got excluded %v for %q, want true for %q", name, a.Excluded, a.ExcludedFor, want)
+			t.Errorf("%s: Excluded = %v, ExcludedFor = %q, want true, %q", name, a.Excluded, a.ExcludedFor, want)
 		}
 	}
 	c := newClient(t)
 	c.store.unreachable = true
 	late := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine", "Precept-Run", "nightly")
-	check("the session with an unreachable store", late.Session.Record, label.ExcludedLate)
-	check("its run with an unreachable store", late.Unit.Record, label.ExcludedLate)
+	check("session with an unreachable store", late.Session.Record, label.ExcludedLate)
+	check("run with an unreachable store", late.Unit.Record, label.ExcludedLate)
 	c = newClient(t)
 	c.saltMayDiffer = true
 	saltMayDiffer := c.turn(firstRequest, firstAnswer, "Precept-Run", "nightly")
-	check("the session with a salt that may have changed", saltMayDiffer.Session.Record, label.ExcludedKeys)
-	check("its run with a salt that may have changed", saltMayDiffer.Unit.Record, label.ExcludedKeys)
+	check("session with an uncertain salt", saltMayDiffer.Session.Record, label.ExcludedKeys)
+	check("run with an uncertain salt", saltMayDiffer.Unit.Record, label.ExcludedKeys)
 	c = newClient(t)
 	one, other := c.turn(firstRequest, firstAnswer), c.turn(firstRequest, firstAnswer)
 	if c.turn(secondRequest, "done"); one.Session == other.Session {
-		t.Fatal("identical conversations share a session, want two sessions")
+		t.Fatal("identical first requests share a session")
 	}
-	check("the first of two equal histories", one.Session.Record, label.ExcludedTwin)
-	check("the second of two equal histories", other.Session.Record, label.ExcludedTwin)
+	check("first of two identical conversations", one.Session.Record, label.ExcludedTwin)
+	check("second of two identical conversations", other.Session.Record, label.ExcludedTwin)
 }
 
-// A conversation without a name continues at a replica whose store does not answer in time.
+// If the store does not answer in time, a request that continues an unnamed conversation gets a new, excluded session.
 func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
 	res := c.turn(secondRequest, "done")
 	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("with an unreachable store: New = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
+		t.Errorf("unreachable store: New = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.turn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
-		t.Errorf("the session of a first request, which needs no lookup, is excluded: %v, for %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
+		t.Errorf("first request, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
 	}
 }
 
-func TestSessionInMemoryIsNeverLate(t *testing.T) {
+func TestSessionInMemoryNeedsNoStore(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(firstRequest, firstAnswer)
 	c.store.unreachable = true
 	if two := c.turn(secondRequest, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
-		t.Errorf("second turn with an unreachable store: got session %p, want session %p from memory; excluded for %v, want no exclusion", two.Session, one.Session, two.Excluded)
+		t.Errorf("second turn with an unreachable store: got session %p, reasons %v, want session %p and no exclusion", two.Session, two.Excluded, one.Session)
 	}
 }
 
-// A replica whose salt may differ from the salt of the other replicas may make other random assignments than they do.
-// Its new sessions are excluded from the experiment.
+// A replica whose salt may differ from that of other replicas may make different random assignments. Its new sessions
+// are excluded from the experiment.
 func TestUncertainSaltExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.saltMayDiffer = true
 	res := c.turn(firstRequest, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
-		t.Errorf("with a salt that may have changed: Excluded = %t, reasons = %v; want true, [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
+		t.Errorf("uncertain salt: Excluded = %t, reasons = %v, want true, [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
 	}
 }
 
-// If replicas share the store, a session whose list grew by more than the replies of this replica is read again.
+// If replicas share the store, and a request has messages that this replica has not seen, the session is read again.
 func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
@@ -292,15 +292,15 @@ func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	before := c.store.read
 	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.read == before || !res.Moved {
-		t.Errorf("the session was read %d times from the store, want at least once; moved: %v, want true", c.store.read-before, res.Moved)
+		t.Errorf("session was read %d times, Moved = %v, want at least once, true", c.store.read-before, res.Moved)
 	}
 }
 
-// Without room in memory, a request of a new conversation gets a name, no session, and the reason busy. Known sessions
-// continue.
+// If memory is full, a request that starts a conversation gets a name and the reason ExcludedBusy, but no session.
+// Existing sessions continue.
 func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	for name, headers := range map[string][]string{
-		"unnamed": nil, "named": {"Precept-Session", "mine"}, "of a run": {"Precept-Run", "ci-1"},
+		"unnamed": nil, "named": {"Precept-Session", "mine"}, "in a run": {"Precept-Run", "ci-1"},
 	} {
 		c := newClient(t)
 		old := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
@@ -308,18 +308,18 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		c.store.full = true
 		_, res := c.resolveChat(firstRequest, headers...)
 		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
-			t.Errorf("%s: got session %v, unit %v, new %v, side %q, name %q, excluded for %v; want a name only, excluded for %v", name, res.Session, res.Unit, res.New, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
+			t.Errorf("%s: session = %v, unit = %v, New = %v, Side = %q, name = %q, reasons = %v; want only a name and [%v]", name, res.Session, res.Unit, res.New, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
 		}
 		if n := c.store.pinned(); n != pins || old.Unit.Record.Unit.Members != members {
-			t.Errorf("%s: after the request there are %d pins and %d members of the run, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
+			t.Errorf("%s: after the request: %d pins, %d members of the run, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
 		}
 		continued := c.turn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		if continued.Session != old.Session || len(continued.Excluded) != 0 {
-			t.Errorf("%s: the old conversation has session %v, want %v; excluded for %v, want no exclusion", name, continued.Session, old.Session, continued.Excluded)
+			t.Errorf("%s: existing conversation: session = %v, reasons = %v, want %v and no exclusion", name, continued.Session, continued.Excluded, old.Session)
 		}
 		c.store.full = false
 		if res = c.turn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.New {
-			t.Errorf("%s: with room in memory the request has session %v, new: %v, want a new session", name, res.Session, res.New)
+			t.Errorf("%s: with room in memory: session = %v, New = %v, want a new session", name, res.Session, res.New)
 		}
 	}
 }
@@ -330,21 +330,21 @@ func TestPanicLeavesNoPin(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("Resolve returns after a panic of the store, want the panic")
+				t.Error("Resolve did not panic, although the store did")
 			}
 		}()
 		c.resolveChat(firstRequest, "Precept-Run", "ci-1")
 	}()
 	if n := c.store.pinned(); n != 0 {
-		t.Errorf("%d pins are not released after the panic, want 0", n)
+		t.Errorf("%d pins were not released after the panic", n)
 	}
 }
 
-// A result pins its session and its unit, and no other session.
-func TestResultHoldsTwoPins(t *testing.T) {
+// A result pins its session and its unit once, and no other session.
+func TestResultPinsSessionAndUnit(t *testing.T) {
 	c := newClient(t)
 	res := c.turn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	if n := c.store.pinned(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
-		t.Errorf("a result holds %d pins, %d of its session and %d of its unit, want one of each only", n, c.store.pins[res.Session], c.store.pins[res.Unit])
+		t.Errorf("got %d pins, %d of the session and %d of the unit, want 2, 1 and 1", n, c.store.pins[res.Session], c.store.pins[res.Unit])
 	}
 }
