@@ -10,14 +10,14 @@ import (
 	"precept/internal/label"
 )
 
-// The conversation that the requests of the front ends quote. The lesson of these tests matches "build".
+// The conversation that the requests of the front ends quote. The lesson in these tests matches "build".
 const (
 	chatAsked    = "How do I build the parser on Windows?"
 	chatAnswered = "Run the build script in a developer prompt, then copy the file to the target folder."
 )
 
-// housekeeping returns requests of chat front ends without a system prompt and without tools, as
-// their packages write them: one message that quotes the whole conversation.
+// housekeeping returns the texts of requests that chat front ends send for titles, tags and the like: one message that
+// quotes the whole conversation.
 func housekeeping() map[string]string {
 	tagged := "<chat_history>\nUSER: " + chatAsked + "\nASSISTANT: " + chatAnswered + "\n</chat_history>"
 	lines := "User: " + chatAsked + "\nAssistant: " + chatAnswered
@@ -54,9 +54,9 @@ func housekeeping() map[string]string {
 	}
 }
 
-// A chat front end asks for a title, tags or follow-up questions. The request is forwarded unchanged, gets no lesson
-// and begins no session, with and without a system prompt, before and after the turn that the request quotes.
-func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
+// A request of a chat front end for a title, tags or follow-up questions is forwarded unchanged, starts no session and
+// is counted as a side request, with and without a system prompt and a session name.
+func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
 	m := r.Options().Metrics
@@ -74,7 +74,7 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	}
 	for name, text := range housekeeping() {
 		asked := obj{"role": "user", "content": text}
-		for path, body := range map[string]obj{ // the queries only distinguish equal paths
+		for path, body := range map[string]obj{ // the query strings only distinguish equal paths
 			"/v1/chat/completions":         {"messages": []obj{asked}, "stream": false},
 			"/v1/chat/completions?system":  {"messages": []obj{{"role": "system", "content": "You are a helpful assistant."}, asked}},
 			"/v1/responses":                {"input": text},
@@ -86,31 +86,31 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 			sent, _ := json.Marshal(body)
 			sessions, sides := sessionCount(), sideCount()
 			if res, reply := r.send(t, "POST", path, nil, string(sent)); res.StatusCode != 200 {
-				t.Fatalf("%s: got status %d, reply %s, want status 200", path, res.StatusCode, reply)
+				t.Fatalf("%s: got status %d, body %s, want status 200", path, res.StatusCode, reply)
 			}
 			if got := string(up.last(t).body); got != string(sent) {
-				t.Errorf("%s at %s: the upstream got %s, want the client's bytes %s", name, path, got, sent)
+				t.Errorf("%s at %s: the upstream got %s, want %s", name, path, got, sent)
 			}
 			if sessionCount() != sessions || sideCount() != sides+1 {
-				t.Errorf("%s at %s: %v new sessions, want 0; %v new side requests, want 1", name, path, sessionCount()-sessions, sideCount()-sides)
+				t.Errorf("%s at %s: got %v new sessions and %v new side requests, want 0 and 1", name, path, sessionCount()-sessions, sideCount()-sides)
 			}
 		}
 	}
 }
 
-// A person may ask for tags or a name, and an agent may send its history in one message. Such requests are turns, and
-// get lessons.
-func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
+// A user may ask for tags or a name, and an agent may send its history in one message. Such requests are turns, and get
+// lessons.
+func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 	lines := "Human: " + chatAsked + "\nAI: " + chatAnswered
 	for name, text := range map[string]string{
-		"a question":              chatAsked,
-		"tags of a build":         "Generate tags for the docker build of the parser.",
-		"a name for a script":     "Give the build script a better name.",
-		"a pasted chat":           "My colleague and I talked about the build:\n\n" + lines + "\n\nIs the advice of the assistant right?",
-		"a chat with its history": "The following is a friendly conversation between a human and an AI. The AI is talkative and gives a title to each answer.\n\nCurrent conversation:\n" + lines + "\nHuman: Suggest tags for the build.\nAI:",
-		"an agent's history":      "Answer the following questions as best you can. Suggest follow-up questions at the end.\n\n" + lines + "\n\nQuestion: how do I build on Linux?\nThought:",
-		"code with role labels":   "Fix the build of this prompt:\n\n```\nuser: hi\nassistant: hello\n```\n",
-		"code that summarizes":    "Write a function for the build that summarizes test results and adds tags.",
+		"question":              chatAsked,
+		"tags for a build":      "Generate tags for the docker build of the parser.",
+		"name for a script":     "Give the build script a better name.",
+		"pasted chat":           "My colleague and I talked about the build:\n\n" + lines + "\n\nIs the advice of the assistant right?",
+		"chat with its history": "The following is a friendly conversation between a human and an AI. The AI is talkative and gives a title to each answer.\n\nCurrent conversation:\n" + lines + "\nHuman: Suggest tags for the build.\nAI:",
+		"history of an agent":   "Answer the following questions as best you can. Suggest follow-up questions at the end.\n\n" + lines + "\n\nQuestion: how do I build on Linux?\nThought:",
+		"code with role labels": "Fix the build of this prompt:\n\n```\nuser: hi\nassistant: hello\n```\n",
+		"code that summarizes":  "Write a function for the build that summarizes test results and adds tags.",
 	} {
 		up := newUpstream(t, nil)
 		r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// agent is a scripted agent with one tool, on chat completions. The agent sends its own history,
-// without inserted text.
+// agent is a scripted agent with one tool on the Chat API. It sends its own history, without inserted text.
 type agent struct {
 	list []any
 }
@@ -44,7 +43,7 @@ func (a *agent) addUser(text string) { a.list = append(a.list, obj{"role": "user
 
 func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// callingModel answers each request with one tool call, under a new id.
+// callingModel returns a model that replies to each request with one tool call under a new id.
 func callingModel() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -64,8 +63,7 @@ func firstCallID(t *testing.T, reply []byte) string {
 	return id
 }
 
-// findCall is like firstCallID, but returns an error. Goroutines call findCall, because a goroutine must not end the
-// test.
+// findCall is like firstCallID, but returns an error, because a goroutine must not call t.Fatal.
 func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
@@ -77,7 +75,7 @@ func findCall(reply []byte) (string, error) {
 		}
 	}
 	if err := json.Unmarshal(reply, &r); err != nil || len(r.Choices) == 0 || len(r.Choices[0].Message.ToolCalls) == 0 {
-		return "", fmt.Errorf("the reply is %s, want a tool call", reply)
+		return "", fmt.Errorf("no tool call in reply %s", reply)
 	}
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
@@ -121,7 +119,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 					session = res.Header.Get("Precept-Session")
 				}
 				if got := res.Header.Get("Precept-Session"); got != session {
-					t.Fatalf("turn %d is in session %s, want %s", turn, got, session)
+					t.Fatalf("turn %d: session = %s, want %s", turn, got, session)
 				}
 				list := messagesJSON(t, up.last(t).body)
 				if !strings.HasPrefix(list, previous) {
@@ -136,7 +134,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 			}
 			for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 				if n := strings.Count(previous, want); n != 1 {
-					t.Errorf("the last message list has %s %d times, want once:\n%s", want, n, previous)
+					t.Errorf("last message list contains %s %d times, want once:\n%s", want, n, previous)
 				}
 			}
 		})
@@ -167,12 +165,12 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 		a := sendMessage(text)
 		fail.Store(false)
 		if b := sendMessage(text); a != b {
-			t.Fatalf("attempt %d: the retry of a failed first request is in session %s, want %s", i, b, a)
+			t.Fatalf("attempt %d: session of the retry = %s, want %s of the failed first request", i, b, a)
 		}
 	}
 	res, _ := r.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
-		t.Errorf("the session of a hostile path is %q, want at most 256 bytes without control characters", s)
+		t.Errorf("session of a hostile path = %q, want at most 256 bytes without control characters", s)
 	}
 }
 
@@ -197,7 +195,7 @@ func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
 	}
 	r.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
 	if n := up.count(); n != 3 {
-		t.Errorf("the upstream got %d requests, want 3: nothing more may be injected into the session", n)
+		t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)
 	}
 }
 
@@ -209,21 +207,21 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
 	if string(up.last(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
-		t.Errorf("with Precept-Inject: off the upstream got %q, want the client's %q; the reply's header is %v, want Precept-Skip: off", up.last(t).body, body, res.Header)
+		t.Errorf("with Precept-Inject: off: the upstream got %q, want %q; reply headers = %v, want Precept-Skip: off", up.last(t).body, body, res.Header)
 	}
 	res, _ = r.send(t, "POST", chatPath, nil, body)
 	if res.Header.Get("Precept-Lessons") != "one" {
-		t.Errorf("the header Precept-Lessons is %q, want \"one\"", res.Header.Get("Precept-Lessons"))
+		t.Errorf("Precept-Lessons = %q, want \"one\"", res.Header.Get("Precept-Lessons"))
 	}
 	want := `{"messages":[{"role":"user","content":"Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\nalpha"}]}`
 	if got := string(up.last(t).body); got != want {
-		t.Errorf("upstream got\n%s\nwant\n%s", got, want)
+		t.Errorf("the upstream got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// Feedback names its session by a session id, a request id or a response id, and may arrive before the session begins.
-// No secret and no mail address of a request or of feedback is on disk.
-func TestFeedbackByEachNameIsJoined(t *testing.T) {
+// Feedback refers to its session by a session id, a request id or a response id, and may arrive before the session
+// starts. No secret or email address from a request or from feedback is on disk.
+func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["reward.close_after"] = "300ms"
@@ -235,18 +233,18 @@ func TestFeedbackByEachNameIsJoined(t *testing.T) {
 		return res.StatusCode, m
 	}
 	if code, m := post(`{"id":"early","session_id":"fb","source":"user","type":"score","score":1}`); code != 202 || m["status"] != "parked" {
-		t.Errorf(`feedback before its session: got status %d, answer %v, want status 202 and "parked"`, code, m)
+		t.Errorf(`feedback before its session: got status %d, body %v, want status 202 and "parked"`, code, m)
 	}
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
 	id := res.Header.Get("Precept-Request-Id")
 	for _, by := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
 		if code, m := post(`{"id":"f",` + by + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
-			t.Errorf(`feedback by %s: got status %d, answer %v, want status 202 and "joined" with session_id "fb"`, by, code, m)
+			t.Errorf(`feedback by %s: got status %d, body %v, want status 202 and "joined" with session_id "fb"`, by, code, m)
 		}
 	}
 	for _, bad := range []string{`{}`, `{"session_id":"fb","source":"user","type":"approval","extra":1}`, `{"session_id":"fb","response_id":"x","source":"user","type":"approval"}`, `{"session_id":"fb","source":"user","type":"score","score":2}`, `nonsense`} {
 		if code, m := post(bad); code != 400 {
-			t.Errorf("invalid feedback %s: got status %d, answer %v, want status 400", bad, code, m)
+			t.Errorf("invalid feedback %s: got status %d, body %v, want status 400", bad, code, m)
 		}
 	}
 	if code, _ := post(`{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`); code != 404 {
@@ -255,19 +253,19 @@ func TestFeedbackByEachNameIsJoined(t *testing.T) {
 	_, b := r.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any
 	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
-		t.Errorf("POST of one valid and one invalid entry: got %s, want one joined and one error", b)
+		t.Errorf("one valid and one invalid entry: got body %s, want one joined and one error", b)
 	}
 	eventually(t, func() bool { return r.learned.Samples.Load() > 0 && r.learned.Closed.Load() == 1 })
 	r.stop()
 	checkDisk(t, r, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }
 
-// eventually waits until ok returns true, for at most a minute.
+// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is still false after a minute")
+			t.Fatal("condition not met within a minute")
 		}
 	}
 }
@@ -278,14 +276,14 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	r := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Error("a request that opted out of learning has no lesson, want the lesson one")
+		t.Errorf("request with learning off: the upstream got %s, want lesson one", up.last(t).body)
 	}
 	r.stop()
 	checkDisk(t, r, "zanzibar", "quiet", "[one]")
 }
 
-// A request with an unknown value of Precept-Learn is not stored, and the log names the value once.
-func TestUnknownValueOfPreceptLearnOptsOut(t *testing.T) {
+// A request with an unknown value of Precept-Learn is not stored. The value is logged once.
+func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
 	r := newFixture(t, newUpstream(t, callingModel()), dir, newBook(t, "one: alpha"), injectAll())
@@ -296,12 +294,12 @@ func TestUnknownValueOfPreceptLearnOptsOut(t *testing.T) {
 	r.stop()
 	checkDisk(t, r, "zanzibar", "quiet", "[one]")
 	if n := strings.Count(log.String(), "value=disabled"); n != 1 {
-		t.Errorf("the log names the value %d times, want 1:\n%s", n, log.String())
+		t.Errorf("the log contains the value %d times, want once:\n%s", n, log.String())
 	}
 }
 
-// With inject.placement: system, the lessons are at the end of the system prompt, at the same place in each turn.
-func TestSystemPlacementKeepsItsPlace(t *testing.T) {
+// With inject.placement: system, the lessons are at the end of the system prompt in every turn.
+func TestSystemPlacementIsStable(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["inject.placement"] = "system"
@@ -314,12 +312,12 @@ func TestSystemPlacementKeepsItsPlace(t *testing.T) {
 		r.chat(t, header, body)
 		want := strings.Replace(body, "Be good.", `Be good.\n\nLessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.`, 1)
 		if got := string(up.last(t).body); got != want {
-			t.Errorf("upstream got\n%s\nwant\n%s", got, want)
+			t.Errorf("the upstream got\n%s\nwant\n%s", got, want)
 		}
 	}
 }
 
-func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
+func TestLoopWarningsCanBeDisabled(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	flags := injectAll()
 	flags["detect.loops"] = "false"
@@ -329,6 +327,6 @@ func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
 		a.addCall(firstCallID(t, r.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")
 	}
 	if got := string(up.last(t).body); strings.Contains(got, "LOOP DETECTED") {
-		t.Errorf("without loop warnings the upstream got %s, want no LOOP DETECTED", got)
+		t.Errorf("with detect.loops false: the upstream got %s, want no LOOP DETECTED", got)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The parts of the conversation that the side requests of these tests quote.
+// The parts of the conversation that the side requests in these tests quote.
 const (
 	quotedTask   = "Please mend the failing parser test."
 	quotedResult = "--- FAIL: TestParse (0.00s) parse_test.go:12"
 	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
 )
 
-// sideRequests returns requests about the quoted conversation in the forms of several frameworks. No request names its
-// purpose in words that precept knows.
+// sideRequests returns requests about the quoted conversation in the formats of several frameworks. None of them states
+// its purpose in a phrase that precept knows.
 func sideRequests() map[string][]obj {
 	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
 	dumped, _ := json.Marshal(turns)
@@ -38,21 +38,22 @@ func sideRequests() map[string][]obj {
 		"langchain, deepagents (one message)": {
 			{"role": "user", "content": "<role>\nContext Extraction Helper\n</role>\n\n<messages>\nMessages:\n" + buffer + "\n</messages>"},
 		},
-		"langmem (a conversation in tags)": {
+		"langmem (conversation in tags)": {
 			{"role": "system", "content": "You are a long-term store manager."},
 			{"role": "user", "content": "<conversation>\n" + buffer + "\n</conversation>\n\nEnrich, prune, and organize."},
 		},
-		"a judge": {
+		"judge": {
 			{"role": "user", "content": "You are an expert data labeler.\n\n<input>\n" + quotedTask + "\n</input>\n\n<output>\n" + quotedAnswer + "\n</output>"},
 		},
-		"a request before the answer, with a tool result": {
+		"request with a tool result, before the answer": {
 			{"role": "system", "content": "You keep what matters."},
 			{"role": "user", "content": "Task: " + quotedTask + "\nObservation: " + quotedResult},
 		},
 	}
 }
 
-// playConversation sends the two turns of the quoted conversation, and returns the session name of the first turn.
+// playConversation sends the two turns of the quoted conversation, and returns the session name of the first turn. With
+// tools, it fails the test if the second turn is in another session.
 func playConversation(t *testing.T, r *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
@@ -64,7 +65,7 @@ func playConversation(t *testing.T, r *fixture, key http.Header, tools bool) (na
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, key, string(b))
 		if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
-			t.Fatalf("a turn of the quoted conversation is %s (Precept-Skip %q), want [one] exactly once", got, res.Header.Get("Precept-Skip"))
+			t.Fatalf("turn of the quoted conversation: the upstream got %s (Precept-Skip %q), want [one] exactly once", got, res.Header.Get("Precept-Skip"))
 		}
 		return res.Header.Get("Precept-Session")
 	}
@@ -72,12 +73,12 @@ func playConversation(t *testing.T, r *fixture, key http.Header, tools bool) (na
 	list = append(list, obj{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
 		obj{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult})
 	if second := sendList(); tools && second != first {
-		t.Fatalf("the second request of the conversation has session %s, want %s", second, first)
+		t.Fatalf("second turn of the quoted conversation: session = %s, want %s", second, first)
 	}
 	return first
 }
 
-// answering returns an upstream that answers the task with a tool call, and every other request with text.
+// answering returns an upstream that replies to the task with a tool call, and to every other request with text.
 func answering(t *testing.T) *upstream {
 	t.Helper()
 	var n atomic.Int64
@@ -93,7 +94,7 @@ func answering(t *testing.T) *upstream {
 	return up
 }
 
-// Side requests of frameworks are forwarded unchanged, begin no session, and are counted.
+// Side requests of frameworks are forwarded unchanged, start no session, and are counted.
 func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 	for name, call := range sideRequests() {
 		t.Run(name, func(t *testing.T) {
@@ -105,37 +106,37 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 			for range 2 { // a framework repeats the request after each turn
 				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("Precept-Skip is %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
+					t.Errorf("Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 				}
 			}
 			if n := testutil.ToFloat64(r.Options().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
-				t.Errorf("the metric of side requests counts %v with the reason quotes, want 2", n)
+				t.Errorf("metric of side requests with reason quotes = %v, want 2", n)
 			}
 			if n := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
-				t.Errorf("the metric of sessions counts %v new ones, want 1 for the quoted conversation", n)
+				t.Errorf("metric of new sessions = %v, want 1 for the quoted conversation", n)
 			}
 		})
 	}
 }
 
-// Frameworks ask for JSON or a call of their own tool to store facts of a conversation. The next side
-// request may quote the reply to the previous side request and no part of the conversation.
-func TestSideRequestsForJSONOrAToolAreForwardedUnchanged(t *testing.T) {
+// To store facts of a conversation, frameworks ask for JSON or a call of their own tool. A further side request may quote
+// only the reply to the previous side request, and no part of the conversation.
+func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	memory := []obj{{"type": "function", "function": obj{"name": "Memory"}}}
 	object := obj{"response_format": obj{"type": "json_object"}}
 	fact := "A comma was missing in the parser test of this project"
 	for name, calls := range map[string][]obj{
-		"langmem's manager":              {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
-		"langmem's summary":              {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
-		"a judge of the answer (JSON)":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
-		"a guard of the question (JSON)": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
+		"langmem, manager":             {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
+		"langmem, summary":             {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
+		"judge of the answer (JSON)":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
+		"guard of the question (JSON)": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
 		"mem0 1, both calls": {
 			{"messages": user("Input:\nuser: " + quotedTask + "\nassistant: " + quotedAnswer), "response_format": object["response_format"]},
 			{"messages": user("Update the memory on the parser test with:\n```\n['" + fact + "']\n```"), "response_format": object["response_format"]},
 		},
-		"an optimizer, both calls": {
+		"optimizer, both calls": {
 			{"messages": user("Review:\n" + buffer), "tools": memory},
 			{"messages": user("Rewrite the prompt of the parser test for these reasons:\n" + fact), "tools": memory, "tool_choice": obj{"type": "function", "function": obj{"name": "Memory"}}},
 		},
@@ -154,15 +155,15 @@ func TestSideRequestsForJSONOrAToolAreForwardedUnchanged(t *testing.T) {
 				b, _ := json.Marshal(call)
 				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("call %d: Precept-Skip is %q, want side:quotes; the upstream got %s, want the client's bytes", i, res.Header.Get("Precept-Skip"), got)
+					t.Errorf("call %d: Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", i, res.Header.Get("Precept-Skip"), got)
 				}
 			}
 		})
 	}
 }
 
-// The side request of a memory library for a chat without tools is recognised by the dialogue that the request quotes.
-func TestSideRequestOfAMemoryLibraryIsFound(t *testing.T) {
+// The side request of a memory library about a chat without tools is recognized by the dialogue that it quotes.
+func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
 	r := newFixture(t, answering(t), "", newBook(t, "one: parser test"), flags)
@@ -170,41 +171,41 @@ func TestSideRequestOfAMemoryLibraryIsFound(t *testing.T) {
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 	if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-		t.Errorf("Precept-Skip is %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
+		t.Errorf("Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 	}
 }
 
-// A session continues when its messages are replaced by the summary that a side request made of the session.
-func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
+// A session continues if its messages are replaced by the summary that a side request produced.
+func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 	up := answering(t)
 	r := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
 	first := playConversation(t, r, bearer("k"), true)
-	session := func(body obj) string {
+	sessionOf := func(body obj) string {
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 		return res.Header.Get("Precept-Session")
 	}
-	const line = "The failing parser test of the project is to be mended, and a comma seems to be missing somewhere in it."
+	const summary = "The failing parser test of the project is to be mended, and a comma seems to be missing somewhere in it."
 	tools := []obj{{"type": "function", "function": obj{"name": "bash"}}}
-	shortened := func(said string) obj {
-		return obj{"tools": tools, "messages": []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": "This is a summary of what came before:\n\n" + said}, {"role": "user", "content": "And now mend the other one."}}}
+	summarized := func(summary string) obj {
+		return obj{"tools": tools, "messages": []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": "This is a summary of what came before:\n\n" + summary}, {"role": "user", "content": "And now mend the other one."}}}
 	}
 	up.reply = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprint(w, chatReply("c7", line))
+		_, _ = fmt.Fprint(w, chatReply("c7", summary))
 	}
-	session(obj{"messages": sideRequests()["langchain, deepagents (one message)"]})
-	if got := session(shortened("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
-		t.Errorf("a list with another summary has session %s, want a new session", got)
+	sessionOf(obj{"messages": sideRequests()["langchain, deepagents (one message)"]})
+	if got := sessionOf(summarized("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
+		t.Errorf("different summary: session = %s, want a new one", got)
 	}
-	if got := session(shortened(line)); got != first {
-		t.Errorf("the list with the summary has session %s, want %s", got, first)
+	if got := sessionOf(summarized(summary)); got != first {
+		t.Errorf("summary of the session: session = %s, want %s", got, first)
 	}
 }
 
-// After a restart, side requests about a session are recognised from its next turn on, including by texts of earlier
+// After a restart, side requests about a session are recognized again from its next turn on, even if they quote earlier
 // turns.
-func TestSideRequestIsFoundAfterARestart(t *testing.T) {
+func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
 	up, dir, book := answering(t), t.TempDir(), newBook(t, "one: parser test")
@@ -223,34 +224,34 @@ func TestSideRequestIsFoundAfterARestart(t *testing.T) {
 	r.send(t, "POST", chatPath, bearer("k"), string(b))
 	side, _ := json.Marshal(obj{"messages": sideRequests()["mem0 1 (fact retrieval)"]})
 	if res, _ := r.send(t, "POST", chatPath, bearer("k"), string(side)); res.Header.Get("Precept-Skip") != "side:quotes" {
-		t.Errorf("Precept-Skip of a side request after a restart is %q, want side:quotes", res.Header.Get("Precept-Skip"))
+		t.Errorf("side request after a restart: Precept-Skip = %q, want side:quotes", res.Header.Get("Precept-Skip"))
 	}
 }
 
-// A request that resembles a side request and may come from an agent gets its lessons.
-func TestAgentsSimilarToSideRequestsGetLessons(t *testing.T) {
-	judge := sideRequests()["a judge"]
+// A request that resembles a side request, but may come from an agent, gets its lessons.
+func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
+	judge := sideRequests()["judge"]
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
 	system := func(text string, list []obj) []obj {
 		return append([]obj{{"role": "system", "content": text}}, list...)
 	}
 	for name, c := range map[string]struct {
-		chat  bool // the quoted conversation has no tools
+		chat  bool // whether the quoted conversation has no tools
 		key   string
 		head  http.Header // further headers
 		list  []obj
-		tools bool
+		tools bool // whether the request has tools
 	}{
-		"another credential":                {key: "other", list: judge},
-		"the same system text":              {key: "k", list: system("You build things.", judge)},
-		"the task alone":                    {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
-		"the answer alone, to an agent":     {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
-		"with tools, and a task of its own": {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
-		"with tools, and a short task":      {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
-		"the quoted chat has no tools":      {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
-		"the task twice, no answer":         {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
-		"with a session of its own":         {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
-		"another person of an application":  {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
+		"different credential":             {key: "other", list: judge},
+		"same system prompt":               {key: "k", list: system("You build things.", judge)},
+		"quotes only the task":             {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
+		"quotes only the answer":           {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
+		"tools and its own task":           {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
+		"tools and a short task":           {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
+		"quoted chat without tools":        {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
+		"quotes the task twice":            {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
+		"its own session name":             {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
+		"different user of an application": {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()

@@ -63,8 +63,8 @@ func waitForUnit(t *testing.T, r *fixture, id session.ID, members int) *session.
 }
 
 // A sub-agent that sends the session name of its parent gets its own session, with its own lessons and warnings, before
-// and after a restart. The parent session is the randomization unit of both. Side requests under the name are recognized
-// as such.
+// and after a restart. The parent session is the randomization unit of both. Side requests under the name are
+// recognized as such.
 func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))

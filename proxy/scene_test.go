@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// scene plays an agent's requests against a scripted model, and records the requests that reach the upstream.
+// scene sends an agent's requests to a scripted model, and records the request that reaches the upstream.
 type scene struct {
 	*fixture
 	t       *testing.T
 	path    string
-	reply   string            // body of the next response of the model
-	session string            // name of the session in the newest response
-	sent    []json.RawMessage // messages of the newest request at the upstream
+	reply   string            // body of the model's next response
+	session string            // session name in the last response
+	sent    []json.RawMessage // messages of the last request at the upstream
 }
 
 func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
@@ -33,7 +33,7 @@ func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 	return p
 }
 
-// ask sends a list of messages, which the model answers with reply, and returns the list that the upstream received.
+// ask sends a list of messages, to which the model responds with reply, and returns the list that the upstream got.
 func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	p.t.Helper()
 	p.reply = reply
@@ -47,7 +47,7 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	}
 	res, got := p.send(p.t, "POST", p.path, http.Header{"Content-Type": {"application/json"}}, string(text))
 	if res.StatusCode != http.StatusOK {
-		p.t.Fatalf("the client got status %d, body %s, want status 200", res.StatusCode, got)
+		p.t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
 	}
 	p.session = res.Header.Get("Precept-Session")
 	var upstream struct{ Messages []json.RawMessage }
@@ -62,7 +62,7 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	return out
 }
 
-// callReply returns a reply with calls of the tool f. For each call, calls holds an id and then the arguments.
+// callReply returns a reply with calls of the tool f. calls has an id and the arguments of each call in turn.
 func callReply(calls ...string) string {
 	var list []obj
 	for i := 0; i+1 < len(calls); i += 2 {
@@ -91,8 +91,8 @@ func tools(names ...string) obj {
 	return obj{"tools": out}
 }
 
-// checkText checks that the items of list with the indices want contain text, and that no other item does.
-func (p *scene) checkText(what string, list []string, text string, want ...int) {
+// checkText fails the test unless exactly the items of list with the indices want contain text.
+func (p *scene) checkText(name string, list []string, text string, want ...int) {
 	p.t.Helper()
 	var got []int
 	for i, m := range list {
@@ -101,69 +101,68 @@ func (p *scene) checkText(what string, list []string, text string, want ...int) 
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		p.t.Errorf("%s: %s is in items %v, want items %v of list %s", what, text, got, want, list)
+		p.t.Errorf("%s: items with %s = %v, want %v; list: %s", name, text, got, want, list)
 	}
 }
 
-// checkPrefix checks that a list begins with all items of the previous list.
-func (p *scene) checkPrefix(what string, before, after []string) {
+// checkPrefix fails the test unless the list after begins with all items of the list before.
+func (p *scene) checkPrefix(name string, before, after []string) {
 	p.t.Helper()
 	for i, m := range before {
 		if i >= len(after) || after[i] != m {
-			p.t.Errorf("%s: got the list\n%s\nwant item %d to be the item of the earlier request\n%s", what, after, i, m)
+			p.t.Errorf("%s: list:\n%s\nwant item %d as in the previous request:\n%s", name, after, i, m)
 			return
 		}
 	}
 }
 
-// A client may send the beginning of the answer as a last message with the role assistant. The session continues, and
-// blocks keep their places, whether or not the client joins that beginning and the answer in the next turn.
+// A client may send the start of the answer as the last message, with the role assistant. The session continues and
+// blocks keep their positions, whether or not the client joins that start and the answer in the next turn.
 func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
 			first := []obj{newMessage("user", "Please mend the build"), newMessage("assistant", `{"plan": `)}
 			a := p.ask(chatReply("c1", `"look at the log"}`), first)
-			p.checkText("the first turn", a, "[one]", 0)
+			p.checkText("first turn", a, "[one]", 0)
 			name, answer := p.session, `"look at the log"}`
 			if merged {
 				answer = `{"plan": ` + answer
 			}
 			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], newMessage("assistant", answer), newMessage("user", "Now the parser"), newMessage("assistant", `{"plan": `)})
 			if p.session != name {
-				t.Errorf("the second turn has session %q, want %q", p.session, name)
+				t.Errorf("second turn: session = %q, want %q", p.session, name)
 			}
-			p.checkText("the second turn", b, "[one]", 0)
-			p.checkText("the second turn", b, "[two]", 2)
-			p.checkPrefix("the second turn", a[:1], b)
+			p.checkText("second turn", b, "[one]", 0)
+			p.checkText("second turn", b, "[two]", 2)
+			p.checkPrefix("second turn", a[:1], b)
 		})
 	}
 }
 
-// The first request of a session may already contain a tool call and the call's result after the task. The block
-// is inserted at the newest item, not at the task.
-func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
+// The first request of a session may already contain a tool call and its result after the task. The block is inserted at
+// the newest item, not at the task.
+func TestBlockOfSeededFirstRequestIsAtNewestItem(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
 	a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-	p.checkText("the first turn", a, "[one]", 5)
-	p.checkText("the first turn", a, "[two]")
+	p.checkText("first turn", a, "[one]", 5)
+	p.checkText("first turn", a, "[two]")
 	name := p.session
 	b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-	p.checkPrefix("the second turn", a, b)
-	p.checkText("the second turn", b, "[one]", 5)
+	p.checkPrefix("second turn", a, b)
+	p.checkText("second turn", b, "[one]", 5)
 	if p.session != name {
-		t.Errorf("the second turn has session %q, want %q", p.session, name)
+		t.Errorf("second turn: session = %q, want %q", p.session, name)
 	}
 
-	// The text of an example conversation before the last user message is not matched.
+	// An example conversation before the last user message is not matched.
 	c := p.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
-	p.checkText("a request with an example conversation", c, "[one]")
+	p.checkText("request with an example conversation", c, "[one]")
 }
 
-// The agent smolagents requests a plan, and inserts the plan after the task, with a user message of its own behind the
-// plan. The task is still matched.
-func TestTaskBeforeAPlanIsMatched(t *testing.T) {
+// smolagents inserts a plan and a further user message after the task. The task is still matched.
+func TestTaskBeforePlanIsMatched(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build"}, nil)
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -174,35 +173,35 @@ func TestTaskBeforeAPlanIsMatched(t *testing.T) {
 	p.checkText("after the plan", a, "[one]", 3)
 	name := p.session
 	b := p.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
-	p.checkPrefix("the next step", a, b)
+	p.checkPrefix("next step", a, b)
 	if p.session != name {
-		t.Errorf("the next step has session %q, want %q", p.session, name)
+		t.Errorf("next step: session = %q, want %q", p.session, name)
 	}
 }
 
-// If only the system prompt contains the task, match.system decides whether the prompt is matched.
-func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
+// If only the system prompt contains the task, match.system determines whether the prompt is matched.
+func TestMatchSystemSettingMatchesSystemPrompt(t *testing.T) {
 	list := []obj{newMessage("system", "You are a builder. Your task: mend the build of the shop."), newMessage("user", "Begin!")}
 	for setting, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
 		t.Run(setting, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
 			p.path = "/p/agent=crew-a/v1/chat/completions"
 			a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-			p.checkText("the first turn", a, "[one]", want...)
+			p.checkText("first turn", a, "[one]", want...)
 			b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-			p.checkPrefix("the second turn", a, b)
+			p.checkPrefix("second turn", a, b)
 		})
 	}
 	p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
 	a := p.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
-	p.checkText("a system prompt only", a, "[one]", 0)
+	p.checkText("only a system prompt", a, "[one]", 0)
 	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
-	p.checkPrefix("a system prompt only", a, b)
+	p.checkPrefix("only a system prompt", a, b)
 }
 
-// Some model servers send tool calls without ids. The conversation stays one session.
-func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
-	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends empty ids, or ids that it makes itself
+// Some model servers send tool calls without ids. The conversation still has one session.
+func TestCallsWithoutIDsKeepSession(t *testing.T) {
+	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends empty ids or generates ids itself
 		t.Run("ids "+agentID, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{newMessage("system", "S"), newMessage("user", "Please mend the build")}
@@ -214,7 +213,7 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 				p.checkPrefix(fmt.Sprint("turn ", i), before, got)
 				p.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if before = got; name != "" && p.session != name {
-					t.Errorf("turn %d has session %q, want %q", i, p.session, name)
+					t.Errorf("turn %d: session = %q, want %q", i, p.session, name)
 				}
 				name = p.session
 				id := agentID
@@ -223,15 +222,15 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 				}
 				list = append(list, callMessage(id, strings.ReplaceAll(args, `":"`, `": "`)), toolResult(id, "Error: no such module: shop\nexit code 1"))
 			}
-			p.checkText("the last turn", before, "[two]", 3)
-			p.checkText("the last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
+			p.checkText("last turn", before, "[two]", 3)
+			p.checkText("last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
 		})
 	}
 }
 
-// A program that puts retrieved texts into its first message rewrites the message in every turn.
-// The later items identify the session, and the block keeps its place.
-func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
+// A program that puts retrieved documents into its first message rewrites that message in every turn. The later messages
+// identify the session, and the block keeps its position.
+func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)
 	}
@@ -249,10 +248,10 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 				got := p.ask(reply, append([]obj{newMessage("system", "S"), first}, rest...))
 				p.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if !strings.HasPrefix(got[1], `{"content":"Lessons from past experience:`) {
-					t.Errorf("turn %d: got %s, want the block before the text of the user", i, got[1])
+					t.Errorf("turn %d: first user message = %s, want it to begin with the block", i, got[1])
 				}
 				if name != "" && p.session != name {
-					t.Errorf("turn %d has session %q, want %q", i, p.session, name)
+					t.Errorf("turn %d: session = %q, want %q", i, p.session, name)
 				}
 				name = p.session
 				if identity == "calls" {
@@ -262,7 +261,7 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 				}
 			}
 			if identity == "text" {
-				p.checkText("the turn with question 3", []string{string(p.sent[2*3+1])}, "[two]", 0)
+				p.checkText("turn with question 3", []string{string(p.sent[2*3+1])}, "[two]", 0)
 			}
 		})
 	}

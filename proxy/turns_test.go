@@ -15,9 +15,9 @@ import (
 	"precept/internal/session"
 )
 
-// When the agent replaces its history with a summary, the lesson is inserted again before the user's newest words,
-// and keeps this place.
-func TestCompactionInsertsTheLessonAgain(t *testing.T) {
+// When the agent replaces its history with a summary, the lesson is inserted again before the user's newest message, and
+// keeps that position.
+func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
@@ -34,28 +34,28 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 			side.past = append(slices.Clip(side.past), pastItem{kind: "user", text: "Summarize the conversation so far for a hand-over."})
 			body := side.body()
 			if r.send(t, "POST", s.path(), h, body); string(up.last(t).body) != body {
-				t.Errorf("the request for a summary is %s at the upstream, want the client's bytes", up.last(t).body)
+				t.Errorf("request for a summary: the upstream got %s, want %s", up.last(t).body, body)
 			}
 			s.past = []pastItem{s.past[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
 			_, call, list := s.sendNext(t, r, h)
 			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
-				t.Errorf("after the compaction the list is %s, want lesson one once, after the summary", list)
+				t.Errorf("list after the compaction = %s, want [one] exactly once, after the summary", list)
 			}
 			s.addCall(call, "ls", "x", false)
 			_, _, next := s.sendNext(t, r, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
-				t.Errorf("the list of the turn after the compaction is\n%s\nwant lesson one once, after the earlier list\n%s", next, list)
+				t.Errorf("list of the next turn:\n%s\nwant it to extend the previous list, with [one] exactly once:\n%s", next, list)
 			}
 			x := storedExchangesIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {
-				t.Errorf("%d exchanges %v are stored, want 5, the last of turn 5", n, x)
+				t.Errorf("got %d stored exchanges %v, want 5, the last one of turn 5", n, x)
 			}
 		})
 	}
 }
 
-// Side requests are forwarded without a lesson, and are not a turn: no exchange is stored.
-func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
+// Side requests under the name of a session are forwarded without a lesson. They are no turns: no exchange is stored.
+func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {
 		var all []obj
@@ -73,7 +73,7 @@ func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, h, string(b))
 		if got := up.last(t).body; bytes.Equal(got, b) != strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
-			t.Errorf("with Precept-Skip %q the upstream got %s, want the client's bytes if the header begins with side:, else changed bytes", res.Header.Get("Precept-Skip"), got)
+			t.Errorf("Precept-Skip %q: the upstream got %s, want the client's bytes if and only if the header begins with side:", res.Header.Get("Precept-Skip"), got)
 		}
 		return res.Header.Get("Precept-Skip")
 	}
@@ -85,27 +85,27 @@ func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 		body obj
 		side bool
 	}{
-		{"a title before the first turn", obj{"messages": []obj{{"role": "system", "content": "Name it."}, user("Generate a title for this conversation:"), user("do alpha")}}, true},
-		{"the first turn", obj{"messages": main, "tools": work}, false},
-		{"no tools, any words", obj{"messages": []obj{user("alpha in one word?")}}, true},
-		{"an empty list of tools", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
-		{"compaction with every tool", obj{"messages": append(main[:2:2], user("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSummarise alpha.")), "tools": work}, true},
-		{"a memory request with its own tools", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
-		{"a memory request with the first messages", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
-		{"the second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
+		{"title before the first turn", obj{"messages": []obj{{"role": "system", "content": "Name it."}, user("Generate a title for this conversation:"), user("do alpha")}}, true},
+		{"first turn", obj{"messages": main, "tools": work}, false},
+		{"no tools", obj{"messages": []obj{user("alpha in one word?")}}, true},
+		{"empty list of tools", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
+		{"compaction with all tools", obj{"messages": append(main[:2:2], user("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSummarise alpha.")), "tools": work}, true},
+		{"memory request with its own tools", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
+		{"memory request with the first messages", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
+		{"second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
 		if skip := send(c.body); strings.HasPrefix(skip, "side:") != c.side {
-			t.Errorf("%s: Precept-Skip is %q, want a value that begins with side: %t", c.name, skip, c.side)
+			t.Errorf("%s: Precept-Skip = %q, want prefix side: %t", c.name, skip, c.side)
 		}
 	}
 	x := storedExchangesIn(t, r, session.SpaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
-		t.Errorf("the %d exchanges %v are stored, want one of turn 1 and one of turn 2", len(x), x)
+		t.Errorf("got %d stored exchanges %v, want one of turn 1 and one of turn 2", len(x), x)
 	}
 }
 
-// A request for a title or a commit message without a session name begins no session.
-func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
+// A request for a title or a commit message without a session name starts no session.
+func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	up := newUpstream(t, model(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
@@ -114,27 +114,27 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 		b, _ := json.Marshal(obj{"messages": []obj{{"role": "system", "content": system}, {"role": "user", "content": "do alpha"}}})
 		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 		if got := up.last(t).body; !bytes.Equal(got, b) || !strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
-			t.Errorf("%s: Precept-Skip is %q, want side:; the upstream got %q, want the client's bytes", system, res.Header.Get("Precept-Skip"), got)
+			t.Errorf("%s: Precept-Skip = %q, want prefix side:; the upstream got %q, want %q", system, res.Header.Get("Precept-Skip"), got, b)
 		}
 	}
 	if n := total(r.Options().Metrics.Series("sessions")); n != 0 {
-		t.Errorf("after the side requests the metric counts %v sessions, want 0", n)
+		t.Errorf("metric of sessions after the side requests = %v, want 0", n)
 	}
 	if failed := total(r.Options().Metrics.Series("fail_open")); failed != 0 {
-		t.Errorf("the metric counts %v failed steps, want 0", failed)
+		t.Errorf("metric of failed steps = %v, want 0", failed)
 	}
 	s := newSpeaker("chat", "do alpha")
 	if _, _, list := s.sendNext(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
-		t.Errorf("the first turn is %s at the upstream, want [one] exactly once", list)
+		t.Errorf("first turn: the upstream got %s, want [one] exactly once", list)
 	}
 	if n := total(r.Options().Metrics.Series("sessions")); n != 1 {
-		t.Errorf("after one conversation the metric counts %v sessions, want 1", n)
+		t.Errorf("metric of sessions after one conversation = %v, want 1", n)
 	}
 }
 
-// A retry after an error or a truncated response is the same turn: the upstream gets the same
-// bytes, a loop is counted once, and each turn has one complete exchange.
-func TestRetryIsTheSameTurn(t *testing.T) {
+// A retry after an error or a truncated response belongs to the same turn: the upstream gets the same bytes, a loop is
+// counted once, and each turn has one complete exchange.
+func TestRetryBelongsToSameTurn(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
 		"500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
@@ -155,7 +155,7 @@ func TestRetryIsTheSameTurn(t *testing.T) {
 	}
 }
 
-// sendWithRetries sends three turns. The first two tries of each turn get the fault.
+// sendWithRetries sends three turns. The first two tries of each turn fail.
 func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 	t.Helper()
 	var failing atomic.Bool
@@ -194,14 +194,14 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 				session = res.Header.Get("Precept-Session")
 			}
 			if got := res.Header.Get("Precept-Session"); got != session {
-				t.Errorf("turn %d, try %d is in session %s, want %s", turn, try, got, session)
+				t.Errorf("turn %d, try %d: session = %s, want %s", turn, try, got, session)
 			}
 			if try == 2 {
 				s.addCall(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 			}
 		}
 		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
-			t.Errorf("turn %d: the three tries differ, want equal bodies:\n%s", turn, strings.Join(bodies, "\n"))
+			t.Errorf("turn %d: the bodies of the three tries differ:\n%s", turn, strings.Join(bodies, "\n"))
 		}
 	}
 	loops, complete := 0, 0
@@ -211,17 +211,17 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 			complete++
 		}
 		if want := i/3 + 1; x.Turn != want {
-			t.Errorf("exchange %d is of turn %d, want %d", i, x.Turn, want)
+			t.Errorf("exchange %d: turn = %d, want %d", i, x.Turn, want)
 		}
 	}
 	if loops != 1 || complete != 3 {
-		t.Errorf("the exchanges have %d loops, want 1; %d exchanges are complete, want 3", loops, complete)
+		t.Errorf("got %d loops and %d complete exchanges, want 1 and 3", loops, complete)
 	}
 }
 
-// If an upstream refuses a changed request, the upstream gets the client's bytes, and the client
-// gets that response. If the upstream refuses both, the client gets the refusal.
-func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
+// If the upstream refuses a request with lessons, precept sends the client's bytes, and the client gets the response to
+// them. If the upstream refuses both, the client gets the refusal.
+func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {
 			t.Run(fmt.Sprint(status, " ", api), func(t *testing.T) {
@@ -243,19 +243,19 @@ func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 				s := newSpeaker(api, "do alpha")
 				_, call, _ := s.sendNext(t, r, h)
 				if n := up.count(); n != 2 || string(up.last(t).body) != s.body() {
-					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want the client's bytes", n, up.last(t).body)
+					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want %s", n, up.last(t).body, s.body())
 				}
 				s.addCall(call, "ls", "x", false)
 				s.user("alpha again")
 				s.sendNext(t, r, h)
 				if n := up.count(); n != 3 {
-					t.Errorf("the upstream got %d requests, want 3: nothing more may be injected into the session", n)
+					t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)
 				}
 				always.Store(true)
 				body := newSpeaker(api, "do alpha").body()
 				res, b := r.send(t, "POST", s.path(), http.Header{"Precept-Session": {"both"}}, body)
 				if want := fmt.Sprintf(`{"error":"refused %d bytes"}`, len(body)); res.StatusCode != status || string(b) != want {
-					t.Errorf("with both requests refused the client got status %d, body %s, want status %d, body %s", res.StatusCode, b, status, want)
+					t.Errorf("both requests refused: got status %d, body %s, want status %d, body %s", res.StatusCode, b, status, want)
 				}
 			})
 		}

@@ -28,7 +28,7 @@ func payload(t testing.TB, name string) string {
 	return string(text)
 }
 
-// describe returns the events, one in a line: outcome, score, and each group of references after a semicolon.
+// describe returns one line per event: its outcome, its score, and each group of references after a semicolon.
 func describe(events []hooks.Event) string {
 	var lines []string
 	for _, e := range events {
@@ -44,7 +44,7 @@ func describe(events []hooks.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// The event of a merge on GitHub names the pull request, its last commit and its branch.
+// The event of a merge on GitHub refers to the pull request, its last commit and its branch.
 func ExampleParse() {
 	body, _ := os.ReadFile("testdata/github_pull_request_merged.json")
 	events, _, _ := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, body)
@@ -57,43 +57,42 @@ func ExampleParse() {
 	// merged 1 branch fi
 }
 
-func TestEventsOfPayloads(t *testing.T) {
+func TestParseReturnsEventsOfPayload(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	// all names the pull request, the commit and the branch in one group of references; steps names each in its own
-	// group.
+	// all has the pull request, the commit and the branch in one group of references. steps has each in its own group.
 	const all = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const steps = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, k := range map[string]struct {
 		service     hooks.Service
 		event, body string
-		want        string // the described events, or "ignored"
+		want        string // result of describe, or "ignored"
 	}{
 		"closed without a merge":  {hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`), "closed 0" + all},
 		"opened":                  {hooks.GitHub, "pull_request", replace(merged, `"closed","number"`, `"opened","number"`), "ignored"},
 		"from the default branch": {hooks.GitHub, "pull_request", replace(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
 		"from a deleted fork":     {hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
-		"a closed fork": {
+		"fork closed": {
 			hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
-		"a deleted fork with the name of the default branch": {
+		"deleted fork with the name of the default branch": {
 			hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null", `"ref":"fix/x"`, `"ref":"main"`, `"merged":true`, `"merged":false`),
 			"closed 0; pull_request 12@acme/shop",
 		},
-		"a workflow of a fork": {
+		"workflow of a fork": {
 			hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"failure","updated_at":"2026-11-20T11:00:00Z","head_repository":{"full_name":"eve/shop"}},"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
 			"check_failed 0.2; commit " + commitHash + "@acme/shop; branch fix/x@eve/shop",
 		},
-		"a revert": {
+		"revert": {
 			hooks.GitHub, "pull_request", replace(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
 			"merged 1" + all + "\nreverted 0; pull_request 7@acme/shop",
 		},
 		"check passed":    {hooks.GitHub, "check_run", check, "check_passed 0.7" + steps},
 		"check failed":    {hooks.GitHub, "check_run", replace(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + steps},
 		"check cancelled": {hooks.GitHub, "check_run", replace(check, `"conclusion":"success"`, `"conclusion":"cancelled"`), "ignored"},
-		"check begun":     {hooks.GitHub, "check_run", replace(check, `"action":"completed"`, `"action":"created"`), "ignored"},
+		"check created":   {hooks.GitHub, "check_run", replace(check, `"action":"completed"`, `"action":"created"`), "ignored"},
 		"check suite":     {hooks.GitHub, "check_suite", `{"action":"completed","check_suite":{"head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"success","updated_at":"2026-11-20T11:00:00Z","app":{"slug":"ci"},"pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7" + steps},
 		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + steps},
 		"status":          {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + commitHash + "@acme/shop; branch fix/x@acme/shop"},
@@ -109,36 +108,36 @@ func TestEventsOfPayloads(t *testing.T) {
 		"GitLab closed":    {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`), "closed 0" + all},
 		"GitLab updated":   {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"update"`), "ignored"},
 		"GitLab revert":    {hooks.GitLab, "", replace(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
-		"a merged fork of GitLab": {
+		"GitLab fork merged": {
 			hooks.GitLab, "", replace(request, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@eve/shop",
 		},
-		"a closed fork of GitLab": {
+		"GitLab fork closed": {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
-		"the default branch of a fork of GitLab": {
+		"default branch of a GitLab fork": {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`, `"source_branch":"fix/x"`, `"source_branch":"main"`),
 			"closed 0; pull_request 12@acme/shop",
 		},
-		"a deleted fork of GitLab": {
+		"deleted GitLab fork": {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `{"name":"Shop","path_with_namespace":"acme/shop","default_branch":"main"}`, "null"),
 			"closed 0; pull_request 12@acme/shop",
 		},
-		"GitLab failed":     {hooks.GitLab, "", pipeline, "check_failed 0.2" + steps},
-		"GitLab passed":     {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + steps},
-		"GitLab running":    {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
-		"GitLab push":       {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
-		"GitLab's note":     {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
-		"no pull request":   {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
-		"hostile numbers":   {hooks.GitHub, "pull_request", `{"action":"closed","pull_request":{"number":-1,"merged":true,"title":"Revert \"#99999999999999999999\""}}`, "merged 1"},
-		"payload in a form": {hooks.GitHub, "pull_request form", "payload=" + url.QueryEscape(merged), "merged 1" + all},
+		"GitLab failed":   {hooks.GitLab, "", pipeline, "check_failed 0.2" + steps},
+		"GitLab passed":   {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + steps},
+		"GitLab running":  {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
+		"GitLab push":     {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
+		"GitLab note":     {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
+		"no pull request": {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
+		"hostile numbers": {hooks.GitHub, "pull_request", `{"action":"closed","pull_request":{"number":-1,"merged":true,"title":"Revert \"#99999999999999999999\""}}`, "merged 1"},
+		"form-encoded":    {hooks.GitHub, "pull_request form", "payload=" + url.QueryEscape(merged), "merged 1" + all},
 	} {
 		h := http.Header{}
 		event, form, _ := strings.Cut(k.event, " ")
 		h.Set("X-GitHub-Event", event)
 		if form != "" {
-			h.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends JSON with this type, too
+			h.Set("Content-Type", "application/x-www-form-urlencoded")
 		}
 		events, reason, err := hooks.Parse(k.service, h, []byte(k.body))
 		got := describe(events)
@@ -146,26 +145,26 @@ func TestEventsOfPayloads(t *testing.T) {
 			got = "ignored"
 		}
 		if err != nil || got != k.want {
-			t.Errorf("%s: got events %s, reason %q and error %v, want %s without an error", name, got, reason, err, k.want)
+			t.Errorf("%s: Parse = %s, reason %q, err = %v, want %s", name, got, reason, err, k.want)
 		}
 	}
 	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
 		if _, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, []byte(body)); err == nil {
-			t.Errorf("body %q of GitHub is accepted, want an error", body)
+			t.Errorf("Parse of GitHub body %q returned no error", body)
 		}
 	}
 }
 
-// sum returns the HMAC-SHA256 of a string.
+// sum returns the HMAC-SHA256 of a text.
 func sum(key, text string) []byte {
 	m := hmac.New(sha256.New, []byte(key))
 	m.Write([]byte(text))
 	return m.Sum(nil)
 }
 
-// A delivery needs a signature of its whole body with the configured secret, or GitLab's token. A signature of GitLab
-// must be recent.
-func TestDeliveriesNeedASignature(t *testing.T) {
+// A delivery needs a signature of its body with the configured secret or, from GitLab, the secret as a token. A GitLab
+// signature must be recent.
+func TestSignedVerifiesSignatureOrToken(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"
 	github := func(signature string) http.Header {
@@ -181,7 +180,7 @@ func TestDeliveriesNeedASignature(t *testing.T) {
 		return h
 	}
 	token := func(text string) http.Header { h := http.Header{}; h.Set("X-Gitlab-Token", text); return h }
-	right := "sha256=" + hex.EncodeToString(sum(secret, body))
+	valid := "sha256=" + hex.EncodeToString(sum(secret, body))
 	for name, k := range map[string]struct {
 		service hooks.Service
 		header  http.Header
@@ -189,29 +188,29 @@ func TestDeliveriesNeedASignature(t *testing.T) {
 		secret  string
 		want    bool
 	}{
-		"GitHub":                        {hooks.GitHub, github(right), body, secret, true},
-		"another body":                  {hooks.GitHub, github(right), `{"a":2}`, secret, false},
-		"another secret":                {hooks.GitHub, github(right), body, "other", false},
-		"without a signature":           {hooks.GitHub, http.Header{}, body, secret, false},
-		"a cut signature":               {hooks.GitHub, github(right[:40]), body, secret, false},
-		"a signature that is no hex":    {hooks.GitHub, github("sha256=zz"), body, secret, false},
-		"an empty secret":               {hooks.GitHub, github("sha256=" + hex.EncodeToString(sum("", body))), body, "", false},
-		"GitLab's token for GitHub":     {hooks.GitHub, token(secret), body, secret, false},
-		"GitLab's token":                {hooks.GitLab, token(secret), body, secret, true},
-		"a wrong token":                 {hooks.GitLab, token("other"), body, secret, false},
-		"without a token":               {hooks.GitLab, http.Header{}, body, secret, false},
-		"GitLab's signature":            {hooks.GitLab, gitlab(secret, now.Add(-time.Minute)), body, secret, true},
-		"a base64 signing token":        {hooks.GitLab, gitlab("key", now), body, "whsec_" + base64.StdEncoding.EncodeToString([]byte("key")), true},
-		"an old signature":              {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
-		"a signature of another secret": {hooks.GitLab, gitlab("other", now), body, secret, false},
+		"GitHub":                       {hooks.GitHub, github(valid), body, secret, true},
+		"GitHub, modified body":        {hooks.GitHub, github(valid), `{"a":2}`, secret, false},
+		"GitHub, wrong secret":         {hooks.GitHub, github(valid), body, "other", false},
+		"GitHub, no signature":         {hooks.GitHub, http.Header{}, body, secret, false},
+		"GitHub, truncated signature":  {hooks.GitHub, github(valid[:40]), body, secret, false},
+		"GitHub, signature not hex":    {hooks.GitHub, github("sha256=zz"), body, secret, false},
+		"GitHub, empty secret":         {hooks.GitHub, github("sha256=" + hex.EncodeToString(sum("", body))), body, "", false},
+		"GitHub, GitLab token":         {hooks.GitHub, token(secret), body, secret, false},
+		"GitLab token":                 {hooks.GitLab, token(secret), body, secret, true},
+		"GitLab, wrong token":          {hooks.GitLab, token("other"), body, secret, false},
+		"GitLab, no token":             {hooks.GitLab, http.Header{}, body, secret, false},
+		"GitLab signature":             {hooks.GitLab, gitlab(secret, now.Add(-time.Minute)), body, secret, true},
+		"GitLab, base64 signing token": {hooks.GitLab, gitlab("key", now), body, "whsec_" + base64.StdEncoding.EncodeToString([]byte("key")), true},
+		"GitLab, old signature":        {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
+		"GitLab, wrong secret":         {hooks.GitLab, gitlab("other", now), body, secret, false},
 	} {
 		if got := hooks.Signed(k.service, k.header, []byte(k.body), k.secret, now); got != k.want {
-			t.Errorf("%s: Signed returns %v, want %v", name, got, k.want)
+			t.Errorf("%s: Signed = %v, want %v", name, got, k.want)
 		}
 	}
 }
 
-// FuzzParse checks that no payload makes Parse panic, return more than 20 events, or return a reference with a blank, a
+// FuzzParse checks that no payload makes Parse panic, return more than 20 events, or return a reference with a space, a
 // newline or a NUL.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"github_pull_request_merged.json", "github_check_run.json", "gitlab_merge_request.json", "gitlab_pipeline.json"} {
@@ -222,13 +221,13 @@ func FuzzParse(f *testing.F) {
 			for _, service := range []hooks.Service{hooks.GitHub, hooks.GitLab} {
 				events, _, _ := hooks.Parse(service, http.Header{"X-Github-Event": {event}}, []byte(body))
 				if len(events) > 20 {
-					t.Errorf("Parse returns %d events, want at most 20", len(events))
+					t.Errorf("Parse returned %d events, want at most 20", len(events))
 				}
 				for i := range events {
 					for _, group := range events[i].Subjects {
 						for _, ref := range group {
 							if strings.ContainsAny(ref.Name, " \n\x00") {
-								t.Errorf("the reference is %q, want no blank, newline or NUL", ref.Name)
+								t.Errorf("reference = %q, want no space, newline or NUL", ref.Name)
 							}
 						}
 					}
