@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sender is a client's raw connection, with a buffered reader of the replies.
+// sender is a raw connection of a client, with a buffered reader for the replies.
 type sender struct {
 	net.Conn
 	*bufio.Reader
@@ -29,16 +29,16 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// An upstream that refuses the rest of a body answers early, and the client gets the answer while
-// it sends. The rest of the body is not read as the next request.
-func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
+// If an upstream responds before it has read the whole body, the client gets the response while it still sends. The rest
+// of the body is not read as another request.
+func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, k := range map[string]struct{ head, sent string }{
-		"forwarded, by length": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", part},
-		"forwarded, short":     {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", "x"},
-		"forwarded, chunked":   {"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "19000\r\n" + part + "\r\n"},
-		"forwarded, HTTP/1.0":  {"POST /v1/files HTTP/1.0\r\nContent-Length: 20000000\r\n\r\n", part},
-		"inspected, too long":  {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", strings.Repeat("x", 9<<20)},
+		"forwarded, Content-Length": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", part},
+		"forwarded, short":          {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", "x"},
+		"forwarded, chunked":        {"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "19000\r\n" + part + "\r\n"},
+		"forwarded, HTTP/1.0":       {"POST /v1/files HTTP/1.0\r\nContent-Length: 20000000\r\n\r\n", part},
+		"inspected, too long":       {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", strings.Repeat("x", 9<<20)},
 	} {
 		for _, secure := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, secure), func(t *testing.T) {
@@ -53,11 +53,11 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 				c := dial(t, startProxy(t, u.url))
 				_, _ = io.WriteString(c, k.head+k.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
-					t.Errorf(`the client got %+v, want status 413, body "big" and a header X-Own`, s)
+					t.Errorf("got %+v, want status 413, body \"big\" and a header X-Own", s)
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.requests.Load() != 1 {
-					t.Errorf("the upstream got %d requests, want 1; the client got %q after the answer, want no bytes", u.requests.Load(), b)
+					t.Errorf("the upstream got %d requests, want 1; the client got %q after the response, want nothing", u.requests.Load(), b)
 				}
 			})
 		}
@@ -65,30 +65,30 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 }
 
 // If precept refuses a request, the client gets the refusal before it sends the body.
-func TestRefusalsComeBeforeTheBody(t *testing.T) {
+func TestRefusalIsSentBeforeBody(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
 	for name, k := range map[string]struct {
 		head   string
 		status int
 	}{
-		"too long":      {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", 413},
-		"not an API":    {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", 413},
-		"a websocket":   {"GET /v1/responses HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 100\r\n\r\n", 426},
-		"expects a 100": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 20000000\r\n\r\n", 413},
+		"inspected, too long": {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", 413},
+		"forwarded, too long": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", 413},
+		"websocket":           {"GET /v1/responses HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 100\r\n\r\n", 426},
+		"Expect, too long":    {"POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 20000000\r\n\r\n", 413},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, startProxy(t, up.URL, "limits.body_bytes=1MiB"))
 			_, _ = io.WriteString(c, k.head)
 			if s := readReply(c.Reader, "POST"); s.status != k.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
-				t.Errorf(`the client got %+v, want status %d, no interim answer and a body with "precept_error"`, s, k.status)
+				t.Errorf("got %+v, want status %d, no interim response and a body with \"precept_error\"", s, k.status)
 			}
 		})
 	}
 }
 
-// The client gets the start of a stream while its body is being sent, and the rest after the whole body has arrived.
-func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
+// The client gets the start of a stream while it still sends its body, and the rest afterwards.
+func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")
@@ -104,18 +104,18 @@ func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 		}
 		body := bufio.NewReader(res.Body)
 		if line, err := body.ReadString('\n'); err != nil || line != "data: first\n" {
-			t.Fatalf("the first line of the stream is %q with error %v, want \"data: first\\n\" without an error", line, err)
+			t.Fatalf("first line of the stream = %q, %v, want \"data: first\\n\"", line, err)
 		}
 		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
 		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
-			t.Errorf("the rest of the stream is %q with error %v, want \"\\ndata: 300000\\n\\n\" without an error", rest, err)
+			t.Errorf("rest of the stream = %q, %v, want \"\\ndata: 300000\\n\\n\"", rest, err)
 		}
 		_ = res.Body.Close()
 	}
 }
 
-// A client with Expect: 100-continue gets the answer of the upstream, a 100 or a refusal.
-func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
+// A client that sends Expect: 100-continue gets the response of the upstream: a 100 or a refusal.
+func TestExpectIsForwardedToUpstream(t *testing.T) {
 	for status, wire := range map[int]string{
 		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
 		200: "HTTP/1.1 100 Continue\r\n\r\n",
@@ -133,21 +133,21 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 		if status == 200 {
 			if line, err := c.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-				t.Fatalf(`the status line is %q with error %v, want the status 100 without an error`, line, err)
+				t.Fatalf("status line = %q, %v, want status 100", line, err)
 			}
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 		}
-		// net/http may read the body of a refused request, to keep the connection.
+		// net/http may wait for the body of a refused request to keep the connection.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
-			t.Errorf(`got reply %+v, want status %d, and with status 200 the body "hello"`, s, status)
+			t.Errorf("got %+v, want status %d and, for status 200, body \"hello\"", s, status)
 		}
 	}
 }
 
-// A stalled body ends its own request only. A slow body and an idle connection between two requests are not
-// cut off.
-func TestStalledBodyEndsItsRequest(t *testing.T) {
+// A request whose body stalls for limits.client_write_timeout is ended. A slow body and a connection that is idle
+// between two requests are not.
+func TestStalledBodyEndsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = time.Minute
@@ -164,14 +164,14 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 			}
 			lastByte := time.Now()
 			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout || time.Since(lastByte) != limit {
-				t.Errorf("a stalled body to %s: the client got %+v after %v, want status 408 after %v", path, s, time.Since(lastByte), limit)
+				t.Errorf("stalled body to %s: got %+v after %v, want status 408 after %v", path, s, time.Since(lastByte), limit)
 			}
 			c = l.dial()
 			br = bufio.NewReader(c)
 			for range 3 {
 				_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
 				if s := readReply(br, "POST"); s.status != status {
-					t.Errorf("a request to %s after an idle time: the client got %+v, want status %d", path, s, status)
+					t.Errorf("request to %s on an idle connection: got %+v, want status %d", path, s, status)
 				}
 				time.Sleep(10 * limit)
 			}
@@ -184,17 +184,17 @@ func TestStalledBodyEndsItsRequest(t *testing.T) {
 	c := dial(t, startProxy(t, up.URL, "limits.client_write_timeout=300ms"))
 	_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
 	if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
-		t.Errorf("a stalled body of a forwarded request: got %+v, want status 408", s)
+		t.Errorf("stalled body of a forwarded request: got %+v, want status 408", s)
 	}
 }
 
-// pipes is a listener whose connections stay in the process.
+// pipes is a listener for in-process connections.
 type pipes struct{ dialled chan net.Conn }
 
 func (p *pipes) dial() net.Conn {
-	ours, theirs := net.Pipe()
-	p.dialled <- theirs
-	return ours
+	clientEnd, serverEnd := net.Pipe()
+	p.dialled <- serverEnd
+	return clientEnd
 }
 
 func (p *pipes) Accept() (net.Conn, error) {
@@ -208,9 +208,9 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.dialled); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A body exceeds the limit while the early answer of the upstream is forwarded: only one goroutine may access the
-// headers of the answer. The race detector reports a second one.
-func TestBodyTooLongDuringTheAnswer(t *testing.T) {
+// If a body exceeds the limit while an early response of the upstream is forwarded, only one goroutine may access the
+// headers of the response. The race detector reports a second one.
+func TestBodyExceedsLimitDuringEarlyResponse(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRaw(t, false, func(_ int, c net.Conn, _ *http.Request) bool {
 		_, _ = io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n"+strings.Repeat("X-A: b\r\n", 200)+"\r\nbig")
@@ -222,7 +222,7 @@ func TestBodyTooLongDuringTheAnswer(t *testing.T) {
 		c := dial(t, base)
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+part+part)
 		if s := readReply(c.Reader, "POST"); s.status != 401 && s.status != 413 {
-			t.Errorf("the client got %+v, want status 401 or 413", s)
+			t.Errorf("got %+v, want status 401 or 413", s)
 		}
 		_ = c.Close()
 	}

@@ -33,7 +33,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// TestMain makes the certificate of httptest's servers trusted by the system, like the certificate of an operator.
+// TestMain makes the system trust the certificate of httptest's servers, as an operator would with SSL_CERT_FILE.
 func TestMain(m *testing.M) {
 	srv := httptest.NewTLSServer(nil)
 	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// seen is one request as the upstream received it.
+// seen is a request as the upstream received it.
 type seen struct {
 	method, uri string
 	header      http.Header
@@ -61,7 +61,7 @@ type seen struct {
 	trailer     http.Header
 }
 
-// upstream records its requests and answers with the handler of a test.
+// upstream is a server that records its requests and replies with the handler of a test.
 type upstream struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -95,7 +95,7 @@ func (u *upstream) last(t *testing.T) seen {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.got) == 0 {
-		t.Fatal("the upstream got no request, want at least one")
+		t.Fatal("the upstream got no request")
 	}
 	return u.got[len(u.got)-1]
 }
@@ -126,7 +126,8 @@ func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
-// newFixture starts a proxy on a store in dir ("" means a new directory). flags override the default settings.
+// newFixture starts a proxy with a store in dir, or in a new directory if dir is "". flags override the default
+// settings.
 func newFixture(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *fixture {
 	t.Helper()
 	if dir == "" {
@@ -205,7 +206,7 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 	return r
 }
 
-// testLog is a writer to the log of a test.
+// testLog is a writer that writes to the log of a test.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
@@ -213,7 +214,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// client returns a client that asks for no compression and follows no redirect.
+// client returns a client that requests no compression and follows no redirects.
 func client(t *testing.T) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true}
@@ -236,7 +237,7 @@ func (r *fixture) send(t *testing.T, method, path string, header http.Header, bo
 	defer func() { _ = res.Body.Close() }()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatalf("reading the body of the response: got error %v, want none", err)
+		t.Fatalf("read response body: %v", err)
 	}
 	return res, got
 }
@@ -248,12 +249,12 @@ func (r *fixture) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
 	res, got := r.send(t, http.MethodPost, chatPath, header, body)
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("the client got status %d, body %s, want status 200", res.StatusCode, got)
+		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
 	}
 	return got
 }
 
-// newBook returns a book with one lesson for each "slug: keyword".
+// newBook returns a book of lessons, each given as "slug: keyword".
 func newBook(t testing.TB, lessons ...string) *lesson.Book {
 	t.Helper()
 	var all []*lesson.Lesson
@@ -273,8 +274,8 @@ func newBook(t testing.TB, lessons ...string) *lesson.Book {
 // inFlightCount returns the number of requests in flight.
 func (r *fixture) inFlightCount() int64 { n, _, _ := r.InFlight(); return n }
 
-// bodyBytes returns the bytes of request bodies in memory.
+// bodyBytes returns the number of bytes of request bodies in memory.
 func (r *fixture) bodyBytes() int64 { _, n, _ := r.InFlight(); return n }
 
-// copyBytes returns the bytes of captured copies of replies in memory.
+// copyBytes returns the number of bytes of captured copies of replies in memory.
 func (r *fixture) copyBytes() int64 { _, _, n := r.InFlight(); return n }

@@ -22,14 +22,14 @@ import (
 	"precept/proxy/trace"
 )
 
-// spans collects the spans that a tracer sends.
+// spans holds the spans that a tracer has sent.
 type spans struct {
 	mu  sync.Mutex
 	all []*otlp.Span
-	raw string // bodies of all requests to the collector
+	raw string // concatenated bodies of the requests to the collector
 }
 
-// addTracer adds a tracer and a collector to a fixture. The returned function stops the fixture and returns the spans
+// addTracer adds a tracer with a collector to a fixture. The returned function stops the fixture, and returns the spans
 // of its turns.
 func addTracer(t *testing.T, r *fixture, sample float64) func() []*otlp.Span {
 	t.Helper()
@@ -69,13 +69,13 @@ func addTracer(t *testing.T, r *fixture, sample float64) func() []*otlp.Span {
 		r.stop() // handlers end their spans after their clients have the answer
 		stop()
 		if strings.Contains(got.raw, "canary") {
-			t.Errorf("a span holds content, want none: %q", got.raw)
+			t.Errorf("spans contain content of the conversation: %q", got.raw)
 		}
 		return got.all[min(1, len(got.all)):] // without the span that waited for Run
 	}
 }
 
-// values returns the attributes of a span as texts. Each value of a list ends with a semicolon.
+// values returns the attributes of a span as strings. In a list, each value ends with a semicolon.
 func values(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
@@ -93,8 +93,8 @@ func values(s *otlp.Span) map[string]string {
 
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A turn is one span with its parent, its lessons and its tokens, and without any text of the conversation.
-func TestSpanOfATurnHasNoContent(t *testing.T) {
+// The span of a turn has a parent, the lessons and the token counts, but no text of the conversation.
+func TestSpanOfTurnHasNoContent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
@@ -109,7 +109,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	forwarded := up.last(t).header
 	r.chat(t, http.Header{"Traceparent": {strings.TrimSuffix(tracedParent, "1") + "0"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if got := up.last(t).header.Get("Traceparent"); got != strings.TrimSuffix(tracedParent, "1")+"0" {
-		t.Errorf("the traceparent of a trace that is not sampled is %q at the upstream, want it unchanged", got)
+		t.Errorf("unsampled trace: the upstream got traceparent %q, want it unchanged", got)
 	}
 	all := spans()
 	if len(all) != 1 {
@@ -118,7 +118,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	s, got := all[0], values(all[0])
 	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
 		hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetName() != "chat m-large" {
-		t.Errorf("the upstream got traceparent %q, want %q, and tracestate %q, want vendor=x; the span is %q, want chat m-large, with parent %x, want b7ad6b7169203331", forwarded.Get("Traceparent"), want, forwarded.Get("Tracestate"), s.GetName(), s.GetParentSpanId())
+		t.Errorf("the upstream got traceparent %q, tracestate %q, want %q and vendor=x; span %q with parent %x, want chat m-large with parent b7ad6b7169203331", forwarded.Get("Traceparent"), forwarded.Get("Tracestate"), want, s.GetName(), s.GetParentSpanId())
 	}
 	for k, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m-large", "gen_ai.response.model": "m",
@@ -127,17 +127,16 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 		"precept.lessons.withheld": "", "precept.api": "chat", "precept.turn": "1",
 	} {
 		if got[k] != want {
-			t.Errorf("the span's attribute %s is %q, want %q", k, got[k], want)
+			t.Errorf("attribute %s = %q, want %q", k, got[k], want)
 		}
 	}
 	if len(got["gen_ai.conversation.id"]) != 32 || !strings.HasPrefix(got["precept.request_id"], "req_") || got["error.type"] != "" {
-		t.Errorf("the span has attributes %q, want a conversation id of 32 characters, a request id with req_, and no error", got)
+		t.Errorf("attributes = %q, want a conversation id of 32 characters, a request id with prefix req_, and no error", got)
 	}
 }
 
-// The span of an opted-out turn has no session, agent, request, response or lesson. Without a trace of the client, no
-// trace is forwarded.
-func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
+// The span of an opted-out turn has no ids, agent or lessons. If the client sends no traceparent, none is forwarded.
+func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, injectAll())
 	spans := addTracer(t, r, 1)
@@ -152,29 +151,29 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	got := values(all[0])
 	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {
 		if v, ok := got[k]; ok {
-			t.Errorf("the span has attribute %s = %q, want no such attribute", k, v)
+			t.Errorf("span has attribute %s = %q, want none", k, v)
 		}
 	}
 	if got["gen_ai.usage.input_tokens"] != "3" {
-		t.Errorf("the span has attributes %q, want gen_ai.usage.input_tokens = 3", got)
+		t.Errorf("attributes = %q, want gen_ai.usage.input_tokens = 3", got)
 	}
 }
 
-// The span of a failed turn has the failure as error.type. A request that is no JSON is forwarded, and is not a failure
-// if the upstream answers.
-func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
+// The span of a failed turn has the failure as error.type. A request that is not JSON is forwarded, and is no failure if
+// the upstream responds.
+func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string
 		reply            http.HandlerFunc
 	}{
-		{"the upstream refuses", `{"messages":[]}`, "429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }},
-		{"the upstream cuts", `{"messages":[{"role":"user","content":"x"}]}`, "incomplete", func(w http.ResponseWriter, _ *http.Request) {
+		{"upstream refuses", `{"messages":[]}`, "429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }},
+		{"upstream cuts the stream", `{"messages":[{"role":"user","content":"x"}]}`, "incomplete", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"canary\"}}]}\n\n")
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}},
-		{"the request is no JSON", `canary`, "", nil},
+		{"request is not JSON", `canary`, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newFixture(t, newUpstream(t, tc.reply), "", nil, nil)
@@ -189,14 +188,15 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			}
 			all := spans()
 			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf(`the collector got spans %v, want one with the error.type %q; its status must be ERROR if and only if the error.type is not empty`, all, tc.want)
+				t.Errorf("spans = %v, want one with error.type %q, and status ERROR if and only if error.type is not empty", all, tc.want)
 			}
 		})
 	}
 }
 
-// The usage that the upstream reports is counted. The id of a sampled trace is an exemplar of precept_overhead_seconds.
-func TestOperationMetricsWithExemplars(t *testing.T) {
+// The token usage that the upstream reports is counted. The ids of sampled traces are exemplars of
+// precept_overhead_seconds.
+func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
 	r.Options().Metrics = proxy.NewMetrics(reg)
@@ -204,18 +204,18 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
 	r.chat(t, nil, body)
 	if e := exemplars(t, reg); len(e) != 0 {
-		t.Errorf("after a turn without a sampled trace the exemplars are %v, want none", e)
+		t.Errorf("exemplars after a turn without a sampled trace = %v, want none", e)
 	}
 	r.chat(t, http.Header{"Traceparent": {tracedParent}}, body)
 	spans()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("the metric has exemplars %v, want 2, the first with the trace id 0af7651916cd43dd8448eb211c80319c", e)
+		t.Errorf("exemplars = %v, want 2, the first with trace id 0af7651916cd43dd8448eb211c80319c", e)
 	}
 	got := gathered(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +
 		got["precept_upstream_tokens_total"][2].GetCounter().GetValue(); n != 10 {
-		t.Errorf("the metric of tokens counts %v, want 10: 3 input and 2 output tokens in each of two answers", n)
+		t.Errorf("precept_upstream_tokens_total = %v, want 10, for 3 input and 2 output tokens in each of two replies", n)
 	}
 	for name, want := range map[string]uint64{"gen_ai_client_operation_duration_seconds": 2, "gen_ai_client_token_usage": 4} {
 		var n uint64
@@ -223,7 +223,7 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 			n += m.GetHistogram().GetSampleCount()
 		}
 		if n != want {
-			t.Errorf("%s has %d observations, want %d", name, n, want)
+			t.Errorf("observations of %s = %d, want %d", name, n, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// endpoint is a request to one of precept's endpoints, and the wanted status of the response.
+// endpoint is a request to one of precept's own endpoints, with the expected status.
 type endpoint struct {
 	method, path, body string
 	want               int
@@ -19,7 +19,7 @@ type endpoint struct {
 
 const rating = `{"session_id":"s","source":"user","type":"rejection","comment":"a private comment"}`
 
-// endpoints returns the endpoints of the data listener.
+// endpoints returns requests to the endpoints of the data listener.
 func endpoints() []endpoint {
 	return []endpoint{
 		{"POST", "/v1/feedback", rating, 202},
@@ -35,7 +35,7 @@ func endpoints() []endpoint {
 		{"HEAD", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
 		{"HEAD", "/readyz", "", 200},
-		// Invalid requests to an endpoint that may contain feedback.
+		// Invalid requests must not be forwarded either, because they may contain feedback.
 		{"PUT", "/v1/feedback", rating, 405},
 		{"GET", "/v1/feedback", "", 405},
 		{"POST", "/v1/feedback/s", rating, 404},
@@ -47,7 +47,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// baseForms returns the paths of an endpoint as agents with different base URLs write them.
+// baseForms returns the paths that agents with different base URLs request for an endpoint.
 func baseForms(path string) map[string]string {
 	bare := strings.TrimPrefix(path, "/v1")
 	slashed, query, _ := strings.Cut(path, "?")
@@ -56,22 +56,22 @@ func baseForms(path string) map[string]string {
 		slashed += "?" + query
 	}
 	return map[string]string{
-		"as documented":            path,
-		"without the version":      bare,
-		"two versions":             "/v1" + "/v1" + bare,
-		"a trailing slash":         slashed,
-		"a doubled slash in front": "/" + path,
-		"a doubled slash inside":   "/v1/" + bare,
-		"three slashes everywhere": strings.ReplaceAll("/v1"+bare, "/", "///"),
-		"after another endpoint":   "/v1/chat/completions" + path,
-		"the path of the upstream": "/gateway/openai" + bare,
-		"upstream and version":     "/gateway/openai" + path,
-		"an escaped letter":        strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
+		"as documented":          path,
+		"without the version":    bare,
+		"two versions":           "/v1" + "/v1" + bare,
+		"trailing slash":         slashed,
+		"doubled leading slash":  "/" + path,
+		"doubled inner slash":    "/v1/" + bare,
+		"tripled slashes":        strings.ReplaceAll("/v1"+bare, "/", "///"),
+		"after another endpoint": "/v1/chat/completions" + path,
+		"path of the upstream":   "/gateway/openai" + bare,
+		"upstream and version":   "/gateway/openai" + path,
+		"escaped letter":         strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
 	}
 }
 
-// agentForms returns a path without and with the path form, the prefix /p/KEY=VALUE,... that names the agent and the
-// session of a request. A base URL may contain the form in each of these ways.
+// agentForms returns a path with and without the path form, a prefix /p/KEY=VALUE,... that names the agent and the
+// session of a request.
 func agentForms(path string) map[string]string {
 	return map[string]string{
 		"plain":             path,
@@ -82,8 +82,8 @@ func agentForms(path string) map[string]string {
 	}
 }
 
-// precept answers each of its endpoints under every form of base URL, and forwards none of these requests.
-func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
+// precept serves each of its endpoints under every form of base URL, and forwards none of these requests.
+func TestOwnEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
 	r.Options().Bank = newOneLesson()
@@ -95,17 +95,17 @@ func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 			for form, path := range agentForms(path) {
 				res, body := r.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
 				if res.StatusCode != e.want || e.want == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
-					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d (with status 405 also a header Allow)", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
+					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and an Allow header if it is 405", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
 				}
 			}
 		}
 	}
 	if up.count() > 0 {
-		t.Errorf("%d requests reached the upstream, want 0; the last is %+v", up.count(), up.last(t))
+		t.Errorf("the upstream got %d requests, want 0; last request: %+v", up.count(), up.last(t))
 	}
 }
 
-// oneLesson is a bank that has one lesson of the agent coder, accepts every write and stores none.
+// oneLesson is a bank with one lesson of the agent coder. It accepts every write and stores nothing.
 type oneLesson struct{ lesson *lesson.Lesson }
 
 func newOneLesson() oneLesson {
@@ -133,18 +133,19 @@ func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.Rec
 
 func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
-// The path form may name the agent of feedback. The feedback of an opted-out agent is ignored.
-func TestFeedbackOfAnOptedOutAgentIsIgnored(t *testing.T) {
+// The path form may name the agent of feedback. Feedback of an opted-out agent is ignored.
+func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
 		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
-			t.Errorf("feedback to %s is answered with %s, want status %s", path, body, want)
+			t.Errorf("feedback to %s: body = %s, want status %s", path, body, want)
 		}
 	}
 }
 
-// A path without an endpoint of precept goes to the upstream.
-func TestUnknownPathsGoToTheUpstream(t *testing.T) {
+// A request to a path that is not an endpoint of precept is forwarded. The path is normalized only if it is inspected or
+// has repeated slashes before a known first part.
+func TestOtherPathsAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, nil)
 	for requested, want := range map[string]string{
@@ -171,19 +172,18 @@ func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 	} {
 		r.send(t, "POST", requested, nil, hi)
 		if got := up.last(t).uri; got != want {
-			t.Errorf("a request to %s reaches the upstream at %s, want %s", requested, got, want)
+			t.Errorf("%s was forwarded to %s, want %s", requested, got, want)
 		}
 	}
 }
 
-// A request to an inspected path with doubled slashes gets lessons.
-func TestDoubledSlashPathGetsLessons(t *testing.T) {
+func TestRequestToPathWithDoubledSlashGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
 		r.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
 		if body := string(up.last(t).body); !strings.Contains(body, "[one]") {
-			t.Errorf(`%s: the upstream got %s, want lesson one`, path, body)
+			t.Errorf("%s: the upstream got %s, want lesson one", path, body)
 		}
 	}
 }

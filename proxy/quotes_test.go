@@ -119,8 +119,8 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// To store facts of a conversation, frameworks ask for JSON or a call of their own tool. A further side request may quote
-// only the reply to the previous side request, and no part of the conversation.
+// To store facts of a conversation, frameworks ask for JSON or a call of their own tool. A further side request may
+// quote only the reply to the previous side request, and no part of the conversation.
 func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }

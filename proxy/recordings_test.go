@@ -20,19 +20,18 @@ import (
 	"precept/store/sqlite"
 )
 
-// recorded is one request of an agent with the response of the model. The recordings are invented
-// in the shape of each agent, without the work of any person.
+// recorded is a request of an agent with the response of the model. The content of the recordings is invented, in the
+// format of each agent.
 type recorded struct {
-	// Kind is main (a turn whose list continues the previous list), edited (a turn whose list was
-	// edited before its new part), replaced (a turn after a compaction), delta (a turn with new
-	// items only), or side.
+	// Kind is main (a turn whose list extends the previous list), edited (a turn whose list was edited before its new
+	// part), replaced (a turn after a compaction), delta (a turn with new items only), or side.
 	Kind   string
 	Method string
 	Path   string
 	Header map[string]string
 	Body   json.RawMessage
 	Reply  string
-	Loop   bool // the request must contain the loop warning at the upstream
+	Loop   bool // whether the request must contain the loop warning at the upstream
 }
 
 func readRecording(t *testing.T, path string) []recorded {
@@ -56,14 +55,14 @@ func readRecording(t *testing.T, path string) []recorded {
 		t.Fatal(lines.Err())
 	}
 	if len(all) == 0 {
-		t.Fatalf("recording %s has no line, want at least 1", path)
+		t.Fatalf("recording %s is empty", path)
 	}
 	return all
 }
 
-// The recorded requests of each agent are one session with growing lists. The lesson and the loop warning are inserted
-// once, and side requests are forwarded unchanged. The second run restarts the proxy halfway.
-func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
+// The recorded requests of each agent belong to one session, and each list extends the previous one. The lesson and the
+// loop warning are inserted once, and side requests are forwarded unchanged. A second run restarts the proxy halfway.
+func TestRecordedAgentHasOneSession(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -81,9 +80,9 @@ func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
 
 // player replays a recording.
 type player struct {
-	restartAt int    // the proxy restarts before this request; -1 means never
-	session   string // name of the session
-	previous  string // list of the previous turn
+	restartAt int // the proxy restarts before this request; -1 means never
+	session   string
+	previous  string // list of messages of the previous turn
 	turns     int
 	dir       string // data directory of the proxy
 }
@@ -94,7 +93,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if fault := orderFault(b); fault != "" {
-			t.Errorf("%s; want a valid order of calls and results: %s", fault, b)
+			t.Errorf("invalid order of calls and results: %s: %s", fault, b)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		if strings.HasPrefix(reply, "{") {
@@ -118,12 +117,12 @@ func (p *player) play(t *testing.T, all []recorded) {
 		reply = rec.Reply
 		res, got := r.send(t, rec.Method, rec.Path, h, string(rec.Body))
 		if res.StatusCode != http.StatusOK || string(got) != reply {
-			t.Fatalf("request %d: got status %d, reply %s, want 200 with reply %s", i, res.StatusCode, got, reply)
+			t.Fatalf("request %d: got status %d, body %s, want 200, %s", i, res.StatusCode, got, reply)
 		}
 		sent := string(up.last(t).body)
 		if rec.Kind == "side" {
 			if sent != string(rec.Body) {
-				t.Errorf("the side request %d is at the upstream\n%s\nwant the client's bytes\n%s", i, sent, rec.Body)
+				t.Errorf("side request %d: the upstream got\n%s\nwant\n%s", i, sent, rec.Body)
 			}
 			continue
 		}
@@ -132,9 +131,9 @@ func (p *player) play(t *testing.T, all []recorded) {
 	r.stop()
 }
 
-// A stored exchange says which of its tool results are errors. The samples of a session built from these stored
-// verdicts are equal to samples for which the stored results are classified again.
-func TestStoredVerdictsGiveTheSamplesOfClassifiedResults(t *testing.T) {
+// A stored exchange has verdicts: which of its tool results are errors. Samples built from the stored verdicts equal
+// samples for which the results are classified again.
+func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -157,14 +156,14 @@ func TestStoredVerdictsGiveTheSamplesOfClassifiedResults(t *testing.T) {
 					}
 					got, want := samplesOf(stored), samplesOf(unjudged)
 					if !reflect.DeepEqual(got, want) {
-						t.Errorf("the samples with stored verdicts are\n%v\nwant the samples without\n%v", got, want)
+						t.Errorf("samples from stored verdicts:\n%v\nwant, as reclassified:\n%v", got, want)
 					}
 				}
 			})
 		}
 	})
 	if judged.Load() < 20 || failed.Load() < 5 {
-		t.Errorf("the turns judged %d results, want at least 20; %d of them are errors, want at least 5", judged.Load(), failed.Load())
+		t.Errorf("got verdicts on %d results, %d of them errors, want at least 20 and 5", judged.Load(), failed.Load())
 	}
 }
 
@@ -201,28 +200,28 @@ func samplesOf(list []sample.Exchange) []sample.Sample {
 	}})
 }
 
-// checkTurn checks the session of one turn, and the list and the inserted texts that the upstream received.
+// checkTurn fails the test unless a turn has the expected session, list of messages and inserted texts.
 func (p *player) checkTurn(t *testing.T, i int, rec *recorded, session, sent string) {
 	t.Helper()
 	if p.session == "" {
 		p.session = session
 	}
 	if session == "" || session != p.session {
-		t.Errorf("request %d is in session %s, want %s", i, session, p.session)
+		t.Errorf("request %d: session = %s, want %s", i, session, p.session)
 	}
 	list := ""
 	if rec.Kind != "delta" {
 		list = normalList(t, []byte(sent))
 	}
 	if rec.Kind == "main" && !strings.HasPrefix(list, p.previous) {
-		t.Errorf("request %d: the list at the upstream is\n%s\nwant a list that begins with the previous list\n%s", i, list, p.previous)
+		t.Errorf("request %d: list at the upstream:\n%s\nwant it to begin with the previous list:\n%s", i, list, p.previous)
 	}
 	p.previous = list
 	lessons, loops := 1, 0
 	if rec.Loop {
 		loops = 1
 	}
-	if p.turns++; rec.Kind == "delta" && p.turns > 1 { // the provider has the history
+	if p.turns++; rec.Kind == "delta" && p.turns > 1 { // the provider keeps the history, which has the lesson
 		lessons = 0
 	}
 	for text, want := range map[string]int{"[build]": lessons, "End of lessons.": lessons, "[LOOP DETECTED]": loops, "[END LOOP DETECTED]": loops} {
@@ -231,7 +230,7 @@ func (p *player) checkTurn(t *testing.T, i int, rec *recorded, session, sent str
 		}
 	}
 	if got, want := stripped(t, sent), stripped(t, string(rec.Body)); got != want {
-		t.Errorf("request %d: the body without the inserted blocks is\n%s\nwant the client's body\n%s", i, got, want)
+		t.Errorf("request %d: body without the inserted blocks:\n%s\nwant the client's body:\n%s", i, got, want)
 	}
 }
 
@@ -246,7 +245,7 @@ func stripped(t *testing.T, body string) string {
 			}
 			n := strings.Index(body[i:], marks[1])
 			if n < 0 {
-				t.Fatalf("block %s has no end, want %q", body[i:], marks[1])
+				t.Fatalf("block has no end %q: %s", marks[1], body[i:])
 			}
 			body = body[:i] + body[i+n+len(marks[1]):]
 		}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// jwt returns a signed token of an issuer for a subject. Two tokens with different times issued have different
-// signatures and differ in all claims but the issuer and the subject.
+// jwt returns a JWT with an invented signature. Two tokens with different issue times differ in the signature and in all
+// claims except the issuer and the subject.
 func jwt(issuer, subject string, issued int) string {
 	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
 	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +
@@ -30,9 +30,9 @@ func history(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header get a new token mid-conversation. Each conversation stays
-// one session, with the same lessons at the same places.
-func TestRefreshedTokenKeepsTheSession(t *testing.T) {
+// Forty agents without a session header change their token in the middle of the conversation. Each conversation keeps
+// its session, with the same lessons at the same positions.
+func TestRefreshedTokenKeepsSession(t *testing.T) {
 	const conversations, turns, refresh = 40, 5, 3
 	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
 	signed := func(owner, issued int) string {
@@ -41,17 +41,17 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer  http.HandlerFunc
 		tenancy string
-		shared  bool // all agents have one token
+		shared  bool // whether all agents have the same token
 		token   func(owner, issued int) string
 	}{
-		"opaque tokens, random call ids":          {callingModel(), "single", false, opaque},
-		"one opaque token, random call ids":       {callingModel(), "single", true, opaque},
-		"opaque tokens, counted call ids":         {sameCalls, "single", false, opaque},
-		"signed tokens, random call ids":          {callingModel(), "single", false, signed},
-		"signed tokens, counted call ids":         {sameCalls, "single", false, signed},
-		"signed tokens, random, by credential":    {callingModel(), "by-credential", false, signed},
-		"signed tokens, counted, by credential":   {sameCalls, "by-credential", false, signed},
-		"one signed token, random, by credential": {callingModel(), "by-credential", true, signed},
+		"opaque tokens, random call ids":                      {callingModel(), "single", false, opaque},
+		"shared opaque token, random call ids":                {callingModel(), "single", true, opaque},
+		"opaque tokens, sequential call ids":                  {sameCalls, "single", false, opaque},
+		"signed tokens, random call ids":                      {callingModel(), "single", false, signed},
+		"signed tokens, sequential call ids":                  {sameCalls, "single", false, signed},
+		"signed tokens, random call ids, by-credential":       {callingModel(), "by-credential", false, signed},
+		"signed tokens, sequential call ids, by-credential":   {sameCalls, "by-credential", false, signed},
+		"shared signed token, random call ids, by-credential": {callingModel(), "by-credential", true, signed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, c.answer)
@@ -75,17 +75,17 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 						sessions[i] = res.Header.Get("Precept-Session")
 					} else {
 						if got := res.Header.Get("Precept-Session"); got != sessions[i] {
-							t.Fatalf("conversation %d has session %s in turn %d, want %s", i, got, turn+1, sessions[i])
+							t.Fatalf("conversation %d, turn %d: session = %s, want %s", i, turn+1, got, sessions[i])
 						}
 						earlier, current := history(t, before), history(t, sent[i])
 						for n := range earlier {
 							if !bytes.Equal(earlier[n], current[n]) {
-								t.Fatalf("turn %d: message %d is %s, want %s as in the previous turn", turn+1, n, current[n], earlier[n])
+								t.Fatalf("turn %d: message %d = %s, want %s as in the previous turn", turn+1, n, current[n], earlier[n])
 							}
 						}
 						for _, m := range current[len(earlier):] {
 							if bytes.Contains(m, []byte("[one]")) || bytes.Contains(m, []byte("[two]")) {
-								t.Fatalf("turn %d: the new message is %s, want no block after the first turn", turn+1, m)
+								t.Fatalf("turn %d: new message = %s, want no block after the first turn", turn+1, m)
 							}
 						}
 					}
@@ -93,15 +93,15 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 				}
 			}
 			if all := bytes.Join(sent, nil); !bytes.Contains(all, []byte("[one]")) {
-				t.Error("no conversation has lesson one at the upstream, want at least one conversation with the lesson")
+				t.Error("no conversation has lesson one at the upstream")
 			}
 		})
 	}
 }
 
-// The text of an answer identifies a session only for the credential of the session, because a model may give the same
+// The text of an answer identifies a session only if the credential is the same, because a model may give the same
 // answer to another user.
-func TestEqualAnswerOfAnotherCredentialLinksNoSession(t *testing.T) {
+func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	bodyOf := func(list ...string) string {
 		var messages []obj
 		for i, text := range list {
@@ -122,23 +122,23 @@ func TestEqualAnswerOfAnotherCredentialLinksNoSession(t *testing.T) {
 	}
 	opaque := sessionOf("one", "Why does the parser fail?")
 	if sessionOf("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
-		t.Error("a request with another credential continues the session, want a new session")
+		t.Error("a request with another key continues the session")
 	}
 	if sessionOf("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
-		t.Error("the next request with the same credential begins a new session, want the same session")
+		t.Error("the next request with the same key starts a new session")
 	}
 	signed := sessionOf(jwt("i", "s", 1), "Why does the lexer fail?")
 	if sessionOf(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
-		t.Error("a request of another subject continues the session, want a new session")
+		t.Error("a request with a token of another subject continues the session")
 	}
 	if sessionOf(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
-		t.Error("the next request with a refreshed token of the same subject begins a new session, want the same session")
+		t.Error("the next request with a refreshed token of the same subject starts a new session")
 	}
 }
 
-// When the upstream refuses an expired token and the agent repeats its first request with a new token, the session
+// If the upstream refuses an expired token, and the agent repeats its first request with a new token, the session
 // continues.
-func TestRetryWithANewTokenContinuesTheSession(t *testing.T) {
+func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	up := newUpstream(t, nil)
 	var refused atomic.Int64
 	answer := callingModel()
@@ -155,39 +155,39 @@ func TestRetryWithANewTokenContinuesTheSession(t *testing.T) {
 	first, _ := r.send(t, "POST", chatPath, bearer("expired"), a.body())
 	second, reply := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
 	if got, want := second.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want || refused.Load() != 1 {
-		t.Errorf("the retry has session %s, want %s; %d requests were refused, want 1", got, want, refused.Load())
+		t.Errorf("retry: session = %s, want %s; %d requests were refused, want 1", got, want, refused.Load())
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
 	third, _ := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
 	if got, want := third.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want {
-		t.Errorf("the next turn has session %s, want %s", got, want)
+		t.Errorf("next turn: session = %s, want %s", got, want)
 	}
 	other, _ := r.send(t, "POST", chatPath, bearer("somebody"), newAgent("Fix it.").body())
 	if got := other.Header.Get("Precept-Session"); got == first.Header.Get("Precept-Session") {
-		t.Errorf("an equal first request of another agent has session %s, want a new session", got)
+		t.Errorf("equal first request of another agent: session = %s, want a new one", got)
 	}
 }
 
-// On the Messages and Responses APIs, a request with another credential continues the session of the call, item or
-// response whose id it sends back.
-func TestIDsOfRepliesLinkAcrossCredentials(t *testing.T) {
+// On the Messages and Responses APIs, a request that sends back the random id of a call, an item or a response continues
+// its session, even with another credential.
+func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, c := range map[string]struct {
 		path, reply, first, second string
 	}{
-		"messages": {
+		"call of the Messages API": {
 			"/v1/messages",
 			`{"id":"msg_01","type":"message","role":"assistant","content":[{"type":"tool_use","id":"toolu_01A09q90qw90lq917835lq9","name":"bash","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}`,
 			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Fix it."}]}`,
 			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Fix it."},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_01A09q90qw90lq917835lq9","name":"bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01A09q90qw90lq917835lq9","content":"x"}]}]}`,
 		},
-		"an item of responses": {
+		"item of the Responses API": {
 			"/v1/responses",
 			`{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","id":"msg_bc068d65db054a6d1a349360","role":"assistant","status":"completed","content":[{"type":"output_text","text":"ok"}]}]}`,
 			`{"model":"m","input":[` + input + `]}`,
 			`{"model":"m","input":[` + input + `,{"type":"item_reference","id":"msg_bc068d65db054a6d1a349360"},{"type":"message","role":"user","content":"Go on."}]}`,
 		},
-		"a response": {
+		"response of the Responses API": {
 			"/v1/responses",
 			`{"id":"resp_68a1","object":"response","status":"completed","output":[{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"ok"}]}]}`,
 			`{"model":"m","input":[` + input + `]}`,
@@ -203,14 +203,14 @@ func TestIDsOfRepliesLinkAcrossCredentials(t *testing.T) {
 			one, _ := r.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
 			two, _ := r.send(t, "POST", c.path, bearer("another"), c.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
-				t.Errorf("the second request has session %q, want the non-empty session %q of the first", got, want)
+				t.Errorf("second request: session = %q, want %q of the first request, not empty", got, want)
 			}
 		})
 	}
 }
 
-// The issuer and the subject of a signed token determine its tenant. The bytes of an opaque key determine its tenant.
-func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
+// The tenant of a JWT is determined by its issuer and subject, the tenant of an opaque key by its bytes.
+func TestTenantOfTokenIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	r := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
 	for _, token := range []string{
@@ -225,6 +225,6 @@ func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
 		sizes[len(exchanges)]++
 	}
 	if sizes[2] != 1 || sizes[1] != 7 {
-		t.Errorf("the tenants by their number of exchanges are %v, want one with 2 and seven with 1", sizes)
+		t.Errorf("number of tenants by number of exchanges = %v, want one tenant with 2 and seven with 1", sizes)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"precept/internal/wire"
 )
 
-// hi is a request body for every API.
+// hi is a request body that is valid on every API.
 const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
 // newRoutedFixture starts a proxy in front of named upstreams.
@@ -35,8 +35,8 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 	return newFixture(t, last, "", nil, all)
 }
 
-// newlyUsedUpstreams returns the names of the upstreams that got requests since the previous call, joined with a plus.
-// before holds the counts of the previous call.
+// newlyUsedUpstreams returns the names of the upstreams that got requests since the previous call, joined by "+". before
+// holds the number of requests of each upstream at the previous call.
 func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
@@ -48,7 +48,7 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 	return strings.Join(names, "+")
 }
 
-// Without configured routes, requests of the Messages API and of its clients go to the upstream anthropic, all others
+// Without configured routes, requests to the Messages API and from its clients go to the upstream anthropic, all others
 // to openai.
 func TestDefaultRoutesByDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
@@ -58,7 +58,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 	for _, path := range []string{"/v1/models", "/v1/models/claude-x?beta=true", "/v1/files", "/v1/messages", "/models"} {
 		r.send(t, "GET", path, anthropic, "")
 		if got := newlyUsedUpstreams(ups, before); got != "anthropic" {
-			t.Errorf("GET %s of a client of the Messages API went to %q, want \"anthropic\"", path, got)
+			t.Errorf("GET %s with Anthropic-Version went to %q, want \"anthropic\"", path, got)
 		}
 	}
 	for _, c := range []struct{ method, path, want string }{
@@ -83,12 +83,12 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 	} {
 		r.send(t, c.method, c.path, nil, hi)
 		if got := newlyUsedUpstreams(ups, before); got != c.want {
-			t.Errorf("%s %s went to %q, want %s", c.method, c.path, got, c.want)
+			t.Errorf("%s %s went to %q, want %q", c.method, c.path, got, c.want)
 		}
 	}
 }
 
-func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
+func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 	ups := map[string]*upstream{"a": newUpstream(t, nil), "b": newUpstream(t, nil), "c": newUpstream(t, nil), "d-1": newUpstream(t, nil)}
 	r := newRoutedFixture(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
 	before := map[string]int{}
@@ -121,12 +121,12 @@ func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
 			}
 			checkShape(t, chatPath, b)
 		} else if uri := ups[c.want].last(t).uri; uri != c.uri {
-			t.Errorf("%s was sent to %s, want %s", c.path, uri, c.uri)
+			t.Errorf("%s was forwarded to %s, want %s", c.path, uri, c.uri)
 		}
 	}
 }
 
-// spellings returns ways to write an address of this host with the port.
+// spellings returns different spellings of the address of this host with the port.
 func spellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
@@ -135,24 +135,24 @@ func spellings(port string) []string {
 	return out
 }
 
-// No header, query, body, path or redirect of the upstream leads to a connection to another host.
-func TestClientCannotNameAnUpstream(t *testing.T) {
+// No header, query, body or path of a client, and no redirect of the upstream, makes precept connect to another host.
+func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 	var connections atomic.Int64
-	inside := httptest.NewUnstartedServer(http.NotFoundHandler())
-	inside.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+	internal := httptest.NewUnstartedServer(http.NotFoundHandler())
+	internal.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			connections.Add(1)
 		}
 	}
-	inside.Start()
-	defer inside.Close()
+	internal.Start()
+	defer internal.Close()
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", inside.URL+"/latest/meta-data")
+		w.Header().Set("Location", internal.URL+"/latest/meta-data")
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
 	r := newFixture(t, up, "", nil, nil)
 	upstreamHost := strings.TrimPrefix(up.URL, "http://")
-	_, port, _ := net.SplitHostPort(strings.TrimPrefix(inside.URL, "http://"))
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(internal.URL, "http://"))
 	for _, host := range spellings(port) {
 		for _, name := range []string{
 			"X-Forwarded-Host", "Forwarded", "X-Host", "X-Original-Url", "X-Rewrite-Url", "X-Upstream", "X-Upstream-Url", "X-Target-Url", "X-Base-Url", "X-Api-Base", "Precept-Upstream", "Precept-Base-Url",
@@ -174,10 +174,10 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 		}
 	}
 	if n := connections.Load(); n != 0 {
-		t.Errorf("%d connections reached the internal server, want 0", n)
+		t.Errorf("the internal server got %d connections, want 0", n)
 	}
 	if up.count() < 100 {
-		t.Errorf("%d requests reached the upstream, want at least 100", up.count())
+		t.Errorf("the upstream got %d requests, want at least 100", up.count())
 	}
 	for _, s := range up.got {
 		if s.header.Get("Host") != "" && s.header.Get("Host") != upstreamHost {
@@ -186,7 +186,7 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 	}
 }
 
-// rawRequest sends a request line unchanged, with the given Host.
+// rawRequest sends a request with the given request line and Host.
 func rawRequest(t *testing.T, base, line, host string) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -198,37 +198,37 @@ func rawRequest(t *testing.T, base, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-// An error of precept has the shape of errors of the requested API, even on paths below the API's path and after a path
-// form.
-func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
+// An error from precept has the format of the requested API, even on subpaths and with a path prefix such as
+// /p/agent=x.
+func TestErrorHasFormatOfRequestedAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	silent := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
+	unresponsive := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
 	closed := newUpstream(t, nil)
 	down := newFixture(t, closed, "", nil, nil)
 	closed.Close()
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
 		for _, prefix := range []string{"", "/p/agent=x"} {
-			res, b := silent.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
+			res, b := unresponsive.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
 			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
-				t.Errorf(`%s%s with a long body: got status %d, Content-Type %q, want 413, application/json`, prefix, path, res.StatusCode, res.Header.Get("Content-Type"))
+				t.Errorf("%s%s with a long body: got status %d, Content-Type %q, want 413, application/json", prefix, path, res.StatusCode, res.Header.Get("Content-Type"))
 			}
 			checkShape(t, path, b)
 		}
-		res, b := silent.send(t, "POST", path, nil, hi)
+		res, b := unresponsive.send(t, "POST", path, nil, hi)
 		if res.StatusCode != http.StatusGatewayTimeout {
-			t.Errorf("%s with an upstream that does not answer: got status %d, want 504", path, res.StatusCode)
+			t.Errorf("%s with an unresponsive upstream: got status %d, want 504", path, res.StatusCode)
 		}
 		checkShape(t, path, b)
 		res, b = down.send(t, "POST", path, nil, hi)
 		if res.StatusCode != http.StatusBadGateway {
-			t.Errorf("%s with a closed upstream: got status %d, want 502", path, res.StatusCode)
+			t.Errorf("%s with the upstream down: got status %d, want 502", path, res.StatusCode)
 		}
 		checkShape(t, path, b)
 		w := httptest.NewRecorder()
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/p/agent=x"+path, nil)
 		proxy.WriteInternalError(w, req)
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s with an internal error: got status %d, header %v, want 503 with Retry-After", path, w.Code, w.Header())
+			t.Errorf("%s with an internal error: got status %d, headers %v, want 503 with Retry-After", path, w.Code, w.Header())
 		}
 		checkShape(t, path, w.Body.Bytes())
 	}
@@ -239,20 +239,20 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	checkShape(t, "/v1/feedback", b)
 }
 
-func TestAPIOfAPath(t *testing.T) {
+func TestAPIOfPath(t *testing.T) {
 	for path, want := range map[string]wire.Dialect{
 		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
 		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,
 		chatPath: wire.Chat, "/responses": wire.Responses, "/v1/responses/resp_1/input_items": wire.Responses, chatPath + "/chatcmpl-1": wire.Chat,
 	} {
 		if got := proxy.APIOf(path, nil); got != want {
-			t.Errorf("apiOf(%q) = %s, want %s", path, got, want)
+			t.Errorf("APIOf(%q) = %s, want %s", path, got, want)
 		}
 	}
 	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 	for path, want := range map[string]wire.Dialect{"/v1/models": wire.Messages, "/v1/files": wire.Messages, chatPath: wire.Chat, "/v1/responses": wire.Responses, "/v1/responses/r": wire.Messages} {
 		if got := proxy.APIOf(path, h); got != want {
-			t.Errorf("with Anthropic-Version apiOf(%q) = %s, want %s", path, got, want)
+			t.Errorf("with Anthropic-Version: APIOf(%q) = %s, want %s", path, got, want)
 		}
 	}
 }

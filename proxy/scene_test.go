@@ -140,8 +140,8 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	}
 }
 
-// The first request of a session may already contain a tool call and its result after the task. The block is inserted at
-// the newest item, not at the task.
+// The first request of a session may already contain a tool call and its result after the task. The block is inserted
+// at the newest item, not at the task.
 func TestBlockOfSeededFirstRequestIsAtNewestItem(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
@@ -228,8 +228,8 @@ func TestCallsWithoutIDsKeepSession(t *testing.T) {
 	}
 }
 
-// A program that puts retrieved documents into its first message rewrites that message in every turn. The later messages
-// identify the session, and the block keeps its position.
+// A program that puts retrieved documents into its first message rewrites that message in every turn. The later
+// messages identify the session, and the block keeps its position.
 func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)

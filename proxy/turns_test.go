@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// When the agent replaces its history with a summary, the lesson is inserted again before the user's newest message, and
-// keeps that position.
+// When the agent replaces its history with a summary, the lesson is inserted again before the user's newest message,
+// and keeps that position.
 func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"precept/store/storetest"
 )
 
-// startRaw starts an upstream that calls do for each connection.
-func startRaw(t *testing.T, do func(c net.Conn)) (url string) {
+// startRaw starts a TCP server that calls handle for each connection, and returns its URL.
+func startRaw(t *testing.T, handle func(c net.Conn)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,14 +36,14 @@ func startRaw(t *testing.T, do func(c net.Conn)) (url string) {
 			}
 			go func() {
 				defer func() { _ = c.Close() }()
-				do(c)
+				handle(c)
 			}()
 		}
 	}()
 	return "http://" + l.Addr().String()
 }
 
-// startTextServer starts a server that answers every connection with a text, and returns the URL.
+// startTextServer starts a TCP server that writes text to each connection, and returns its URL.
 func startTextServer(t *testing.T, text string) string {
 	t.Helper()
 	return startRaw(t, func(c net.Conn) {
@@ -52,8 +52,8 @@ func startTextServer(t *testing.T, text string) string {
 	})
 }
 
-// An error of precept names the failed server (the upstream or the proxy), the failure, and the remedy.
-func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
+// A connection error names the server that failed (the upstream or the HTTP proxy), the failure and the remedy.
+func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	t.Parallel()
 	secure := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
 	other := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -79,35 +79,35 @@ func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
 		url, proxy string
 		want       []string
 	}{
-		"no server":             {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
-		"no such name":          {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
-		"closes":                {startTextServer(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
-		"half a header":         {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
-		"another protocol":      {startTextServer(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names the port of an HTTP server"}},
-		"two lengths":           {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
-		"an unasked switch":     {startTextServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
-		"large headers":         {startTextServer(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "headers of more than 1 MiB"}},
-		"http behind https":     {secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
-		"https behind http":     {startTextServer(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
-		"closes TLS":            {secure(startTextServer(t, "")), "", []string{"closed the connection in the TLS handshake"}},
-		"TLS alert":             {secure(startTextServer(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
-		"unknown authority":     {other.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
-		"expired":               {expired.URL, "", []string{"certificate"}},
-		"another host":          {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
-		"proxy, 403":            {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
-		"proxy, 407":            {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
-		"proxy, 502":            {httpsUpstream, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
-		"proxy, 503":            {httpsUpstream, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
-		"proxy, 301":            {httpsUpstream, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
-		"proxy, unknown status": {httpsUpstream, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
-		"proxy, no server":      {httpsUpstream, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
-		"proxy, no such name":   {httpsUpstream, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
-		"proxy closes":          {httpsUpstream, startTextServer(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
-		"proxy, no HTTP":        {httpsUpstream, startTextServer(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
-		"proxy, no TLS":         {httpsUpstream, secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
-		"proxy, socks":          {httpsUpstream, strings.Replace(startTextServer(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
-		"proxy, plain, 407":     {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
-		"proxy opens, closes":   {httpsUpstream, startTextServer(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
+		"connection refused":          {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
+		"unknown host":                {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
+		"closed connection":           {startTextServer(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
+		"truncated header":            {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
+		"different protocol":          {startTextServer(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names the port of an HTTP server"}},
+		"two Content-Lengths":         {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
+		"unrequested 101":             {startTextServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
+		"large headers":               {startTextServer(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "headers of more than 1 MiB"}},
+		"HTTP server, https URL":      {secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
+		"TLS server, http URL":        {startTextServer(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
+		"closed in TLS handshake":     {secure(startTextServer(t, "")), "", []string{"closed the connection in the TLS handshake"}},
+		"TLS alert":                   {secure(startTextServer(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
+		"unknown authority":           {other.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
+		"expired certificate":         {expired.URL, "", []string{"certificate"}},
+		"certificate of another host": {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
+		"proxy, 403":                  {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
+		"proxy, 407":                  {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
+		"proxy, 502":                  {httpsUpstream, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
+		"proxy, 503":                  {httpsUpstream, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
+		"proxy, 301":                  {httpsUpstream, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
+		"proxy, unknown status":       {httpsUpstream, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
+		"proxy, connection refused":   {httpsUpstream, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
+		"proxy, unknown host":         {httpsUpstream, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
+		"proxy, closed connection":    {httpsUpstream, startTextServer(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
+		"proxy, not HTTP":             {httpsUpstream, startTextServer(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
+		"proxy, no TLS":               {httpsUpstream, secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
+		"proxy, socks":                {httpsUpstream, strings.Replace(startTextServer(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
+		"proxy, http URL, 407":        {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
+		"proxy, closed tunnel":        {httpsUpstream, startTextServer(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,17 +122,17 @@ func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
 			res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 			for _, want := range append(c.want, "precept_error") {
 				if !strings.Contains(string(body), want) {
-					t.Errorf("the error is %s, want an error with %q", body, want)
+					t.Errorf("error = %s, want it to contain %q", body, want)
 				}
 			}
 			if res.StatusCode != http.StatusBadGateway || strings.Contains(string(body), "canary") {
-				t.Errorf(`the client got status %d, body %s, want status 502 and a body without the password "canary"`, res.StatusCode, body)
+				t.Errorf("got status %d, body %s, want status 502, and no password \"canary\" in the body", res.StatusCode, body)
 			}
 		})
 	}
 }
 
-// selfSigned returns a self-signed certificate that is valid for two hours up to end.
+// selfSigned returns a self-signed certificate that is valid for the two hours before end.
 func selfSigned(t *testing.T, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
