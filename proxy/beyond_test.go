@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// lockedBuffer is a buffer for a log that several goroutines write.
+// lockedBuffer is a buffer for the log, to which several goroutines write.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -32,7 +32,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// turnItems returns the items that turn n adds to a conversation: a call, and its result of size bytes.
+// turnItems returns the items that turn n adds to a conversation: a call and its result of size bytes.
 func turnItems(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
@@ -55,10 +55,9 @@ func replyWithCall(path string, n int) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]}}]}`, n)
 }
 
-// A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its
-// first turn at its place, byte for byte. The log reports the limit once. New user text gets
-// no lesson.
-func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
+// A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its first turn at the same
+// position. The log reports the limit once. New user text gets no lesson.
+func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
 		for limit, flags := range map[string]map[string]string{
 			"size":  {"limits.inspect_bytes": "20KiB"},
@@ -83,10 +82,10 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 						r.send(t, "POST", path, header, sent)
 						got := string(up.last(t).body)
 						if strings.Count(got, "- [one]") != 1 {
-							t.Fatalf("turn %d of %d bytes has %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
+							t.Fatalf("turn %d of %d bytes: got %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
 						if unclosed := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(unclosed, before) {
-							t.Fatalf("turn %d is at the upstream\n%.600s\nwant a body that begins with the body of turn %d\n%.600s", n, unclosed, n-1, before)
+							t.Fatalf("turn %d: the upstream got\n%.600s\nwant it to begin with the body of the previous turn:\n%.600s", n, unclosed, before)
 						} else {
 							before = unclosed
 						}
@@ -94,13 +93,13 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 					}
 					r.send(t, "POST", path, header, `{"max_tokens":9,"`+key+`":[`+list+`,{"role":"user","content":"now beta"}]}`)
 					if got := string(up.last(t).body); strings.Contains(got, "- [two]") || strings.Count(got, "- [one]") != 1 {
-						t.Errorf("a request beyond the limit reached the upstream as %.600s, want lesson one once and not lesson two", got)
+						t.Errorf("request above the limit: the upstream got %.600s, want [one] exactly once and no [two]", got)
 					}
 					if n := strings.Count(log.String(), "a conversation exceeds a limit of inspection"); n != 1 {
-						t.Errorf("the log reports limit %d times, want 1: %s", n, log.String())
+						t.Errorf("the log reports the limit %d times, want once: %s", n, log.String())
 					}
 					if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
-						t.Errorf("the metric counts %v uninspected requests with reason %s, want at least 2", n, limit)
+						t.Errorf("metric of uninspected requests with reason %s = %v, want at least 2", limit, n)
 					}
 				})
 			}
@@ -108,9 +107,9 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 	}
 }
 
-// A request beyond limits.inspect_bytes of an unknown conversation is forwarded unchanged, begins no session, and is
-// counted.
-func TestLongRequestOfAnUnknownConversationIsForwardedUnchanged(t *testing.T) {
+// The first request of a conversation is forwarded unchanged, starts no session and is counted, if it is larger than
+// limits.inspect_bytes.
+func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
@@ -118,18 +117,17 @@ func TestLongRequestOfAnUnknownConversationIsForwardedUnchanged(t *testing.T) {
 	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnItems(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
 	res, _ := r.send(t, "POST", chatPath, nil, sent)
 	if got := string(up.last(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
-		t.Errorf("a request beyond the limit has session %q, want none; its body is changed: %t, want false", res.Header.Get("Precept-Session"), got != sent)
+		t.Errorf("request above the limit: session = %q, body changed: %t, want no session and an unchanged body", res.Header.Get("Precept-Session"), got != sent)
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("the metric counts %v uninspected requests with the reason size, want 1", n)
+		t.Errorf("metric of uninspected requests with reason size = %v, want 1", n)
 	}
 	if n := r.bodyBytes(); n != 0 {
-		t.Errorf("%d bytes of request bodies are in flight after the request, want 0", n)
+		t.Errorf("bytes of request bodies in memory after the request = %d, want 0", n)
 	}
 }
 
-// A compressed conversation that grows beyond limits.inspect_bytes keeps the block of its first turn.
-func TestCompressedConversationBeyondTheLimitKeepsItsBlock(t *testing.T) {
+func TestCompressedConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
 	flags := injectAll()
@@ -139,7 +137,7 @@ func TestCompressedConversationBeyondTheLimitKeepsItsBlock(t *testing.T) {
 	for ; n < 3; n++ {
 		r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, zipped(`{"messages":[`+list+`]}`))
 		if got := string(up.last(t).body); strings.Count(got, "- [one]") != 1 {
-			t.Fatalf("turn %d has %d blocks, want 1", n, strings.Count(got, "- [one]"))
+			t.Fatalf("turn %d: got %d blocks, want 1", n, strings.Count(got, "- [one]"))
 		}
 		list += turnItems(chatPath, n, 9000)
 	}

@@ -29,8 +29,8 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// If an upstream responds before it has read the whole body, the client gets the response while it still sends. The rest
-// of the body is not read as another request.
+// If an upstream responds before it has read the whole body, the client gets the response while it still sends. The
+// rest of the body is not read as another request.
 func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, k := range map[string]struct{ head, sent string }{

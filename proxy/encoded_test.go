@@ -26,9 +26,8 @@ data: [DONE]
 
 `
 
-// encoded returns callSSE in each Content-Encoding; the name after the colon distinguishes two
-// formats of one encoding. br and zstd are constants, because only the package wire imports their
-// libraries.
+// encoded returns callSSE in each Content-Encoding. The name after the colon distinguishes two formats of one encoding.
+// br and zstd are constants, because only package wire imports their libraries.
 func encoded(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {
@@ -55,15 +54,14 @@ func encoded(t *testing.T) map[string][]byte {
 	}
 }
 
-// precept asks for a reply without compression, and also reads a compressed reply. The next request finds its session
-// by the id of the call in the reply, and the tokens of the reply are counted. The client gets the bytes of the
-// upstream.
+// precept requests an uncompressed reply, but can read a compressed one: the id of the call in the reply identifies the
+// session of the next request, and the tokens are counted. The client gets the bytes of the upstream.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encoded(t) {
 		encoding, _, _ := strings.Cut(name, ":")
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Accept-Encoding"); got != "identity" {
-				t.Errorf("Accept-Encoding is %q, want \"identity\"", got)
+				t.Errorf("Accept-Encoding = %q, want \"identity\"", got)
 			}
 			w.Header().Set("Content-Encoding", encoding)
 			for rest := reply; len(rest) > 0; rest = rest[min(50, len(rest)):] {
@@ -74,31 +72,31 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		r := newFixture(t, up, "", nil, nil)
 		res, got := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
 		if !bytes.Equal(got, reply) || res.Header.Get("Content-Encoding") != encoding {
-			t.Errorf("%s: the client got %q with Content-Encoding %q, want the upstream's bytes %q with %q", name, got, res.Header.Get("Content-Encoding"), reply, encoding)
+			t.Errorf("%s: the client got %q with Content-Encoding %q, want %q with %q", name, got, res.Header.Get("Content-Encoding"), reply, encoding)
 		}
 		first := res.Header.Get("Precept-Session")
 		res, _ = r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
 		if second := res.Header.Get("Precept-Session"); first == "" || second != first {
-			t.Errorf("%s: the second request is in session %q, want the non-empty session %q of the first", name, second, first)
+			t.Errorf("%s: second request: session = %q, want %q of the first request, not empty", name, second, first)
 		}
 		if n := testutil.ToFloat64(r.Options().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
-			t.Errorf("%s: the metric counts %v input tokens, want 6000", name, n)
+			t.Errorf("%s: metric of input tokens = %v, want 6000", name, n)
 		}
 	}
 }
 
-// A reply that cannot be decoded reaches the client unchanged, is counted, and is stored as a complete exchange with
-// a truncated reply.
-func TestUnreadableRepliesAreCounted(t *testing.T) {
+// A reply that cannot be decoded reaches the client unchanged, is counted, and is stored as a complete exchange with a
+// truncated reply.
+func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 	for name, c := range map[string]struct{ encoding, body, reason string }{
-		"unknown encoding": {"compress", "\x1f\x9dxyz", "encoding"},
-		"two encodings":    {"gzip, secret", "xyz", "encoding"},
-		"not gzip":         {"gzip", "hello", "corrupt"},
-		"gzip, broken":     {"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffxxxxxxxxxxx", "corrupt"},
-		"zstd, broken":     {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
-		"br, broken":       {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
-		"deflate, broken":  {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
-		"above the limit":  {"gzip", zipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
+		"unknown encoding":     {"compress", "\x1f\x9dxyz", "encoding"},
+		"two encodings":        {"gzip, secret", "xyz", "encoding"},
+		"not gzip":             {"gzip", "hello", "corrupt"},
+		"corrupt gzip":         {"gzip", "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffxxxxxxxxxxx", "corrupt"},
+		"corrupt zstd":         {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
+		"corrupt br":           {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
+		"corrupt deflate":      {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
+		"above the size limit": {"gzip", zipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -111,11 +109,11 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 				t.Errorf("the client got %.100q, want %.100q", got, c.body)
 			}
 			if n := testutil.ToFloat64(r.Options().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
-				t.Errorf("the metric counts %v unread replies with reason %q, want 1", n, c.reason)
+				t.Errorf("metric of unread replies with reason %q = %v, want 1", c.reason, n)
 			}
 			eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
-				t.Errorf("the store has exchanges %+v, want 1 complete exchange with a truncated reply", x)
+				t.Errorf("stored exchanges = %+v, want a complete one with a truncated reply", x)
 			}
 		})
 	}
@@ -129,9 +127,9 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// A tool result may have a null, absent or empty content. If the same call fails twice with such a result, the call is
-// a loop. The warning is the content of the second result, in this turn and in later turns.
-func TestLoopOverResultsWithoutContent(t *testing.T) {
+// A tool result may have null, absent or empty content. If the same call fails twice with such a result, the loop
+// warning becomes the content of the second result, in this turn and in later turns.
+func TestLoopWarningForResultsWithoutContent(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, injectAll())
 	for name, content := range map[string]string{"null": `,"content":null`, "absent": ``, "empty": `,"content":""`} {
@@ -141,11 +139,11 @@ func TestLoopOverResultsWithoutContent(t *testing.T) {
 			r.send(t, "POST", "/v1/messages", http.Header{"Precept-Session": {name}}, `{"max_tokens":9,"messages":[`+list+`]}`)
 			body := up.last(t).body
 			if !json.Valid(body) {
-				t.Fatalf("content %s: the upstream got %s, want JSON", name, body)
+				t.Fatalf("content %s: the upstream got invalid JSON: %s", name, body)
 			}
 			want := min(n, 1)
 			if got := strings.Count(string(body), `"[LOOP DETECTED]`); got != want {
-				t.Errorf("content %s: request %d has %d warnings, want %d: %s", name, n, got, want, body)
+				t.Errorf("content %s, request %d: got %d warnings, want %d: %s", name, n, got, want, body)
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A panic of precept is answered with an error, or cuts an answer that has started.
-func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
+// If precept panics, the client gets an error response, or a broken one if the response had started.
+func TestPanicGivesErrorOrCutsResponse(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	srv := httptest.NewUnstartedServer(r.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/late" {
@@ -32,21 +32,20 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader("x"))
 		res, err := client(t).Do(req)
 		if err != nil {
-			t.Fatalf("the request to %s fails with %v, want a response", path, err)
+			t.Fatalf("%s: %v", path, err)
 		}
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != want || (err == nil) != (path == "/early") || path == "/early" && (!strings.Contains(string(b), "precept_error") || res.Header.Get("Retry-After") == "") {
-			t.Errorf(`%s: got status %d, header %v, body %q, read error %v, want status %d; for /early a precept_error with Retry-After, for /late a read error`, path, res.StatusCode, res.Header, b, err, want)
+			t.Errorf("%s: got status %d, headers %v, body %q, read error %v, want status %d, and for /early a precept_error with Retry-After, for /late a read error", path, res.StatusCode, res.Header, b, err, want)
 		}
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
-		t.Errorf("the metric counts %v failures of the step handler, want 2", n)
+		t.Errorf("metric of failures with step handler = %v, want 2", n)
 	}
 }
 
-// Each request is counted once, for any path, method and outcome.
-func TestEveryRequestIsCountedOnce(t *testing.T) {
+func TestEachRequestIsCountedOnce(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/v1/dies" {
 			panic(http.ErrAbortHandler)
@@ -79,19 +78,18 @@ func TestEveryRequestIsCountedOnce(t *testing.T) {
 			}
 		}
 		if sum != float64(i+1) {
-			t.Errorf("after %s %s the metric counts %v requests in total, want %d", k.method, k.path, sum, i+1)
+			t.Errorf("after %s %s: total of the request metric = %v, want %d", k.method, k.path, sum, i+1)
 		}
 	}
 }
 
-// When the upstream refuses a changed request, the second attempt sends the client's bytes, with their encoding and
-// length.
-func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
+// If the upstream refuses a request with lessons, the retry sends the client's bytes, with their encoding and length.
+func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_ = http.NewResponseController(w).Flush()
-			<-q.Context().Done() // an error reply without an end does not delay the second attempt
+			<-q.Context().Done() // an unfinished error response must not delay the retry
 			return
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))
@@ -109,7 +107,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		res, _ := r.send(t, "POST", chatPath, h, body)
 		got := up.last(t)
 		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
-			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with length %d and header %v, want the client's bytes with their length and encoding", enc, res.StatusCode, got.body, got.length, got.header)
+			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with length %d and headers %v, want %q with its length and encoding", enc, res.StatusCode, got.body, got.length, got.header, body)
 		}
 	}
 	if up.count() != 4 {
@@ -117,8 +115,8 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 	}
 }
 
-// The log of a panic has the id of the request. All production files log through the function that adds the id.
-func TestPanicLogNamesTheRequest(t *testing.T) {
+// The log of a panic contains the id of the request. All production files log through the function that adds the id.
+func TestPanicLogContainsRequestID(t *testing.T) {
 	var log bytes.Buffer
 	r := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
 	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -126,11 +124,11 @@ func TestPanicLogNamesTheRequest(t *testing.T) {
 	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)
 	id := res.Header.Get("Precept-Request-Id")
 	if !strings.HasPrefix(id, "req_") || !strings.Contains(log.String(), "request="+id) {
-		t.Errorf("Precept-Request-Id is %q, want an id with the prefix req_ that is also in the log: %s", id, log.String())
+		t.Errorf("Precept-Request-Id = %q, want prefix req_ and the id in the log: %s", id, log.String())
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {
-		t.Fatalf("the package has the source files %q (error %v), want at least 20 files and no error", files, err)
+		t.Fatalf("Glob = %q, %v, want at least 20 files", files, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -138,13 +136,13 @@ func TestPanicLogNamesTheRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if file != "options.go" && !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), "opts.Log") {
-			t.Errorf("%s uses opts.Log, want Options.log of options.go, which adds the id of the request", file)
+			t.Errorf("%s uses opts.Log, want Options.log, which adds the id of the request", file)
 		}
 	}
 }
 
-// An unknown key of the path form is logged once, and a client cannot fill the log with keys.
-func TestUnknownKeyOfTheBaseURLIsLoggedOnce(t *testing.T) {
+// An unknown key of the path form is logged once, redacted. The number of logged keys is limited.
+func TestUnknownKeyOfPathFormIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	r := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
 	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -152,22 +150,22 @@ func TestUnknownKeyOfTheBaseURLIsLoggedOnce(t *testing.T) {
 		res, _ := r.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alpha)
 		_, answer := r.send(t, http.MethodPost, "/v1/feedback", nil, `{"request_id":"`+res.Header.Get("Precept-Request-Id")+`","source":"user","type":"approval"}`)
 		if res.StatusCode != http.StatusOK || !strings.Contains(string(answer), "joined") {
-			t.Fatalf("a misspelt key: got status %d and answer %s to feedback by request, want 200 and joined", res.StatusCode, answer)
+			t.Fatalf("misspelt key: got status %d, feedback body %s, want 200 and joined", res.StatusCode, answer)
 		}
 	}
 	if n := strings.Count(log.String(), "key=sesion"); n != 1 || !strings.Contains(log.String(), "agent, run, session") {
-		t.Errorf("the log has %d lines about the key sesion, want one with the known keys:\n%s", n, log.String())
+		t.Errorf("got %d log lines about the key sesion, want one that lists the known keys:\n%s", n, log.String())
 	}
 	for _, key := range []string{"sk-proj-planted2abcdefghij1234567890", "planted%40example.org"} {
 		r.send(t, http.MethodPost, "/p/agent=coder,"+key+"=1"+chatPath, nil, alpha)
 	}
 	if got := log.String(); strings.Contains(got, "planted") || strings.Count(got, "key=[REDACTED") != 2 {
-		t.Errorf("the log of a key and an address in the path is %s, want two lines with a placeholder", got)
+		t.Errorf("log after an API key and an email address in the path:\n%s\nwant two lines with a placeholder", got)
 	}
 	for i := range 100 {
 		r.send(t, http.MethodPost, fmt.Sprintf("/p/agent=coder,x%d=one%s", i, chatPath), nil, alpha)
 	}
 	if n := strings.Count(log.String(), "has an unknown key"); n != 16 {
-		t.Errorf("the log has %d lines about unknown keys, want 16", n)
+		t.Errorf("got %d log lines about unknown keys, want 16", n)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// newBlockedUpstream returns an upstream that answers no request before answer is called. The channel arrived gets the
-// body of each request at its arrival.
+// newBlockedUpstream returns an upstream that does not respond until answer is called. It sends the body of each request
+// on arrived.
 func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
 	arrived, next := make(chan string, 64), make(chan struct{})
@@ -30,9 +30,9 @@ func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer
 	return up, arrived, sync.OnceFunc(func() { close(next) })
 }
 
-// While the bodies in memory reach limits.inspect_total_bytes, further bodies are forwarded unchanged. When the bodies
+// While the bodies in memory reach limits.inspect_total_bytes, further bodies are forwarded unchanged. After the bodies
 // are released, requests get lessons again.
-func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
+func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_total_bytes"] = "7MiB"
@@ -48,7 +48,7 @@ func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
 				return
 			}
 			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-				t.Errorf("the answer: got status %d, read error %v, want status 200 and no error", res.StatusCode, err)
+				t.Errorf("got status %d, read error %v, want status 200 and no error", res.StatusCode, err)
 			}
 			_ = res.Body.Close()
 		})
@@ -56,31 +56,31 @@ func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
 	}
 	for i := range 2 {
 		if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-			t.Errorf("request %d within limits.inspect_total_bytes has no lesson, want lesson one", i)
+			t.Errorf("request %d below limits.inspect_total_bytes has no lesson", i)
 		}
 	}
 	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with and without a known length
 		if got := sendBody(body); got != long {
-			t.Errorf("a body beyond limits.inspect_total_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(long))
+			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(long))
 		}
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
-		t.Errorf("the metric counts %v uninspected requests with the reason busy, want 2", n)
+		t.Errorf("metric of uninspected requests with reason busy = %v, want 2", n)
 	}
 	answer()
 	all.Wait()
 	if n := r.bodyBytes(); n != 0 {
-		t.Errorf("%d bytes of request bodies are in flight after all requests, want 0", n)
+		t.Errorf("bytes of request bodies in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-		t.Error("a request after the release of all bodies has no lesson, want lesson one")
+		t.Error("request after the release of all bodies has no lesson")
 	}
 	all.Wait()
 }
 
-// A compressed body counts with its uncompressed size until the answer begins: a few hundred compressed bytes may
-// occupy megabytes.
-func TestCompressedBodiesCountUncompressed(t *testing.T) {
+// The uncompressed size of a compressed body counts toward the total limit until the response begins, because a few
+// hundred compressed bytes may occupy megabytes.
+func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
@@ -92,49 +92,49 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		_ = z.Close()
 		return b.String()
 	}
-	within, beyond := packed(3<<19), packed(3<<20) // sizes within and beyond limits.inspect_bytes
+	below, above := packed(3<<19), packed(3<<20) // uncompressed sizes below and above limits.inspect_bytes
 	var all sync.WaitGroup
 	sendBody := func(body string) string {
 		all.Go(func() {
 			if res, _ := r.send(t, http.MethodPost, chatPath, http.Header{"Content-Encoding": {"gzip"}}, body); res.StatusCode != http.StatusOK {
-				t.Errorf("the answer to a gzip body: got status %d, want 200", res.StatusCode)
+				t.Errorf("gzip body: got status %d, want 200", res.StatusCode)
 			}
 		})
 		return <-arrived
 	}
 	for i := range 2 {
-		if got := sendBody(within); !strings.Contains(got, "- [one]") {
-			t.Errorf("request %d within limits.inspect_total_bytes has no lesson, want lesson one", i)
+		if got := sendBody(below); !strings.Contains(got, "- [one]") {
+			t.Errorf("request %d below limits.inspect_total_bytes has no lesson", i)
 		}
 	}
-	if got := sendBody(beyond); got != beyond {
-		t.Errorf("a body beyond limits.inspect_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(beyond))
+	if got := sendBody(above); got != above {
+		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(above))
 	}
-	if got := sendBody(within); got != within {
-		t.Errorf("a body beyond limits.inspect_total_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(within))
+	if got := sendBody(below); got != below {
+		t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(below))
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
 		if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
-			t.Errorf("the metric counts %v uninspected requests with reason %s, want %v", n, reason, want)
+			t.Errorf("metric of uninspected requests with reason %s = %v, want %v", reason, n, want)
 		}
 	}
 	answer()
 	all.Wait()
 	if n := r.bodyBytes(); n != 0 {
-		t.Errorf("%d bytes of request bodies are in flight after all requests, want 0", n)
+		t.Errorf("bytes of request bodies in memory after all requests = %d, want 0", n)
 	}
-	if got := sendBody(beyond); got != beyond {
-		t.Errorf("a body beyond limits.inspect_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(beyond))
+	if got := sendBody(above); got != above {
+		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(above))
 	}
 	all.Wait()
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("the metric counts %v uninspected requests with the reason size, want 1", n)
+		t.Errorf("metric of uninspected requests with reason size = %v, want 1", n)
 	}
 }
 
-// A request beyond limits.requests is refused in the shape of its API with Retry-After. Health checks and accepted
+// Requests above limits.requests are refused with Retry-After, in the format of their API. Health checks and accepted
 // requests are served.
-func TestTooManyRequestsAreRefused(t *testing.T) {
+func TestRequestsAboveLimitAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	r := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})
 	const body = `{"messages":[{"role":"user","content":"hi"}]}`
@@ -146,7 +146,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 	for path, want := range map[string]string{chatPath: `"type":"precept_error"`, "/v1/messages": `"type":"error"`, "/v1/models": "limits.requests"} {
 		res, b := r.send(t, http.MethodPost, path, nil, body)
 		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(b), want) {
-			t.Errorf(`%s: got status %d, header %v, body %s, want status 503, a header Retry-After and a body with %q`, path, res.StatusCode, res.Header, b, want)
+			t.Errorf("%s: got status %d, headers %v, body %s, want status 503, Retry-After and a body with %q", path, res.StatusCode, res.Header, b, want)
 		}
 	}
 	if res, b := r.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {

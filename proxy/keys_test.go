@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// keyHash returns the key_sha256 of a key.
+// keyHash returns the value of key_sha256 for a key.
 func keyHash(key string) string {
 	s := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(s[:])
@@ -26,14 +26,14 @@ func withKeys(t *testing.T) map[string]string {
 	return flags
 }
 
-// A request without a listed key gets an error in the shape of its API, and does not reach the upstream.
+// A request without a configured key gets an error in the format of its API, and does not reach the upstream.
 func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, withKeys(t))
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/models", "/v1/feedback"} {
 		for name, h := range map[string]http.Header{
-			"none": {}, "unlisted": bearer("pk-x"), "empty": bearer(""), "the upstream's": bearer("sk-up-a"),
-			"the hash": bearer(keyHash("pk-a")), "basic": {"Authorization": {"Basic pk-a"}}, "x": {"X-Api-Key": {"pk-x"}},
+			"none": {}, "unlisted": bearer("pk-x"), "empty": bearer(""), "upstream key": bearer("sk-up-a"),
+			"hash": bearer(keyHash("pk-a")), "Basic": {"Authorization": {"Basic pk-a"}}, "unlisted X-Api-Key": {"X-Api-Key": {"pk-x"}},
 		} {
 			res, b := r.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
 			if res.StatusCode != http.StatusUnauthorized {
@@ -43,11 +43,11 @@ func TestUnlistedKeyIsRefused(t *testing.T) {
 		}
 	}
 	if n := up.count(); n != 0 {
-		t.Errorf("%d requests reached the upstream, want 0", n)
+		t.Errorf("the upstream got %d requests, want 0", n)
 	}
 }
 
-// checkShape checks that an error of precept has the shape of errors of the API at that path.
+// checkShape fails the test unless body is an error of precept in the format of the API at that path.
 func checkShape(t *testing.T, path string, body []byte) {
 	t.Helper()
 	var e struct {
@@ -55,15 +55,15 @@ func checkShape(t *testing.T, path string, body []byte) {
 		Error *struct{ Type, Message, Code string }
 	}
 	if err := json.Unmarshal(body, &e); err != nil || e.Error == nil || e.Error.Type != "precept_error" || e.Error.Message == "" {
-		t.Errorf("%s: the answer is %s, want an error of the type precept_error with a message", path, body)
+		t.Errorf("%s: body = %s, want an error of type precept_error with a message", path, body)
 		return
 	}
 	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
-		t.Errorf("%s: the error is %s, want the shape of errors of this API", path, body)
+		t.Errorf("%s: error = %s, want the format of this API", path, body)
 	}
 }
 
-// The key of a client sets the tenant and the agent. The upstream gets the upstream_key of the client's key instead.
+// The key of a client determines its tenant and agent. The upstream gets the upstream_key of the key instead of the key.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, withKeys(t))
@@ -91,21 +91,21 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	}
 	r.send(t, "POST", chatPath+"?x=1&key=pk-a&y=%20z", nil, body)
 	if got := up.last(t); got.uri != chatPath+"?x=1&key=sk-up-a&y=%20z" || got.header.Get("Authorization") != "" {
-		t.Errorf("a key in the query: the upstream got %s with header %v, want the key in the query only", got.uri, got.header)
+		t.Errorf("key in the query: the upstream got %s with headers %v, want the upstream key in the query only", got.uri, got.header)
 	}
 	r.chat(t, bearer("pk-a", "Precept-Session", "s", "Precept-Agent", "forged", "User-Agent", "x/1"), body)
 	r.chat(t, bearer("pk-b", "Precept-Session", "s", "Precept-Agent", "mine"), body)
 	got := storedExchanges(t, r, "s")
 	for tenant, agent := range map[string]string{"team-a": "coder", "team-b": "mine"} {
 		if xs := got[tenant]; len(xs) != 1 || xs[0].Agent != agent || xs[0].Tenant != tenant {
-			t.Errorf("tenant %s has exchanges %v, want one exchange of agent %s", tenant, xs, agent)
+			t.Errorf("tenant %s: stored exchanges = %v, want one of agent %s", tenant, xs, agent)
 		}
 	}
 	checkDisk(t, r, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
 }
 
-// With learn: off, a key's requests get lessons, and nothing is stored.
-func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
+// With learn: off, requests with a key get lessons, but nothing is stored.
+func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), withKeys(t))
 	r.chat(t, bearer("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
@@ -114,14 +114,14 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	}
 	for tenant, xs := range storedExchanges(t, r, "quiet-name") {
 		if len(xs) > 0 {
-			t.Errorf("tenant %s stores exchanges %v, want none", tenant, xs)
+			t.Errorf("tenant %s: stored exchanges = %v, want none", tenant, xs)
 		}
 	}
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
 }
 
-// Only the key determines the tenant. Other headers, the path and the body do not change the tenant.
-func TestTenantComesFromTheKeyOnly(t *testing.T) {
+// Only the key determines the tenant. Other headers, the path, the query and the body have no effect on it.
+func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, withKeys(t))
 	h := bearer("pk-a", "Precept-Session", "s")
@@ -137,11 +137,11 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	}
 	got := storedExchanges(t, r, "s")
 	if len(got) != 1 || len(got["team-a"]) != 3 {
-		t.Errorf("the store has exchanges %v, want 3 of tenant team-a only", got)
+		t.Errorf("stored exchanges = %v, want 3 of tenant team-a only", got)
 	}
 }
 
-// A key with roles accepts these roles only: another role is ignored.
+// If a key lists roles, Precept-Role is ignored unless it names one of them.
 func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, withKeys(t))
@@ -157,7 +157,7 @@ func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 			req.Header = bearer(key, "Precept-Role", sent)
 			c, err := r.ClaimOf(req)
 			if err != nil || c.Role != role {
-				t.Errorf("key %s with Precept-Role %s: got role %q, error %v, want role %q without an error", key, sent, c.Role, err, role)
+				t.Errorf("key %s with Precept-Role %s: role = %q, err = %v, want %q and no error", key, sent, c.Role, err, role)
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// model answers each request of any of the three APIs with a tool call under a new id, which the header
-// X-Call contains. model fails the test if the result of a call does not directly follow the call, because
+// model returns a handler that replies to each request on any of the three APIs with a tool call. The header X-Call has
+// the new id of the call. The handler fails the test if the result of a call does not directly follow the call, because
 // a real API refuses such a request.
 func model(t *testing.T) http.HandlerFunc {
 	t.Helper()
@@ -19,7 +19,7 @@ func model(t *testing.T) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if fault := orderFault(b); fault != "" {
-			t.Errorf("%s; want a valid order of calls and results: %s", fault, b)
+			t.Errorf("invalid order of calls and results: %s: %s", fault, b)
 		}
 		var req struct{ Stream bool }
 		_ = json.Unmarshal(b, &req)
@@ -36,7 +36,7 @@ func model(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// wholeReply returns reply number i, with one call, as one JSON object.
+// wholeReply returns reply number i with one call, as a JSON object.
 func wholeReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -47,7 +47,7 @@ func wholeReply(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// streamedReply returns reply number i as events, with a text before the call, comments and unknown events.
+// streamedReply returns reply number i with a text and one call, as a stream of events with comments and unknown events.
 func streamedReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -144,8 +144,7 @@ data: [DONE]
 `, i, id)
 }
 
-// orderFault returns the fault in the order of calls and results in a body of the Chat or Messages API; "" for a valid
-// order.
+// orderFault returns the fault in the order of calls and results in a body of the Chat or Messages API, "" for none.
 func orderFault(body []byte) string {
 	var b struct {
 		Messages []struct {
@@ -168,17 +167,17 @@ func orderFault(body []byte) string {
 		_ = json.Unmarshal(m.Content, &parts)
 		if m.Role == "tool" {
 			if !open[m.ToolCallID] {
-				return fmt.Sprintf("message %d answers no call", i)
+				return fmt.Sprintf("message %d has a result without an open call", i)
 			}
 			delete(open, m.ToolCallID)
 			continue
 		}
-		words := false
+		hasText := false
 		for _, p := range parts {
-			if p.Type == "tool_result" && (words || !open[p.ToolUseID]) {
-				return fmt.Sprintf("a result in message %d follows a text, or answers no call", i)
+			if p.Type == "tool_result" && (hasText || !open[p.ToolUseID]) {
+				return fmt.Sprintf("message %d has a result after a text, or a result without an open call", i)
 			}
-			words = words || p.Type == "text"
+			hasText = hasText || p.Type == "text"
 			delete(open, p.ToolUseID)
 		}
 		if len(open) > 0 {

@@ -10,11 +10,10 @@ import (
 	"precept/proxy"
 )
 
-// provider describes a provider of one of the three APIs: the path of the configured upstream, and the requests of
-// agents.
+// provider describes a provider: the path of the configured upstream URL, and the paths of requests.
 type provider struct {
 	name, upstream string
-	requests       map[string]string // the provider's path by the agent's path
+	requests       map[string]string // path at the provider, by path that the agent requests
 }
 
 func providers() []provider {
@@ -61,8 +60,8 @@ func providers() []provider {
 	}
 }
 
-// A request reaches the path of its provider, with a lesson on the paths that precept inspects.
-func TestProviderPathsReachTheirUpstreams(t *testing.T) {
+// A request reaches the right path at the provider. On inspected paths it has a lesson.
+func TestRequestReachesPathOfProvider(t *testing.T) {
 	for _, p := range providers() {
 		t.Run(p.name, func(t *testing.T) {
 			var got string
@@ -85,18 +84,19 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 				}
 				r.send(t, method, requested, http.Header{"Precept-Session": {p.name + requested}}, sent)
 				if got != want {
-					t.Errorf("a request to %s reaches the upstream at %s, want %s", requested, got, want)
+					t.Errorf("%s was forwarded to %s, want %s", requested, got, want)
 				}
 				if inspected != strings.Contains(string(body), "[one]") {
-					t.Errorf("%s: the upstream got %s with lesson one: %t, want %t", requested, body, !inspected, inspected)
+					t.Errorf("%s: the upstream got %s, want lesson one: %t", requested, body, inspected)
 				}
 			}
 		})
 	}
 }
 
-// If a base URL repeats a base path or API path that precept knows, the path is sent once. Other repetitions are kept.
-func TestDoubledBaseURLIsCorrected(t *testing.T) {
+// If a base URL repeats a base path or an API path that precept knows, the path is sent once. Other repetitions are
+// kept.
+func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 	for _, c := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},
 		{"https://a/v1", "/v1/v1/v1/chat/completions", "/v1/chat/completions"},
@@ -116,12 +116,11 @@ func TestDoubledBaseURLIsCorrected(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tg.Resolve(c.requested, "", false).EscapedPath(); got != c.want {
-			t.Errorf("upstream %s, request to %s: got path %s, want %s", c.upstream, c.requested, got, c.want)
+			t.Errorf("NewTarget(%q).Resolve(%q): path = %s, want %s", c.upstream, c.requested, got, c.want)
 		}
 	}
 }
 
-// A path that a provider does not know is logged once, with the remedy.
 func TestUnknownProviderPathIsLoggedOnce(t *testing.T) {
 	var log strings.Builder
 	tg, err := proxy.NewTarget("x", "https://a/inference")
@@ -132,6 +131,6 @@ func TestUnknownProviderPathIsLoggedOnce(t *testing.T) {
 		tg.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
 	if n := strings.Count(log.String(), "correct the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
-		t.Errorf("the unknown path is logged %d times, want once with the sent path: %s", n, &log)
+		t.Errorf("got %d log lines with the remedy, want one with the sent path: %s", n, &log)
 	}
 }

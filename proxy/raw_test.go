@@ -32,10 +32,10 @@ import (
 	"precept/store"
 )
 
-// conversation is the body of a turn that precept inspects; %d makes it unique.
+// conversation is the body of a chat request. The verb %d makes it unique.
 const conversation = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
-// handler returns the data listener in front of an upstream, on a store in memory.
+// handler returns the handler of the data listener in front of an upstream, with a store in memory.
 func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 	t.Helper()
 	all := map[string]string{"upstream": upstream + "/v1"}
@@ -81,7 +81,7 @@ func startProxy(t *testing.T, upstream string, flags ...string) string {
 	return srv.URL
 }
 
-// startPlainProxy serves the reverse proxy of Go's library in front of an upstream, for comparison with precept.
+// startPlainProxy serves Go's ReverseProxy in front of an upstream, for comparison with precept.
 func startPlainProxy(t *testing.T, upstream string) string {
 	t.Helper()
 	u, err := url.Parse(upstream)
@@ -99,25 +99,25 @@ func startPlainProxy(t *testing.T, upstream string) string {
 	return srv.URL
 }
 
-// rawUpstream is an upstream on raw connections.
+// rawUpstream is an upstream that writes to raw connections.
 type rawUpstream struct {
 	url      string
 	requests atomic.Int64
-	open     atomic.Int64 // open connections
+	open     atomic.Int64 // number of open connections
 }
 
-// waitClosed waits until the upstream has no connection, so that the next request opens a connection.
+// waitClosed waits until the upstream has no open connection, so that the next request opens one.
 func (u *rawUpstream) waitClosed(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); u.open.Load() > 0; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("%d connections are open after a minute, want 0", u.open.Load())
+			t.Fatalf("%d connections are still open after a minute", u.open.Load())
 		}
 	}
 }
 
-// newRaw starts an upstream. serve is called for each request, after its headers, and returns whether the connection
-// continues. n counts the requests from 1.
+// newRaw starts an upstream. For each request n, counted from 1, it calls serve after the headers have arrived. serve
+// reports whether the connection stays open.
 func newRaw(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (more bool)) *rawUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,7 +166,7 @@ func newRaw(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Req
 	return u
 }
 
-// certificates returns the certificates of httptest's servers.
+// certificates returns the certificates that httptest's servers use.
 func certificates(t *testing.T) []tls.Certificate {
 	t.Helper()
 	srv := httptest.NewTLSServer(nil)
@@ -184,7 +184,7 @@ type clientReply struct {
 	end     string // "whole", "cut" within the body, or "none": no response
 }
 
-// sendRaw sends one request on its own connection and reads the whole response.
+// sendRaw sends a request on a new connection and reads the whole response.
 func sendRaw(t *testing.T, base, head, body string) clientReply {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -219,7 +219,7 @@ func readReply(br *bufio.Reader, method string) (s clientReply) {
 	}
 }
 
-// headerLines returns headers in a fixed order, without Date and the headers that precept adds.
+// headerLines returns sorted header lines, without Date and the headers that precept adds.
 func headerLines(h http.Header) string {
 	var out []string
 	for k, vv := range h {
@@ -234,8 +234,8 @@ func headerLines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// reply returns a serve function for newRaw that reads the whole request and answers with the bytes wire. With
-// more = false the upstream then ends its side, and waits until the other side closes the connection.
+// reply returns a serve function for newRaw that reads the whole request and then writes wire. If more is false, the
+// upstream then closes its side, and waits until the other side closes the connection.
 func reply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)

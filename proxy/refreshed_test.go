@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// jwt returns a JWT with an invented signature. Two tokens with different issue times differ in the signature and in all
-// claims except the issuer and the subject.
+// jwt returns a JWT with an invented signature. Two tokens with different issue times differ in the signature and in
+// all claims except the issuer and the subject.
 func jwt(issuer, subject string, issued int) string {
 	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
 	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +
@@ -168,8 +168,8 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	}
 }
 
-// On the Messages and Responses APIs, a request that sends back the random id of a call, an item or a response continues
-// its session, even with another credential.
+// On the Messages and Responses APIs, a request that sends back the random id of a call, an item or a response
+// continues its session, even with another credential.
 func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, c := range map[string]struct {

@@ -35,8 +35,8 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 	return newFixture(t, last, "", nil, all)
 }
 
-// newlyUsedUpstreams returns the names of the upstreams that got requests since the previous call, joined by "+". before
-// holds the number of requests of each upstream at the previous call.
+// newlyUsedUpstreams returns the names of the upstreams that got requests since the previous call, joined by "+".
+// before holds the number of requests of each upstream at the previous call.
 func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {

@@ -8,19 +8,19 @@ import (
 	"testing"
 )
 
-// pastItem is one item of a conversation, independent of the dialect.
+// pastItem is an item of a conversation, independent of the API.
 type pastItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
 }
 
-// speaker plays an agent on one of the three APIs. The agent keeps its own history, without inserted text.
+// speaker is a scripted agent on one of the three APIs. It keeps its own history, without inserted text.
 type speaker struct {
 	api    string // chat, responses, messages
-	claude bool   // the agent is Claude Code, which writes its list as asClaude describes
+	claude bool   // whether to format the list like Claude Code, see asClaude
 	stream bool
-	more   obj // further members of the body
+	more   obj // additional members of the body
 	past   []pastItem
 }
 
@@ -41,7 +41,7 @@ func (s *speaker) addCall(id, command, result string, failed bool) {
 	s.past = append(s.past, pastItem{kind: "call", text: `{"command":` + quoted(command) + `}`, id: id}, pastItem{kind: "result", text: result, id: id, failed: failed})
 }
 
-// item returns an item in the form of the API.
+// item returns an item in the format of the API.
 func (s *speaker) item(e pastItem) obj {
 	switch s.api + " " + e.kind {
 	case "chat call":
@@ -100,8 +100,8 @@ func (s *speaker) body() string {
 	return string(out)
 }
 
-// asClaude changes a list to the form of Claude Code: the newest part has cache_control, and an older message of the
-// user with one text part has a string as its content.
+// asClaude changes a list to the format of Claude Code: the newest part has cache_control, and the content of an older
+// user message with one text part is a string.
 func asClaude(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)
@@ -116,23 +116,24 @@ func asClaude(list []obj) {
 	}
 }
 
-// sendNext sends the next request and returns the id of the call in the reply, and the list that the upstream received.
+// sendNext sends the next request. It returns the response, the id of the call in it, and the list that the upstream got
+// as normalList returns it.
 func (s *speaker) sendNext(t *testing.T, r *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("the client got status %d, body %s, want status 200", res.StatusCode, b)
+		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, b)
 	}
 	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
 }
 
-// normalList returns the list of a body in one form for equal content, without its closing bracket: a string becomes a
-// text part, neighbouring text parts are joined, and cache_control, refusal and members with the prefix __ are removed.
+// normalList returns the list of a body in a normal form, without the closing bracket: a string becomes a text part,
+// adjacent text parts are joined, and cache_control, refusal and members with the prefix __ are removed.
 func normalList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("the upstream got body %s (error %v), want JSON", body, err)
+		t.Fatalf("decode body at the upstream: %v: %s", err, body)
 	}
 	list := append(b.Messages, b.Input...)
 	for _, item := range list {

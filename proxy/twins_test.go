@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// twins returns a model for n twins, which are concurrent conversations with equal words. The model answers a first
-// request only when n first requests are in flight. id returns the id of the call in an answer.
+// twins returns a model for n identical concurrent conversations. It replies to the first requests only when all n of
+// them have arrived. id returns the id of the call in a reply.
 func twins(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -34,8 +34,8 @@ func twins(n int, id func(turn int, client string) string) http.HandlerFunc {
 	}
 }
 
-// playIdenticalAgents runs n identical agents at once, three turns each, and returns the session names
-// of each agent by turn.
+// playIdenticalAgents runs n identical agents concurrently for three turns, and returns the session names of each agent
+// by turn.
 func (r *fixture) playIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
@@ -45,7 +45,7 @@ func (r *fixture) playIdenticalAgents(t *testing.T, n int, result func(client in
 		wg.Go(func() {
 			a := newAgent("Please mend the build")
 			for turn := range 3 {
-				if turn == 1 { // the second turns begin after all first answers
+				if turn == 1 { // wait until all agents have their first reply
 					answered.Done()
 					answered.Wait()
 				}
@@ -59,10 +59,10 @@ func (r *fixture) playIdenticalAgents(t *testing.T, n int, result func(client in
 	return names
 }
 
-// Fifty concurrent conversations with equal words are fifty sessions. With random call ids, all turns of a
-// conversation have the session of the first. With counted call ids ("functions.bash:0"), a conversation may change
-// its session until its history differs from the others, and the sessions are excluded from the experiment. Each turn
-// has its lesson, and there is one loop warning for each conversation.
+// Fifty identical concurrent conversations have fifty sessions. With random call ids, each conversation keeps its
+// session. With sequential call ids ("functions.bash:0"), a conversation may change its session until its history
+// differs from the others, and the sessions are excluded from the experiment. Each turn has its lesson, and each
+// conversation gets one loop warning.
 func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
@@ -70,11 +70,11 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 		id       func(turn int, client string) string
 		result   func(client int) string
 		excluded float64
-		from     int // the session name of a conversation does not change from this turn on
+		from     int // the turn from which on each conversation keeps its session
 	}{
 		{"random ids", func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
-		{"counted ids, own results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
-		{"counted ids, equal results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
+		{"sequential ids, different results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
+		{"sequential ids, equal results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up := newUpstream(t, twins(n, c.id))
@@ -86,7 +86,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 				}
 				for k := c.from; k < len(turns)-1; k++ {
 					if turns[k] != turns[k+1] {
-						t.Errorf("conversation %d has sessions %v by turn, want one session from turn %d on", i, turns, c.from)
+						t.Errorf("conversation %d: sessions by turn = %v, want the same session from turn %d on", i, turns, c.from)
 					}
 				}
 			}
@@ -98,25 +98,24 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 			}
 			up.mu.Unlock()
 			if len(distinct) != n || lessons != 3*n || loops != n {
-				t.Errorf("the turns have %d different sessions, want %d; the upstream got %d lessons, want %d, and %d loop warnings, want %d", len(distinct), n, lessons, 3*n, loops, n)
+				t.Errorf("got %d sessions, %d lessons and %d loop warnings, want %d, %d and %d", len(distinct), lessons, loops, n, 3*n, n)
 			}
 			m := r.Options().Metrics
 			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
-				t.Errorf("the metric of sessions counts %v new ones, want %v", got, n)
+				t.Errorf("metric of new sessions = %v, want %v", got, n)
 			}
 			if got := testutil.ToFloat64(m.Injected()); got != 2*n {
-				t.Errorf("the counter of injections is %v, want %v", got, 2*n)
+				t.Errorf("metric of injections = %v, want %v", got, 2*n)
 			}
 			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != c.excluded {
-				t.Errorf("the metric counts %v excluded sessions with the reason twin, want %v", got, c.excluded)
+				t.Errorf("metric of excluded sessions with reason twin = %v, want %v", got, c.excluded)
 			}
 		})
 	}
 }
 
-// Concurrent requests that continue one conversation in different ways are one session, and each request has its
-// lesson once.
-func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
+// Concurrent branches of one conversation share its session, and each request has the lesson once.
+func TestBranchesOfConversationShareSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())
 	r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
@@ -129,12 +128,12 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 		wg.Go(func() {
 			a := &agent{list: append([]any{}, root.list...)}
 			if i%2 == 1 {
-				a.addUser(fmt.Sprintf("Please mend the build, way %d", i)) // a branch with its own words
+				a.addUser(fmt.Sprintf("Please mend the build, way %d", i)) // makes the branch differ from the others
 			}
 			for turn := range 4 {
 				res, body := r.send(t, http.MethodPost, chatPath, nil, a.body())
 				if got := res.Header.Get("Precept-Session"); got != name {
-					t.Errorf("branch %d, turn %d is in session %s, want %s", i, turn, got, name)
+					t.Errorf("branch %d, turn %d: session = %s, want %s", i, turn, got, name)
 				}
 				a.addCall(firstCallID(t, body), fmt.Sprintf("cat %d-%d", i, turn), "fine")
 			}
@@ -149,6 +148,6 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 		}
 	}
 	if got := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
-		t.Errorf("the metric of sessions counts %v new ones, want 1", got)
+		t.Errorf("metric of new sessions = %v, want 1", got)
 	}
 }

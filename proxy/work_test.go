@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A work item, in these tests, is a commit, a branch or a pull request that occurs in a tool result of a session.
+// In these tests, a work item is a commit, a branch or a pull request that occurs in a tool result of a session.
 
-// addWork sends two turns of a session, the second with a command and its result.
+// addWork sends two turns of a session. The second one has a command and its result.
 func (r *fixture) addWork(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
@@ -19,7 +19,7 @@ func (r *fixture) addWork(t *testing.T, header http.Header, command, result stri
 	r.chat(t, header, a.body())
 }
 
-// sessionHeader returns the headers of a client with a session name.
+// sessionHeader returns a Precept-Session header, and further headers given as pairs of a name and a value.
 func sessionHeader(session string, more ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -28,7 +28,7 @@ func sessionHeader(session string, more ...string) http.Header {
 	return h
 }
 
-// feedbackAnswer is an answer to feedback.
+// feedbackAnswer is the response to feedback.
 type feedbackAnswer struct {
 	code           int
 	Status         string
@@ -38,12 +38,12 @@ type feedbackAnswer struct {
 	Error          struct{ Message string }
 }
 
-// rate posts a score for a subject, a member of the JSON body.
+// rate posts a score. subject is the member of the JSON body that identifies the rated session or work item.
 func (r *fixture) rate(t *testing.T, header http.Header, subject string) (p feedbackAnswer) {
 	t.Helper()
 	res, body := r.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
 	if err := json.Unmarshal(body, &p); err != nil {
-		t.Fatalf("the answer to feedback is %s (error %v), want JSON", body, err)
+		t.Fatalf("decode response to feedback: %v: %s", err, body)
 	}
 	p.code = res.StatusCode
 	return p
@@ -51,8 +51,8 @@ func (r *fixture) rate(t *testing.T, header http.Header, subject string) (p feed
 
 const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// Feedback reaches a session by each spelling of its commit, branch and pull request.
-func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
+// Feedback is joined to a session by each spelling of its commit, branch and pull request.
+func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
@@ -62,7 +62,7 @@ func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
 		if p := r.rate(t, nil, subject); p.code != 202 || p.Status != "joined" || p.Session != "a" || !slices.Equal(p.Sessions, []string{"a"}) {
-			t.Errorf("feedback on %s got answer %+v, want joined with session a", subject, p)
+			t.Errorf("feedback on %s: got %+v, want joined with session a", subject, p)
 		}
 	}
 	for subject, want := range map[string]int{
@@ -72,69 +72,67 @@ func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
 		if p := r.rate(t, nil, subject); p.code != want || p.Error.Message == "" {
-			t.Errorf("feedback on %s got answer %+v, want status %d with a message", subject, p, want)
+			t.Errorf("feedback on %s: got %+v, want status %d with a message", subject, p, want)
 		}
 	}
 }
 
-// Feedback on a short hash that two commits share is refused. A longer hash finds its commit.
-func TestAmbiguousCommitIsRefused(t *testing.T) {
+// Feedback on a short hash that matches two commits is refused. A longer hash identifies one commit.
+func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
 	r.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
-		t.Errorf("feedback on the hash of two commits got answer %+v, want status 409", p)
+		t.Errorf("hash of two commits: got %+v, want status 409", p)
 	}
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
-		t.Errorf("feedback on a longer hash got answer %+v, want session b", p)
+		t.Errorf("longer hash: got %+v, want session b", p)
 	}
 	r.addWork(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
-		t.Errorf("feedback on a commit whose hash has another length in each of two sessions got answer %+v, want the sessions c and b", p)
+		t.Errorf("commit with hashes of different lengths in two sessions: got %+v, want sessions c and b", p)
 	}
 }
 
-// Feedback on a work item reaches the newest twenty sessions of the item, and a run once.
-func TestFeedbackOnAWorkItemReachesTheNewestSessionsAndRuns(t *testing.T) {
+// Feedback on a work item is joined to the newest twenty sessions of the item. If the sessions belong to a run, it is
+// joined to the run once.
+func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
 		r.addWork(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
 	p := r.rate(t, nil, `"branch":"fix/x"`)
 	if len(p.Sessions) != 20 || p.Sessions[0] != "s23" || p.Sessions[19] != "s04" {
-		t.Errorf("feedback on a branch of 24 sessions got answer %+v, want the newest 20 sessions from s23 to s04", p)
+		t.Errorf("branch of 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", p)
 	}
 	for _, name := range []string{"r1", "r2"} {
 		r.addWork(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
 	if p := r.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
-		t.Errorf("feedback on the commit of a run got answer %+v, want the run nightly and no sessions", p)
+		t.Errorf("commit of a run: got %+v, want run nightly and no sessions", p)
 	}
 }
 
-// Feedback finds a work item only with a credential of the tenant of its session.
-func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
+func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("feedback of another tenant got answer %+v, want status 404", p)
+		t.Errorf("feedback of another tenant: got %+v, want status 404", p)
 	}
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); p.code != 202 {
-		t.Errorf("feedback of the session's tenant got answer %+v, want status 202", p)
+		t.Errorf("feedback of the session's tenant: got %+v, want status 202", p)
 	}
 }
 
-// Feedback on a work item of an opted-out session finds no session.
-func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
+func TestWorkItemOfOptedOutSessionIsUnknown(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("feedback on the commit of an opted-out session got answer %+v, want status 404", p)
+		t.Errorf("commit of an opted-out session: got %+v, want status 404", p)
 	}
 }
 
-// After a restart, feedback finds a session by its work items.
-func TestWorkSurvivesARestart(t *testing.T) {
+func TestWorkItemsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, dir, nil, injectAll())
@@ -142,6 +140,6 @@ func TestWorkSurvivesARestart(t *testing.T) {
 	r.stop()
 	r = newFixture(t, up, dir, nil, injectAll())
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
-		t.Errorf("after a restart, feedback got answer %+v, want session a", p)
+		t.Errorf("commit after a restart: got %+v, want session a", p)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fakeCollector is an HTTP transport that answers requests without a network.
+// fakeCollector is an HTTP transport that responds without a network.
 type fakeCollector struct {
-	at     []time.Duration                     // times of the requests since the first request
+	at     []time.Duration                     // times of the requests after the first request
 	begun  time.Time                           // time of the first request
-	answer func(n int) (*http.Response, error) // n counts from 1
+	answer func(n int) (*http.Response, error) // returns the response to request n, counted from 1
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -38,7 +38,7 @@ func respond(code int, header http.Header, body io.Reader) (*http.Response, erro
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
 }
 
-// clientOf returns a client whose collector answers with the function.
+// clientOf returns a client with a fake collector.
 func clientOf(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *fakeCollector) {
 	t.Helper()
 	c, err := newClient("http://collector:4318", nil)
@@ -51,9 +51,9 @@ func clientOf(t *testing.T, answer func(n int) (*http.Response, error)) (*client
 	return c, a
 }
 
-// A batch has four attempts. Each pause is twice the pause before, or the time in Retry-After if
-// that time is longer. A batch with a permanent error has one attempt.
-func TestBatchIsRetriedWithGrowingPauses(t *testing.T) {
+// A batch is sent up to four times. Each pause is twice the previous one, or the time in Retry-After if that is longer.
+// After a permanent error, a batch is not retried.
+func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
 	for name, k := range map[string]struct {
 		answer func(n int) (*http.Response, error)
@@ -91,7 +91,7 @@ func TestBatchIsRetriedWithGrowingPauses(t *testing.T) {
 			[]time.Duration{0},
 			"Bad Request; check otel.endpoint and otel.headers",
 		},
-		"accepted, the response is cut": {
+		"accepted, truncated response": {
 			func(int) (*http.Response, error) {
 				return respond(200, nil, io.MultiReader(strings.NewReader("\x0a"), cutShort{}))
 			},
@@ -104,25 +104,25 @@ func TestBatchIsRetriedWithGrowingPauses(t *testing.T) {
 				c, a := clientOf(t, k.answer)
 				err := c.UploadTraces(t.Context(), nil)
 				if !slices.Equal(a.at, k.at) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
-					t.Errorf("the collector got requests at %v, want %v; the error is %v, want %q", a.at, k.at, err, k.err)
+					t.Errorf("requests at %v, err = %v, want %v, %q", a.at, err, k.at, k.err)
 				}
 			})
 		})
 	}
 }
 
-// cutShort is the rest of a response body on a connection that breaks.
+// cutShort is a response body whose connection breaks.
 type cutShort struct{}
 
 func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A pause between attempts ends when precept stops, when the time for the stop is over, and when the context of the
-// batch ends.
-func TestStopEndsTheRetryPause(t *testing.T) {
+// A pause between attempts ends when precept stops, when the time for the stop is over, or when the context of the batch
+// is canceled.
+func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
-		"precept stops":                 func(c *client, _ func()) { c.hurry() },
-		"the time for the stop is over": func(c *client, _ func()) { c.cut() },
-		"the context of the batch ends": func(_ *client, cancel func()) { cancel() },
+		"stop":             func(c *client, _ func()) { c.hurry() },
+		"end of the stop":  func(c *client, _ func()) { c.cut() },
+		"context canceled": func(_ *client, cancel func()) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,22 +137,22 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 				start := time.Now()
 				end(c, cancel)
 				if err := <-done; err == nil || !time.Now().Equal(start) || len(a.at) != 1 {
-					t.Errorf("the collector got %d requests, want 1; the stop took %v with error %v, want an error without delay", len(a.at), time.Since(start), err)
+					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error without delay after 1 request", err, time.Since(start), len(a.at))
 				}
 			})
 		})
 	}
 }
 
-// partialResponse returns a response with a number of rejected spans and a reason.
+// partialResponse returns the body of a response that rejects a number of spans for a reason.
 func partialResponse(spans uint64, why string) []byte {
 	inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), spans)
 	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), why)
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 }
 
-// Unknown fields of a response are skipped. A truncated or invalid response rejects no span.
-func TestRejectedSpansOfAResponse(t *testing.T) {
+// Unknown fields of a response are skipped. A truncated or invalid response rejects no spans.
+func TestPartialReturnsRejectedSpans(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
 	for name, k := range map[string]struct {
@@ -160,36 +160,36 @@ func TestRejectedSpansOfAResponse(t *testing.T) {
 		want     string
 	}{
 		"empty":             {nil, ""},
-		"two":               {partialResponse(2, "too old"), "the collector rejected 2 spans: too old"},
-		"none, with a hint": {partialResponse(0, "slow down"), ""},
-		"a negative number": {partialResponse(1<<64-1, "?"), ""},
+		"two spans":         {partialResponse(2, "too old"), "the collector rejected 2 spans: too old"},
+		"message, no spans": {partialResponse(0, "slow down"), ""},
+		"negative number":   {partialResponse(1<<64-1, "?"), ""},
 		"unknown fields":    {append(bytes.Clone(later), partialResponse(1, "x")...), "the collector rejected 1 spans: x"},
-		"cut":               {partialResponse(2, "too old")[:4], ""},
-		"no message":        {[]byte("<html>"), ""},
-		"long":              {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
+		"truncated":         {partialResponse(2, "too old")[:4], ""},
+		"not protobuf":      {[]byte("<html>"), ""},
+		"long message":      {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
 	} {
 		got := ""
 		if err := partial(k.response); err != nil {
 			got = err.Error()
 		}
 		if got != k.want {
-			t.Errorf("%s: got error %q, want %q", name, got, k.want)
+			t.Errorf("%s: partial = %q, want %q", name, got, k.want)
 		}
 	}
 }
 
-// No response makes the reader panic, or gives a negative number of rejected spans.
-func TestAnyResponseIsReadWithoutPanic(t *testing.T) {
+// No response makes partial panic or return a rejection of less than one span.
+func TestPartialAcceptsAnyResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
 		if r, ok := errors.AsType[*rejection](partial(answer)); ok && r.spans <= 0 {
-			t.Fatalf("the rejection has %d spans, want at least 1", r.spans)
+			t.Fatalf("partial(%q) rejects %d spans, want at least 1", answer, r.spans)
 		}
 	})
 }
 
-// bounded cuts a text of more than maxTextBytes bytes after the last character that ends within this limit.
-func TestBoundedTextIsAValidPrefix(t *testing.T) {
+// bounded cuts a text of more than maxTextBytes bytes after the last character that fits into that limit.
+func TestBoundedReturnsValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
 		got := bounded(text)
@@ -197,7 +197,7 @@ func TestBoundedTextIsAValidPrefix(t *testing.T) {
 			t.Fatalf("bounded(%q) = %q, want a valid prefix of at most %d bytes", text, got, maxTextBytes)
 		}
 		if len(text)-len(got) > 0 && len(got) <= maxTextBytes-utf8.UTFMax {
-			t.Fatalf("a text of %d bytes was cut to %d bytes, want more than %d", len(text), len(got), maxTextBytes-utf8.UTFMax)
+			t.Fatalf("bounded cut %d bytes to %d, want more than %d", len(text), len(got), maxTextBytes-utf8.UTFMax)
 		}
 	})
 }
