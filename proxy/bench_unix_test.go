@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// BenchmarkTurn serves whole turns with an upstream on the loopback. The metric cpu-us/op is the
-// processor time of the process, client and upstream included, and depends less than ns/op on other
-// processes of the machine.
+// BenchmarkTurn serves whole turns with an upstream on the loopback interface. The metric cpu-us/op is the CPU time of
+// the process, including client and upstream. It depends less on other processes than ns/op does.
 func BenchmarkTurn(b *testing.B) {
 	history := `{"role":"user","content":"` + strings.Repeat("please look at it. ", 20) + `"},{"role":"assistant","content":"` + strings.Repeat("it is fine. ", 20) + `"},`
 	for _, c := range []struct {
@@ -62,7 +61,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// cpuTime returns the processor time of the process.
+// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -12,10 +12,10 @@ import (
 	"precept/internal/session"
 )
 
-// A sub-agent may begin with words of a tool call of a live session. That session is then the unit of randomisation of
-// the sub-agent, and both have the same lessons. A sub-agent has no such unit if two sessions gave it the task, or if
-// the session opted out.
-func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
+// If the task of a sub-agent comes from a tool call of a live session, that session is the randomization unit of the
+// sub-agent, and both have the same lessons. The sub-agent has no such unit if two sessions gave it the task, or if the
+// session opted out.
+func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -44,23 +44,23 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")
 			}
 		}
-		t.Fatalf("session %q is unknown, want a session", name)
+		t.Fatalf("session %q is not in memory", name)
 		return nil, ""
 	}
-	outcomes := map[string]int{} // callers by their injected and withheld lessons
+	outcomes := map[string]int{} // number of callers by their injected and withheld lessons
 	for i := range 24 {
 		question := fmt.Sprintf("Find the parser that reads case %d and say where", i)
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
 		repeated, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
 		if repeated.Unit.ID != "" {
-			t.Fatalf("the unit of a second session with an equal task is %q, want none", repeated.Unit.ID)
+			t.Fatalf("second session with the same task: unit = %q, want none", repeated.Unit.ID)
 		}
 		h := http.Header{}
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
 		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded || sub.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Fatalf("a task that two sessions gave has unit %q, want none; excluded: %t for %q, want true for %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Fatalf("sub-agent of two sessions: unit = %q, Excluded = %t, ExcludedFor = %q, want no unit, true and %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, lessons := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
@@ -69,19 +69,19 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		}
 		sub, subLessons := send("You search.", question, h)
 		if sub.Unit.ID != lead.Identity.ID.String() || lessons != subLessons {
-			t.Errorf("case %d: the sub-agent has unit %q and lessons %s, want unit %s and lessons %s of its caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
+			t.Errorf("case %d: sub-agent: unit = %q, lessons = %s, want %s, %s of its caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
 		}
 		outcomes[lessons]++
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
 		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, question), http.Header{"Precept-Learn": {"off"}})
-		if silent, _ := send("You search.", question, nil); silent.Unit.ID != "" {
-			t.Errorf("the unit of a sub-agent of a session that opted out is %q, want none", silent.Unit.ID)
+		if optedOut, _ := send("You search.", question, nil); optedOut.Unit.ID != "" {
+			t.Errorf("sub-agent of an opted-out session: unit = %q, want none", optedOut.Unit.ID)
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Errorf("a task of no tool call has unit %q, want none; excluded: %t, want false", other.Unit.ID, other.Assignment.Excluded)
+			t.Errorf("task from no tool call: unit = %q, Excluded = %t, want no unit and false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
 	if len(outcomes) < 2 {
-		t.Errorf("the callers have the injected and withheld lessons %v, want at least 2 different outcomes", outcomes)
+		t.Errorf("injected and withheld lessons of the callers = %v, want at least 2 different outcomes", outcomes)
 	}
 }

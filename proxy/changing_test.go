@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A conversation whose tools or agent change is one session: the block keeps its place in every turn.
-func TestChangingToolsKeepTheSession(t *testing.T) {
+// If the tools or the agent of a conversation change, its session continues, and the block keeps its position.
+func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 	tool := func(names ...string) (out []obj) {
 		for _, n := range names {
 			out = append(out, obj{"type": "function", "function": obj{"name": n}})
@@ -20,19 +20,19 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 	type step struct {
 		system string
 		tools  []obj
-		words  string // the user's next words; "" means the result of a call follows
+		text   string // the user's next message, "" for the result of a call
 	}
 	for name, k := range map[string]struct {
 		steps []step
-		last  string // marker of the lesson that the words of the last step match; "" if none
+		last  string // marker of the lesson that the last step matches, "" for none
 	}{
-		"a tool for each step":     {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
-		"plan once, then act":      {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},
-		"another agent":            {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), "And test the parser."}}, last: "[two]"},
-		"another agent and back":   {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
-		"two agents alternate":     {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "Go on."}, {"Agent B", tool("x"), "Go on."}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
-		"no tools at the end":      {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("a", "b"), ""}, {"S", nil, ""}}},
-		"a question without tools": {steps: []step{{"S", tool("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", tool("a", "b"), "Go on."}}},
+		"different tools in each step": {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
+		"plan once, then act":          {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},
+		"different agent":              {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), "And test the parser."}}, last: "[two]"},
+		"different agent and back":     {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
+		"two agents alternate":         {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "Go on."}, {"Agent B", tool("x"), "Go on."}, {"S", tool("to_b"), "And test the parser."}}, last: "[two]"},
+		"no tools at the end":          {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("a", "b"), ""}, {"S", nil, ""}}},
+		"question without tools":       {steps: []step{{"S", tool("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", tool("a", "b"), "Go on."}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
@@ -51,36 +51,36 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 			for i, s := range k.steps {
 				if i == 0 {
 					list = []obj{{"role": "user", "content": "Please mend the build"}}
-				} else if s.words != "" {
-					list = append(list, obj{"role": "assistant", "content": fmt.Sprintf("This is the answer number %d, in its own words.", n)}, obj{"role": "user", "content": s.words})
+				} else if s.text != "" {
+					list = append(list, obj{"role": "assistant", "content": fmt.Sprintf("This is the answer number %d, in its own words.", n)}, obj{"role": "user", "content": s.text})
 				} else {
 					id := fmt.Sprintf("call_%024x", n*7919)
 					list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": fmt.Sprintf(`{"n":%d}`, i)}}}}, obj{"role": "tool", "tool_call_id": id, "content": fmt.Sprint("done ", i)})
 				}
-				body := obj{"messages": append([]obj{{"role": "system", "content": s.system}}, list...), "want_text": i+1 < len(k.steps) && k.steps[i+1].words != ""}
+				body := obj{"messages": append([]obj{{"role": "system", "content": s.system}}, list...), "want_text": i+1 < len(k.steps) && k.steps[i+1].text != ""}
 				if s.tools != nil {
 					body["tools"] = s.tools
 				}
-				text, _ := json.Marshal(body)
-				res, _ := r.send(t, "POST", chatPath, nil, string(text))
+				request, _ := json.Marshal(body)
+				res, _ := r.send(t, "POST", chatPath, nil, string(request))
 				got := string(up.last(t).body)
 				if c := strings.Count(got, "[one]"); c != 1 {
-					t.Errorf("step %d: the upstream got lesson one %d times, want 1: %s", i, c, got)
+					t.Errorf("step %d: the upstream got [one] %d times, want once: %s", i, c, got)
 				}
 				var sent struct{ Messages []json.RawMessage }
 				_ = json.Unmarshal([]byte(got), &sent)
 				if first := string(sent.Messages[1]); previous != "" && first != previous {
-					t.Errorf("step %d: the message with the block is %s, want %s as in the step before", i, first, previous)
+					t.Errorf("step %d: message with the block = %s, want %s as in the previous step", i, first, previous)
 				} else {
 					previous = first
 				}
 				if name := res.Header.Get("Precept-Session"); session != "" && name != session {
-					t.Errorf("step %d has session %q, want %q", i, name, session)
+					t.Errorf("step %d: session = %q, want %q", i, name, session)
 				} else {
 					session = name
 				}
 				if i == len(k.steps)-1 && k.last != "" && strings.Count(got, k.last) != 1 {
-					t.Errorf("the last step is %s at the upstream, want lesson %s once", got, k.last)
+					t.Errorf("last step: the upstream got %s, want %s exactly once", got, k.last)
 				}
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"precept/inject/bank"
 )
 
-// lossyTally stores each batch once. While loseAnswer is set, the caller gets an error after the batch is stored.
+// lossyTally stores each batch once. If loseAnswer is set, Consult returns an error after it has stored the batch.
 type lossyTally struct {
 	loseAnswer bool
 	batches    map[string]map[string]bank.Consultation
@@ -36,9 +36,9 @@ func (d *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 	return out, nil
 }
 
-// If the answer to a batch is lost, the batch is sent again with its name and without newer counts. No count is lost or
-// added twice. Batches of another replica have other names.
-func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
+// If the response to a batch is lost, the batch is sent again with the same name and without newer counts, so that no
+// count is lost or added twice. Batches of another replica have other names.
+func TestRetriedBatchIsCountedOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}
 	open := func(start time.Time) *Consulted {
@@ -52,11 +52,11 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	one.countMatch([]string{"a", "b"})
 	tally.loseAnswer = true
 	if err := one.save(t.Context()); err == nil {
-		t.Fatal("save returns no error after a lost answer, want an error")
+		t.Fatal("save returned no error, although the response was lost")
 	}
 	one.countMatch([]string{"a"})
 	tally.loseAnswer = false
-	for range 3 { // the batch again, the later counts, nothing
+	for range 3 { // sends the batch again, then the newer counts, then nothing
 		if err := one.save(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,12 +66,12 @@ func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(tally.batches) != 3 {
-		t.Errorf("the tally stores %d batches %v, want 3", len(tally.batches), tally.batches)
+		t.Errorf("got %d stored batches %v, want 3", len(tally.batches), tally.batches)
 	}
 	one.refresh(t.Context(), []string{"a", "b"})
 	for slug, want := range map[string]int64{"a": 3, "b": 1} {
 		if n, _ := one.lookup(slug); n != want {
-			t.Errorf("%s was consulted %d times, want %d", slug, n, want)
+			t.Errorf("lookup(%q) = %d, want %d", slug, n, want)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// mute is a TCP relay in front of a server. The relay can drop all data of its first connections without closing
-// them, as a firewall does with a connection that it has forgotten.
+// mute is a TCP relay in front of a server. It can drop the data of its first connections without closing them, as a
+// firewall does with a connection whose state it has lost.
 type mute struct {
 	net.Listener
 	to       string
-	silent   atomic.Int64 // the data of connections 1 to silent is dropped
+	silent   atomic.Int64 // number of the last connection whose data is dropped, counted from 1
 	accepted atomic.Int64 // number of accepted connections
 	open     atomic.Int64 // number of open connections
 	conns    sync.WaitGroup
@@ -70,14 +70,14 @@ func (m *mute) relay(c net.Conn, n int64) {
 	m.conns.Go(func() { pass(c, up); m.open.Add(-1) })
 }
 
-// Pings detect a dead connection to an upstream: the stream on the connection is cut, and the next request gets a new
-// connection.
+// HTTP/2 pings detect a dead connection to an upstream: a stream on the connection is cut, and the next request gets a
+// new connection.
 func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if r.ProtoMajor != 2 {
-			t.Errorf("the request came over %s, want HTTP/2", r.Proto)
+			t.Errorf("the upstream got a request over %s, want HTTP/2", r.Proto)
 		}
 		_, _ = io.WriteString(w, "data: {}\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -91,7 +91,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	m := newMute(t, srv.Listener.Addr().String())
 	r := newFixture(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
 	if c := r.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
-		t.Fatalf("the pings of HTTP/2 are %+v, want both time-outs set, at most a minute in total", c)
+		t.Fatalf("HTTP/2 settings = %+v, want both ping timeouts set, at most a minute in total", c)
 	}
 	r.transport().HTTP2.SendPingTimeout, r.transport().HTTP2.PingTimeout = 50*time.Millisecond, 100*time.Millisecond
 
@@ -109,19 +109,18 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	}()
 	<-begun
 	if n := m.accepted.Load(); n != 1 {
-		t.Errorf("got %d connections to the upstream before its connection became silent, want 1", n)
+		t.Errorf("got %d connections to the upstream before the first one went silent, want 1", n)
 	}
 	m.silent.Store(1)
 	if err := <-ended; err == nil {
-		t.Error("the client got a complete stream, want a stream that is cut")
+		t.Error("the client got a complete stream, want a broken one")
 	}
 	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
 	if n := m.accepted.Load(); n != 2 {
-		t.Errorf("got %d connections to the upstream after its connection became silent, want 2", n)
+		t.Errorf("got %d connections to the upstream after the first one went silent, want 2", n)
 	}
 }
 
-// A connection to an upstream is closed when IdleConnTimeout has passed without a request.
 func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
@@ -135,7 +134,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 		m := newMute(t, srv.Listener.Addr().String())
 		r := newFixture(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
 		if d := r.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
-			t.Fatalf("an idle connection stays open for %v, want at most 2 minutes", d)
+			t.Fatalf("IdleConnTimeout = %v, want at most 2 minutes", d)
 		}
 		r.transport().IdleConnTimeout = 50 * time.Millisecond
 		r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
@@ -147,9 +146,9 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// An upstream that resets an HTTP/2 stream sends valid HTTP. The error therefore says that the upstream gave the
-// request up, and not that the response is malformed.
-func TestUpstreamResetIsNoProtocolError(t *testing.T) {
+// An upstream that resets an HTTP/2 stream still sends valid HTTP. Therefore the error says that the upstream gave the
+// request up, not that the response is malformed.
+func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
@@ -163,6 +162,6 @@ func TestUpstreamResetIsNoProtocolError(t *testing.T) {
 	defer res.Body.Close() //nolint:errcheck // only read
 	body, _ := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "gave the request up") {
-		t.Errorf(`the client got status %d, body %s, want status 502 and a body with "gave the request up"`, res.StatusCode, body)
+		t.Errorf("got status %d, body %s, want status 502 and a body with \"gave the request up\"", res.StatusCode, body)
 	}
 }

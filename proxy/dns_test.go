@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// nameServer is a DNS server that answers every query with address. While address is nil, the answer is "no such name".
+// nameServer is a DNS server that answers each query with address, or with NXDOMAIN if address is nil.
 type nameServer struct{ address atomic.Pointer[netip.Addr] }
 
 // serve answers queries until its connection is closed.
@@ -39,7 +39,7 @@ func (s *nameServer) serve(c net.PacketConn) {
 		a, wanted := s.address.Load(), binary.BigEndian.Uint16(b[end-4:]) // A is 1
 		switch {
 		case a == nil:
-			out[3] |= 3 // no such name
+			out[3] |= 3 // NXDOMAIN
 		case wanted == 1:
 			out[7] = 1
 			out = append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4) // the name above, A, IN, for 0 seconds
@@ -49,9 +49,8 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// The name of an upstream has no address, then a valid one, then the address of a closed port, then another valid one.
-// While the upstream has no valid address, precept answers 502 in the shape of the API; with an address, requests
-// succeed without a reload.
+// The host of an upstream has no address, then a valid one whose server stops, then another valid one. While no server
+// can be reached, precept responds with 502. As soon as the host has a valid address, requests succeed without a reload.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -69,7 +68,7 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	serverAt := func(host string) (*httptest.Server, netip.Addr) {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, port))
 		if err != nil {
-			t.Skip("there is one loopback address only: ", err)
+			t.Skip("only one loopback address: ", err)
 		}
 		_, port, _ = net.SplitHostPort(l.Addr().String())
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,23 +85,23 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	first, firstAddress := serverAt("127.0.0.1")
 	_, secondAddress := serverAt("127.0.0.2")
 	r := newFixture(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", newBook(t, "one: alpha"), injectAll())
-	checkReply := func(what string, status int, want string) {
+	checkReply := func(name string, status int, want string) {
 		t.Helper()
 		res, body := r.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)
 		if res.StatusCode != status || !strings.Contains(string(body), want) {
-			t.Errorf("%s: got status %d, body %s, want status %d and a body with %q", what, res.StatusCode, body, status, want)
+			t.Errorf("%s: got status %d, body %s, want status %d and a body with %q", name, res.StatusCode, body, status, want)
 		}
 	}
-	checkReply("without an address", http.StatusBadGateway, "precept_error")
+	checkReply("no address", http.StatusBadGateway, "precept_error")
 	names.address.Store(&firstAddress)
 	for i := range 3 {
-		checkReply(fmt.Sprint("at the first address, request ", i), http.StatusOK, "127.0.0.1")
+		checkReply(fmt.Sprint("first address, request ", i), http.StatusOK, "127.0.0.1")
 	}
 	first.CloseClientConnections()
 	first.Close()
-	checkReply("with the first address closed", http.StatusBadGateway, "precept_error")
+	checkReply("first server stopped", http.StatusBadGateway, "precept_error")
 	names.address.Store(&secondAddress)
 	for i := range 3 {
-		checkReply(fmt.Sprint("at the second address, request ", i), http.StatusOK, "127.0.0.2")
+		checkReply(fmt.Sprint("second address, request ", i), http.StatusOK, "127.0.0.2")
 	}
 }

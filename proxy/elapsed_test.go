@@ -13,8 +13,8 @@ import (
 	"precept/store"
 )
 
-// Any data, even a comment, keeps a stream open. A stream without data for the time of the limit is cut.
-func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
+// Any data, even a comment, keeps a stream open. A stream is cut after it has had no data for the time of the limit.
+func TestIdleStreamIsCutAtLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pieces = time.Minute, 6
 		from, to := io.Pipe()
@@ -33,18 +33,18 @@ func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 		}()
 		got, err := io.ReadAll(w)
 		if err == nil || strings.Count(string(got), ": keep-alive") != pieces {
-			t.Errorf("the stream ended with %v after %q, want an error after %d keep-alive lines", err, got, pieces)
+			t.Errorf("stream ended with error %v after %q, want an error after %d keep-alive lines", err, got, pieces)
 		}
 		if cut, want := time.Since(start), pieces*(limit-time.Second)+limit; cut != want {
-			t.Errorf("the stream was cut after %v, want %v", cut, want)
+			t.Errorf("stream was cut after %v, want %v", cut, want)
 		}
 	})
 }
 
-// Nearly all turns wait for no answer to a /lesson command. To collect the answers of such a turn allocates nothing.
-func TestTurnWithoutPendingAnswersAllocatesNothing(t *testing.T) {
+// Nearly all turns have no pending answer to a /lesson command. collect must not allocate for such a turn.
+func TestCollectWithoutPendingAnswersDoesNotAllocate(t *testing.T) {
 	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
 	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {
-		t.Errorf("collect allocates %v times without a pending answer, want 0", n)
+		t.Errorf("allocations of collect without a pending answer = %v, want 0", n)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Unexported parts of the proxy, for the tests in package proxy_test.
+// This file exports parts of the proxy to the tests in package proxy_test.
 
-// Options returns the options of the proxy. Tests replace them before the first request.
+// Options returns the options of the proxy, which tests may change before the first request.
 func (p *Proxy) Options() *Options { return &p.opts }
 
 // BreakDeciding makes every decision panic.
@@ -27,7 +27,8 @@ func (p *Proxy) Front(next http.Handler) http.Handler { return p.front(next) }
 // Routes returns the routes of precept's endpoints.
 func (p *Proxy) Routes() []*echo.Route { return p.router().Routes() }
 
-// InFlight returns the number of requests in flight, and the bytes of their bodies and of the copies of their replies.
+// InFlight returns the number of requests in flight, and the numbers of bytes of their bodies and of the copies of their
+// replies.
 func (p *Proxy) InFlight() (requests, bodies, copies int64) {
 	return p.inFlight.requests.Load(), p.inFlight.bodies.Load(), p.inFlight.copies.Load()
 }
@@ -50,7 +51,7 @@ func (p *Proxy) ClaimOf(r *http.Request) (session.Claim, error) {
 	return c, err
 }
 
-// WriteInternalError writes the reply for a fault of precept.
+// WriteInternalError writes the response for an internal error of precept.
 func WriteInternalError(w http.ResponseWriter, r *http.Request) { internalError(r).write(w) }
 
 // APIOf returns the API of a request.
@@ -59,7 +60,7 @@ func APIOf(path string, h http.Header) wire.Dialect { return apiOf(path, h) }
 // Target is an upstream.
 type Target = target
 
-// NewTarget reads an upstream's URL.
+// NewTarget returns the upstream with a URL.
 func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) }
 
 // Series returns the counter vector with a short name, such as side for the side requests.
@@ -73,7 +74,7 @@ func (m *Metrics) Series(name string) *prometheus.CounterVec {
 // Injected returns the counter of injected lessons.
 func (m *Metrics) Injected() prometheus.Counter { return m.lessons.injected }
 
-// Resolve maps a client's path onto the upstream.
+// Resolve returns the URL at the upstream for a path that a client requests.
 func (t *Target) Resolve(path, query string, forceQuery bool) *url.URL {
 	return t.resolve(path, query, forceQuery)
 }

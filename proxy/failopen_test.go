@@ -35,8 +35,8 @@ func (s blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	}
 }
 
-// All turns are answered while the store accepts nothing, and their records are written when the store continues.
-func TestHangingStoreDelaysNoTurn(t *testing.T) {
+// While writes to the store hang, turns are served. Their exchanges are written when the store continues.
+func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 		r.chat(t, h, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	}
 	if n := r.Options().Tally.Exchanges.Load(); n != 0 {
-		t.Errorf("%d exchanges were written into a hanging store, want 0", n)
+		t.Errorf("exchanges written to a hanging store = %d, want 0", n)
 	}
 	close(gate)
 	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 20 && r.Options().Store.Problem() == "" })
@@ -77,41 +77,41 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, nil, alpha)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Errorf("with a failing store the upstream got %s, want lesson one", up.last(t).body)
+		t.Errorf("failing store: the upstream got %s, want lesson one", up.last(t).body)
 	}
 	if res, body := r.send(t, "GET", "/readyz", nil, ""); res.StatusCode != 200 {
-		t.Errorf("/readyz with a failing store: got status %d, body %s, want status 200", res.StatusCode, body)
+		t.Errorf("failing store: /readyz: got status %d, body %s, want status 200", res.StatusCode, body)
 	}
 	eventually(t, func() bool { return r.Options().Store.Problem() != "" })
 	if res, body := r.send(t, "POST", "/v1/feedback", nil, `{"session_id":"nobody","source":"user","type":"approval"}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
-		t.Errorf("feedback with a failing store: got status %d, header %v, body %s, want status 503 and a header Retry-After", res.StatusCode, res.Header, body)
+		t.Errorf("failing store: feedback: got status %d, headers %v, body %s, want status 503 with Retry-After", res.StatusCode, res.Header, body)
 	}
 }
 
-// Without a writable directory, precept chooses lessons and repeats them from memory, and counts each turn that it
+// With a volatile store, precept still injects lessons and repeats them in later turns, and counts each turn that it
 // does not store.
-func TestVolatileStoreWorksFromMemory(t *testing.T) {
+func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixtureOn(t, up, store.Volatile{}, newBook(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	if got := string(up.last(t).body); strings.Count(got, "[one]") != 1 {
-		t.Errorf("the second turn at the upstream is %s, want the block of the first turn once", got)
+		t.Errorf("second turn: the upstream got %s, want [one] exactly once", got)
 	}
 	eventually(t, func() bool { return r.Options().Tally.DroppedReadOnly.Load() == 2 })
 }
 
-// A panic in a step of precept is counted, and the client's bytes are forwarded.
-func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
+// If a step of precept panics, the client's bytes are forwarded, and the panic is counted.
+func TestPanickingStepForwardsClientBytes(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	r.BreakDeciding()
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	if got := string(up.last(t).body); got != alpha {
-		t.Errorf("the upstream got %s, want the client's bytes %s", got, alpha)
+		t.Errorf("the upstream got %s, want %s", got, alpha)
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
-		t.Errorf("the metric counts %v failures of the step decide, want 1", n)
+		t.Errorf("metric of failures with step decide = %v, want 1", n)
 	}
-	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // blocks for ever if the panic left the session locked
+	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // blocks forever if the panic left the session locked
 }

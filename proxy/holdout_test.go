@@ -17,10 +17,10 @@ import (
 	"precept/store/storetest"
 )
 
-// bandit.epsilon is the share of sessions from which a chosen lesson is withheld. With epsilon 0.2 the upstream gets no
-// lesson in a fifth of many sessions (within three standard errors). The second turn of a session repeats the decision
-// of the first, and the stored exchange records the decision.
-func TestWithheldShareIsTheHoldout(t *testing.T) {
+// bandit.epsilon is the share of sessions from which a picked lesson is withheld. With epsilon 0.2, a fifth of many
+// sessions have no lesson at the upstream, within three standard errors. The second turn of a session repeats the
+// decision of the first, and the stored exchange records it.
+func TestShareOfWithheldLessonsIsEpsilon(t *testing.T) {
 	const sessions, withSecondTurn, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -43,7 +43,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 		defer func() { _ = res.Body.Close() }()
 		b, err := io.ReadAll(res.Body)
 		if err != nil || !strings.Contains(string(b), "blocks: ") {
-			t.Errorf(`the client got body %s with the read error %v, want a body with "blocks: "`, b, err)
+			t.Errorf("got body %s, read error %v, want a body with \"blocks: \"", b, err)
 		}
 		return strings.Contains(string(b), "blocks: 1")
 	}
@@ -55,7 +55,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 				const first = `{"messages":[{"role":"user","content":"do alpha"}`
 				injected[i] = sendTurn(i, first+`]}`)
 				if i < withSecondTurn && injected[i] != sendTurn(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
-					t.Errorf("the second turn of session %d has lesson one: %v, want %v as in the first turn", i, !injected[i], injected[i])
+					t.Errorf("session %d: second turn has lesson one: %v, want %v as in the first turn", i, !injected[i], injected[i])
 				}
 			}
 		})
@@ -63,13 +63,13 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 	all.Wait()
 	r.stop()
 	withheld := 0
-	for _, in := range injected {
-		if !in {
+	for _, isInjected := range injected {
+		if !isInjected {
 			withheld++
 		}
 	}
 	if share := float64(withheld) / sessions; math.Abs(share-0.2) > 3*math.Sqrt(0.2*0.8/sessions) {
-		t.Errorf("the lesson was withheld in %d of %d sessions, want a fifth within three standard errors", withheld, sessions)
+		t.Errorf("the lesson was withheld in %d of %d sessions, want a fifth, within three standard errors", withheld, sessions)
 	}
 	stored := map[string]string{} // state of the lesson, by session
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), ReadOnly: true, Now: time.Now})
@@ -86,9 +86,9 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, in := range injected {
-		if want := map[bool]string{true: "injected", false: "withheld"}[in]; stored[fmt.Sprint("s", i)] != want {
-			t.Fatalf("session %d: got state %q in the store, want %q", i, stored[fmt.Sprint("s", i)], want)
+	for i, isInjected := range injected {
+		if want := map[bool]string{true: "injected", false: "withheld"}[isInjected]; stored[fmt.Sprint("s", i)] != want {
+			t.Fatalf("session %d: stored state of the lesson = %q, want %q", i, stored[fmt.Sprint("s", i)], want)
 		}
 	}
 }

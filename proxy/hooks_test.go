@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// deliver sends a payload as GitHub does, signed with a secret.
+// deliver posts a payload as GitHub does, signed with a secret.
 func (r *fixture) deliver(t *testing.T, secret, event, id, payload string) (code int, a hookAnswer) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
@@ -22,7 +22,7 @@ func (r *fixture) deliver(t *testing.T, secret, event, id, payload string) (code
 	h.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(m.Sum(nil)))
 	res, body := r.send(t, "POST", "/v1/hooks/github", h, payload)
 	if err := json.Unmarshal(body, &a); err != nil {
-		t.Fatalf("the answer to a delivery is %s (error %v), want JSON", body, err)
+		t.Fatalf("decode response to a delivery: %v: %s", err, body)
 	}
 	return res.StatusCode, a
 }
@@ -46,8 +46,8 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 }
 
 // A check and a merge of a pull request rate its session. A repeated delivery, an unknown pull request and a wrong
-// secret rate no session.
-func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
+// secret do not.
+func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
 	r := newFixture(t, newUpstream(t, nil), "", nil, flags)
@@ -60,25 +60,25 @@ func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 	}{
 		{"wrong secret", "other", "pull_request", "1", merged, 401, ""},
 		{"ping", "s3cret", "ping", "2", `{"zen":"x"}`, 200, "ignored"},
-		{"no JSON", "s3cret", "pull_request", "3", `{"action":`, 400, ""},
+		{"not JSON", "s3cret", "pull_request", "3", `{"action":`, 400, ""},
 		{"check", "s3cret", "check_run", "4", hookPayload(t, "github_check_run.json"), 202, "joined"},
 		{"merge", "s3cret", "pull_request", "5", merged, 202, "joined"},
-		{"the same delivery", "s3cret", "pull_request", "5", merged, 200, "ignored"},
-		{"the same body under another id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
-		{"another pull request", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
+		{"repeated delivery", "s3cret", "pull_request", "5", merged, 200, "ignored"},
+		{"same body, different id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
+		{"unknown pull request", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
 	} {
 		code, a := r.deliver(t, k.secret, k.event, k.id, k.payload)
 		if code != k.code || a.Status != k.status || k.status == "ignored" && a.Reason == "" || k.status == "" && a.Error.Message == "" {
-			t.Errorf("%s: got status code %d, answer %+v, want status code %d and status %q; an ignored delivery needs a reason, a failed delivery an error message", k.name, code, a, k.code, k.status)
+			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", k.name, code, a, k.code, k.status)
 		}
 		if k.status == "joined" && (len(a.Events) != 1 || a.Events[0].Session != "a") {
-			t.Errorf("%s: the answer has events %+v, want one event of session a", k.name, a.Events)
+			t.Errorf("%s: events = %+v, want one of session a", k.name, a.Events)
 		}
 	}
 }
 
-// GitLab's token is valid on GitLab's path only. A path without a configured secret, and an unknown path, answer 404.
-func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
+// GitLab's token is valid only on GitLab's path. An unknown path, or one without a configured secret, gives 404.
+func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
 	r := newFixture(t, newUpstream(t, nil), "", nil, flags)
@@ -90,7 +90,7 @@ func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
 		}
 	}
 	if res, body := r.send(t, "POST", "/hooks/gitlab/", token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != 200 {
-		t.Errorf("the same delivery under another base URL: got status %d, body %s, want status 200", res.StatusCode, body)
+		t.Errorf("same delivery under another base URL: got status %d, body %s, want status 200", res.StatusCode, body)
 	}
 	if res, _ := r.send(t, "GET", "/v1/hooks/gitlab", token, ""); res.StatusCode != 405 {
 		t.Errorf("GET: got status %d, want 405", res.StatusCode)
@@ -99,20 +99,20 @@ func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
 		t.Errorf("wrong token: got status %d, want 401", res.StatusCode)
 	}
 	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", nil, strings.Repeat(" ", 9<<20)); res.StatusCode != 401 {
-		t.Errorf("a body beyond the limit without a token: got status %d, want 401", res.StatusCode)
+		t.Errorf("body above the limit without a token: got status %d, want 401", res.StatusCode)
 	}
 	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", token, strings.Repeat(" ", 9<<20)); res.StatusCode != 413 {
-		t.Errorf("a body beyond the limit: got status %d, want 413", res.StatusCode)
+		t.Errorf("body above the limit: got status %d, want 413", res.StatusCode)
 	}
 }
 
-// A webhook rates sessions of the tenant of its secret only.
-func TestWebhookBelongsToTheTenantOfItsSecret(t *testing.T) {
+// A webhook rates only sessions of the tenant to which its secret belongs.
+func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
 	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})
 	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if code, a := r.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
-		t.Errorf("a merge of a commit of another tenant: got status code %d, answer %+v, want 200 and the status ignored", code, a)
+		t.Errorf("merge of a commit of another tenant: got status code %d, body %+v, want 200 and status ignored", code, a)
 	}
 }

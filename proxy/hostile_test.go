@@ -11,9 +11,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// A hostile text of an approved lesson cannot leave its block. The block has one end line, and each line has a prefix
-// of precept. The block contains no token of a chat template, no role at the start of a line, and no hidden character.
-func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
+// The text of a hostile, approved lesson cannot leave its block. The block has one end line, and each line has a prefix
+// that precept adds. The block contains no token of a chat template, no role at the start of a line and no hidden
+// character.
+func TestHostileLessonStaysInsideItsBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {
 			var lessons []*lesson.Lesson
@@ -23,7 +24,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 				if err != nil || attacks[l.Slug].Text != nil {
 					continue // an invalid lesson, or a second lesson with this slug
 				}
-				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as if a person had approved the lesson
+				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as if a user had approved the lesson
 				l.Scope = lesson.Scope{}
 				lessons, attacks[l.Slug] = append(lessons, l), a
 			}
@@ -40,36 +41,37 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 				}
 			}
 			if shown < 400 {
-				t.Errorf("%d lessons reached the upstream, want at least 400", shown)
+				t.Errorf("the upstream got %d lessons, want at least 400", shown)
 			}
 		})
 	}
 }
 
-// inserted returns the text before the user's words in the request at the upstream.
+// inserted returns the text that precedes the user's text in the request at the upstream.
 func inserted(t *testing.T, body []byte, text string) string {
 	t.Helper()
 	var req struct {
 		Messages []struct{ Role, Content string }
 	}
 	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) != 1 || req.Messages[0].Role != "user" {
-		t.Fatalf("the upstream got %s, want a list of one user message", body)
+		t.Fatalf("the upstream got %s, want one user message", body)
 	}
 	block, _, ok := strings.Cut(req.Messages[0].Content, text)
 	if !ok {
-		t.Fatalf("the upstream got %s, want the user's words %q in the message", body, text)
+		t.Fatalf("the upstream got %s, want the user's text %q in the message", body, text)
 	}
 	return block
 }
 
-// Patterns that no block of lessons may match.
+// Patterns that a block must not match.
 var (
 	templateTokens = regexp.MustCompile(`(?i)<\s*\||\|>|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys|<\s*/?\s*(?:s|system|assistant|user|human|developer|system-reminder|tool_call|tool_result|function_calls|function_results|invoke|thinking|instructions|start_of_turn|end_of_turn)\b[^>]*>|\x1b|<!--`)
 	roleLines      = regexp.MustCompile(`(?im)^[\s>*_#|+-]*(?:\[[a-z0-9-]*\]\s*)?[\s>*_#|+-]*(?:system|assistant|human|developer|user)[*_]*\s*[:：]|^[\s|]*#{2,}`)
 	hiddenRunes    = regexp.MustCompile(`[\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}\x{00AD}\x{E0000}-\x{E007F}\x{2028}\x{2029}\x{0085}\r\v\f]`)
 )
 
-// checkContained fails if text of a lesson can end the block, leave its line prefix, or match a forbidden pattern.
+// checkContained fails the test if the text of a lesson ends the block, has a line without a prefix, or matches a
+// forbidden pattern.
 func checkContained(t *testing.T, style string, a banktest.Attack, block string) {
 	t.Helper()
 	end := "End of lessons."
@@ -78,16 +80,16 @@ func checkContained(t *testing.T, style string, a banktest.Attack, block string)
 	}
 	lines := strings.Split(strings.TrimRight(block, "\n"), "\n")
 	if lines[len(lines)-1] != end || strings.Count(block, end) != 1 || strings.Count(strings.ToLower(block), strings.ToLower(end)) != 1 {
-		t.Errorf("%s: the block is\n%s\nwant line %q once, at the end", a.Name, block, end)
+		t.Errorf("%s: block:\n%s\nwant the line %q exactly once, at the end", a.Name, block, end)
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {
-			t.Errorf("%s: a line of the block is %q, want a prefix of precept", a.Name, line)
+			t.Errorf("%s: line of the block without a prefix of precept: %q", a.Name, line)
 		}
 	}
-	for what, p := range map[string]*regexp.Regexp{"template token": templateTokens, "role at the start of a line": roleLines, "hidden character": hiddenRunes} {
+	for kind, p := range map[string]*regexp.Regexp{"template token": templateTokens, "role at the start of a line": roleLines, "hidden character": hiddenRunes} {
 		if found := p.FindString(block); found != "" {
-			t.Errorf("%s: got the %s %q in the block, want none:\n%s", a.Name, what, found, block)
+			t.Errorf("%s: block contains the %s %q:\n%s", a.Name, kind, found, block)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A body whose items, parts, calls, tools and keys together are more than limits.items is forwarded byte for byte and
-// counted. A body within the limit gets its lesson.
-func TestBodiesWithTooManyItemsAreForwardedUnchanged(t *testing.T) {
+// A body with more than limits.items items, parts, calls, tools and keys in total is forwarded byte for byte and
+// counted. A body below the limit gets its lesson.
+func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.items"] = "50"
@@ -28,24 +28,24 @@ func TestBodiesWithTooManyItemsAreForwardedUnchanged(t *testing.T) {
 		path, body  string
 		uninspected bool
 	}{
-		"few":       {chatPath, `{"messages":[` + repeat(40, text) + `]}`, false},
-		"messages":  {chatPath, `{"messages":[` + repeat(60, text) + `]}`, true},
-		"parts":     {chatPath, `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
-		"calls":     {chatPath, `{"messages":[{"role":"assistant","tool_calls":[` + repeat(60, `{}`) + `]},` + text + `]}`, true},
-		"tools":     {chatPath, `{"tools":[` + repeat(60, `{"name":"t"}`) + `],"messages":[` + text + `]}`, true},
-		"keys":      {chatPath, `{` + keys + `"messages":[` + text + `]}`, true},
-		"together":  {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, text) + `]}`, true},
-		"blocks":    {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
-		"in result": {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
-		"input":     {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
+		"below the limit":    {chatPath, `{"messages":[` + repeat(40, text) + `]}`, false},
+		"messages":           {chatPath, `{"messages":[` + repeat(60, text) + `]}`, true},
+		"parts":              {chatPath, `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
+		"calls":              {chatPath, `{"messages":[{"role":"assistant","tool_calls":[` + repeat(60, `{}`) + `]},` + text + `]}`, true},
+		"tools":              {chatPath, `{"tools":[` + repeat(60, `{"name":"t"}`) + `],"messages":[` + text + `]}`, true},
+		"keys":               {chatPath, `{` + keys + `"messages":[` + text + `]}`, true},
+		"tools and messages": {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, text) + `]}`, true},
+		"blocks":             {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
+		"parts of a result":  {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
+		"input":              {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
 	} {
 		res, _ := r.send(t, "POST", c.path, nil, c.body)
-		same := string(up.last(t).body) == c.body
-		if same != c.uninspected || (res.Header.Get("Precept-Lessons") == "one") == c.uninspected {
-			t.Errorf("%s: forwarded unchanged: %t, want %t; Precept-Lessons is %q, want one: %t", name, same, c.uninspected, res.Header.Get("Precept-Lessons"), !c.uninspected)
+		unchanged := string(up.last(t).body) == c.body
+		if unchanged != c.uninspected || (res.Header.Get("Precept-Lessons") == "one") == c.uninspected {
+			t.Errorf("%s: forwarded unchanged: %t, Precept-Lessons = %q, want unchanged: %t, lesson one: %t", name, unchanged, res.Header.Get("Precept-Lessons"), c.uninspected, !c.uninspected)
 		}
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
-		t.Errorf("the metric counts %v uninspected requests with the reason items, want 9", n)
+		t.Errorf("metric of uninspected requests with reason items = %v, want 9", n)
 	}
 }

@@ -63,7 +63,7 @@ func checkShape(t *testing.T, path string, body []byte) {
 	}
 }
 
-// The key of a client determines its tenant and agent. The upstream gets the upstream_key of the key instead of the key.
+// The key of a client determines its tenant and agent. The upstream gets the upstream_key instead of the key.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, withKeys(t))

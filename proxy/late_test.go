@@ -15,7 +15,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// lateIndex is a backend whose lookup of sessions by the ids that agents send back fails while away is set.
+// lateIndex is a backend whose FindEcho fails while away is set.
 type lateIndex struct {
 	backend
 	away atomic.Bool
@@ -28,10 +28,10 @@ func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// A conversation without a name continues at a replica whose store does not find the session in time. The request is
-// forwarded without lessons and excluded from the experiment. When the store answers again, the next request is in the
-// session of the first turn again, with the block of that turn.
-func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
+// An unnamed conversation continues at a replica whose store does not find the session in time. The request is forwarded
+// without lessons in a new session, which is excluded from the experiment. When the store responds again, the next
+// request is in the session of the first turn, with the block of that turn.
+func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()
 	up := newUpstream(t, callingModel())
@@ -40,7 +40,7 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	res, reply := r.send(t, "POST", chatPath, nil, a.body())
 	first := res.Header.Get("Precept-Session")
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Fatalf("the first turn is %s at the upstream, want lesson one", up.last(t).body)
+		t.Fatalf("first turn: the upstream got %s, want lesson one", up.last(t).body)
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
 	r.stop()
@@ -54,22 +54,22 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	r = newFixtureOn(t, up, late, book, flags)
 	res, reply = r.send(t, "POST", chatPath, nil, a.body())
 	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Errorf("the request got session %s, want another session than %s, and no lesson: %s", got, first, up.last(t).body)
+		t.Errorf("failed lookup: session = %s, want another one than %s, and no lesson in %s", got, first, up.last(t).body)
 	}
 	excluded := r.Options().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("the metric counts %v excluded sessions with the reason late, want 1", n)
+		t.Errorf("metric of excluded sessions with reason late = %v, want 1", n)
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
 	late.away.Store(false)
 	for turn := range 2 {
 		res, reply = r.send(t, "POST", chatPath, nil, a.body())
 		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
-			t.Errorf("turn %d has session %s and %d lessons at the upstream, want session %s and 1 lesson: %s", turn+3, got, bytes.Count(up.last(t).body, []byte("[one]")), first, up.last(t).body)
+			t.Errorf("turn %d: session = %s, %d lessons, want %s and 1 lesson in %s", turn+3, got, bytes.Count(up.last(t).body, []byte("[one]")), first, up.last(t).body)
 		}
 		a.addCall(firstCallID(t, reply), "ls", "x")
 	}
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("the metric counts %v excluded sessions with the reason late, want 1", n)
+		t.Errorf("metric of excluded sessions with reason late = %v, want 1", n)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// At the limit of connections, the listener closes the connection with the longest idle time for a new connection. A
-// connection with a request stays open.
-func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
+// If a new connection exceeds the limit, the listener closes the connection that has been idle for the longest time.
+// Connections with a request stay open.
+func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
@@ -40,7 +40,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf(`%s: got line %q, error %v, want the prefix "HTTP/1.1 200" and no error`, request, line, err)
+			t.Fatalf("%s: status line = %q, %v, want prefix \"HTTP/1.1 200\"", request, line, err)
 		}
 		return c, r
 	}
@@ -51,17 +51,17 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return idleConnections(listener) == 2 })
 	dial("/once", "")
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
-	dial("/once", "") // the fifth connection, of at most 4
+	dial("/once", "") // the fifth connection, one more than the limit
 	if b, err := first.ReadByte(); err == nil {
-		t.Errorf("the connection with the longest idle time gets %q, want a closed connection", b)
+		t.Errorf("longest idle connection: read %q, want it closed", b)
 	}
 	dial("/once", "")
 	if _, err := io.ReadAll(second); err != nil {
-		t.Errorf("the connection with the second longest idle time gives the read error %v, want the end of the connection", err)
+		t.Errorf("second longest idle connection: read error %v, want it closed", err)
 	}
 	close(finish)
 	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {
-		t.Errorf("the connection with a request got %q and %v, want the whole reply with \"end\"", b, err)
+		t.Errorf("connection with a request: read %q, %v, want the whole response with \"end\"", b, err)
 	}
 	eventually(t, func() bool { return len(listener.slots) == 3 })
 }
@@ -72,9 +72,9 @@ func idleConnections(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// When another connection arrives while all connections have a request, the new connection is accepted as soon as a
-// request ends, although no client closes its connection.
-func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
+// If all connections have a request, a new connection is accepted as soon as a request ends, even if no client closes
+// its connection.
+func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
@@ -96,24 +96,24 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		return bufio.NewReader(c)
 	}
-	status := func(r *bufio.Reader) {
+	checkStatus := func(r *bufio.Reader) {
 		t.Helper()
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf(`the status line is %q with error %v, want the prefix "HTTP/1.1 200" and no error`, line, err)
+			t.Fatalf("status line = %q, %v, want prefix \"HTTP/1.1 200\"", line, err)
 		}
 	}
 	one, two := sendRaw("/wait"), sendRaw("/wait")
-	status(one)
-	status(two)
+	checkStatus(one)
+	checkStatus(two)
 	third := sendRaw("/once")
 	close(finish)
-	status(third)
+	checkStatus(third)
 	if n := len(listener.slots); n != 2 {
-		t.Errorf("%d connections are open, want 2", n)
+		t.Errorf("open connections = %d, want 2", n)
 	}
 }
 
-// With three times as many clients as allowed connections, no request fails because the listener closed its connection.
+// With three times as many clients as allowed connections, no request fails because the listener closes its connection.
 func TestFullListenerLosesNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
 	listener := newLimitListener(srv.Listener, time.Now, 8, minIdleTime)
@@ -148,12 +148,12 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 	}
 }
 
-// eventually waits until ok returns true, for at most a minute.
+// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is still false after a minute")
+			t.Fatal("condition not met within a minute")
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// The captured copies of all replies are limited in total. A copy that exceeds the limit is dropped, and its stream
-// continues.
-func TestCapturedTextIsBoundedInTotal(t *testing.T) {
+// limits.capture_total_bytes limits the total size of the captured copies of replies. A copy that exceeds the limit is
+// cut, and its stream continues.
+func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 	const streams, events, total = 8, 300, 1 << 20
 	next := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
@@ -29,7 +29,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	r := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
-	ends := make(chan string, streams) // for each stream: whether [DONE] is at the end, and the read error
+	ends := make(chan string, streams) // whether each stream ends with [DONE], and its read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {
@@ -54,25 +54,25 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 		<-began
 	}
 	if n := r.copyBytes(); n > total || n == 0 {
-		t.Errorf("the captured copies have %d bytes, want more than 0 and at most %d", n, total)
+		t.Errorf("captured copies have %d bytes, want more than 0 and at most %d", n, total)
 	}
 	close(next)
 	for range streams {
 		if s := <-ends; s != "true <nil>" {
-			t.Errorf(`whether a stream ends with [DONE], and its read error, are %q, want "true <nil>"`, s)
+			t.Errorf(`stream ends with [DONE], and its read error: got %q, want "true <nil>"`, s)
 		}
 	}
 	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == streams })
 	if n := r.Options().Tally.CopiesCut.Load(); n == 0 || n == streams || r.Options().Tally.Incomplete.Load() != 0 {
-		t.Errorf("%d of %d copies are cut, want at least 1 and not all; %d captures are incomplete, want 0", n, streams, r.Options().Tally.Incomplete.Load())
+		t.Errorf("CopiesCut = %d of %d, Incomplete = %d, want at least 1 and not all, and 0", n, streams, r.Options().Tally.Incomplete.Load())
 	}
 	if n := r.copyBytes(); n != 0 {
-		t.Errorf("the captured copies have %d bytes after all streams, want 0", n)
+		t.Errorf("captured copies have %d bytes after all streams, want 0", n)
 	}
 }
 
-// The body of a request is released when its answer begins, not when the answer ends.
-func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
+// The memory of a request body is released when the response begins, not when it ends.
+func TestRequestBodyIsReleasedWhenResponseBegins(t *testing.T) {
 	next := make(chan struct{})
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.Copy(io.Discard, q.Body)
@@ -115,7 +115,7 @@ func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	eventually(t, func() bool { // the last body may be released after the client has the first bytes
+	eventually(t, func() bool { // the last body may be released after the client got the first bytes
 		grown := int64(heap()) - int64(before)
 		return grown < streams*size/4
 	})

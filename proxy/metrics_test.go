@@ -12,9 +12,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The series that alerts use exist before their first event, because increase() of Prometheus misses the first event of
-// a series that begins at 1.
-func TestSeriesOfAlertsStartAtZero(t *testing.T) {
+// The series that alerts use exist before their first event, because increase() in Prometheus misses the first event of
+// a series that starts at 1.
+func TestAlertSeriesStartAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	proxy.NewMetrics(reg)
 	families, err := reg.Gather()
@@ -26,26 +26,26 @@ func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 		series[f.GetName()] = len(f.GetMetric())
 		for _, m := range f.GetMetric() {
 			if m.GetCounter().GetValue() != 0 {
-				t.Errorf("%s begins at %v, want 0", f.GetName(), m.GetCounter().GetValue())
+				t.Errorf("initial value of %s = %v, want 0", f.GetName(), m.GetCounter().GetValue())
 			}
 		}
 	}
 	for name := range strings.FieldsSeq(`precept_requests_total precept_feedback_total precept_sessions_total
 		precept_fail_open_total precept_uninspected_total precept_injection_rejected_total`) {
 		if series[name] == 0 {
-			t.Errorf("metric %s has no series before its first event, want at least 1", name)
+			t.Errorf("metric %s has no series before its first event", name)
 		}
 	}
 }
 
-func TestEachStepHasASeriesAtTheStart(t *testing.T) {
+func TestEachStepHasSeriesAtStart(t *testing.T) {
 	m := proxy.NewMetrics(prometheus.NewRegistry())
 	series := testutil.CollectAndCount(m.Series("fail_open"))
 	for _, step := range label.Steps() {
 		m.FailedOpen(step)
 	}
 	if n := testutil.CollectAndCount(m.Series("fail_open")); n != series || n != len(label.Steps()) {
-		t.Errorf("got %d series at the start and %d after a failure of each step, want %d both times", series, n, len(label.Steps()))
+		t.Errorf("got %d series at the start, %d after a failure of each step, want %d both times", series, n, len(label.Steps()))
 	}
 }
 
@@ -65,8 +65,8 @@ func total(c prometheus.Collector) (sum float64) {
 	return sum
 }
 
-// With debug headers, the response names the reason why a body was not inspected.
-func TestDebugHeaderNamesTheSkipReason(t *testing.T) {
+// With debug_headers, the response names the reason why a body was not inspected.
+func TestDebugHeaderNamesSkipReason(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"
 	r := newFixture(t, newUpstream(t, model(t)), "", newBook(t, "one: alpha"), flags)
@@ -76,10 +76,10 @@ func TestDebugHeaderNamesTheSkipReason(t *testing.T) {
 		`{"messages":[`:                                   "invalid_json",
 	} {
 		if res, _ := r.send(t, "POST", chatPath, bearer("k"), body); res.Header.Get("Precept-Skip") != want {
-			t.Errorf("body %.20s: Precept-Skip is %q, want %q", body, res.Header.Get("Precept-Skip"), want)
+			t.Errorf("body %.20s: Precept-Skip = %q, want %q", body, res.Header.Get("Precept-Skip"), want)
 		}
 	}
 	if res, _ := r.send(t, "POST", "/v1/embeddings", bearer("k"), `{"input":"alpha"}`); res.Header.Get("Precept-Skip") != "" {
-		t.Errorf("on a path that is not inspected, Precept-Skip is %q, want none", res.Header.Get("Precept-Skip"))
+		t.Errorf("path that is not inspected: Precept-Skip = %q, want none", res.Header.Get("Precept-Skip"))
 	}
 }

@@ -47,7 +47,7 @@ func wholeReply(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// streamedReply returns reply number i with a text and one call, as a stream of events with comments and unknown events.
+// streamedReply returns reply number i, with a text and one call, as a stream with comments and unknown events.
 func streamedReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):

@@ -143,8 +143,8 @@ func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 	}
 }
 
-// A request to a path that is not an endpoint of precept is forwarded. Repeated slashes are removed from inspected paths
-// and next to the version, and are kept elsewhere.
+// A request to a path that is not an endpoint of precept is forwarded. Repeated slashes are removed from the paths of
+// the known APIs and next to the version, and are kept elsewhere.
 func TestOtherPathsAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, nil)

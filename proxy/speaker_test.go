@@ -116,8 +116,8 @@ func asClaude(list []obj) {
 	}
 }
 
-// sendNext sends the next request. It returns the response, the id of the call in it, and the list that the upstream got
-// as normalList returns it.
+// sendNext sends the next request. It returns the response, the id of the call in it, and the list that the upstream
+// got, as normalList returns it.
 func (s *speaker) sendNext(t *testing.T, r *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())

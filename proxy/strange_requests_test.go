@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// echoRequest is an upstream that answers with the received request: request line, headers, body and trailers.
+// echoRequest is a serve function for newRaw that replies with the received request: request line, headers, body and
+// trailers.
 func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		return false
 	}
-	r.Header.Del("Accept-Encoding") // precept asks for identity on inspected paths
+	r.Header.Del("Accept-Encoding") // precept requests identity on inspected paths
 	if r.Header.Get("Connection") == "close" {
 		r.Header.Del("Connection") // the plain proxy adds this header
 	}
@@ -28,7 +29,7 @@ func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	return err == nil
 }
 
-// sendBytes writes bytes on a new connection and reads one response.
+// sendBytes writes bytes to a new connection and reads one response.
 func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -40,8 +41,8 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	return readReply(bufio.NewReader(c), method)
 }
 
-// For each of these requests, the upstream gets the request that Go's own reverse proxy sends, or the client's bytes
-// where Go's proxy changes them.
+// For each of these requests, the upstream gets the request that Go's ReverseProxy sends, or the client's bytes where
+// ReverseProxy changes them.
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	up := newRaw(t, false, echoRequest)
 	ours, theirs := startProxy(t, up.url), startPlainProxy(t, up.url)
@@ -50,42 +51,42 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	for name, k := range map[string]struct {
 		head string // the request line without HTTP/1.1, and headers
 		body string
-		want string // expected request line, if it differs from the plain proxy
-		part string // expected part of the status and the body, if precept's response differs from the plain proxy's
+		want string // expected request line, if it differs from that of ReverseProxy
+		part string // expected part of the status and the body, if the response differs from that of ReverseProxy
 	}{
-		"two slashes":           {head: "GET /v1/files//models///x/"},
-		"a slash encoded":       {head: "GET /v1/files/a%2fb%2F..%2Fc"},
-		"dots":                  {head: "GET /v1/files/../models/./x", want: "GET /v1/files/../models/./x HTTP/1.1"},
-		"odd escapes":           {head: "GET /v1/files/%41%7e~%20+%C3%BC%ff"},
-		"semicolons":            {head: "GET /v1/files?a=1;b=2&c=%3B;", want: "GET /v1/files?a=1;b=2&c=%3B; HTTP/1.1"},
-		"an empty query":        {head: "GET /v1/files?"},
-		"a broken query":        {head: "GET /v1/files?%zz&=&a==b&&", want: "GET /v1/files?%zz&=&a==b&& HTTP/1.1"},
-		"an absolute URL":       {head: "GET http://elsewhere.example/v1/models"},
-		"HEAD":                  {head: "HEAD /v1/models"},
-		"OPTIONS":               {head: "OPTIONS /v1/chat/completions\r\nOrigin: http://a.example\r\nAccess-Control-Request-Method: POST"},
-		"GET of inspected path": {head: "GET /v1/chat/completions?limit=2"},
-		"an unknown method":     {head: "BREW /v1/models"},
-		"GET with a body":       {head: "GET /v1/models", body: "hello"},
-		"DELETE with a body":    {head: "DELETE /v1/files/x", body: "hello"},
-		"headers of one hop": {
+		"repeated slashes":        {head: "GET /v1/files//models///x/"},
+		"escaped slash":           {head: "GET /v1/files/a%2fb%2F..%2Fc"},
+		"dot segments":            {head: "GET /v1/files/../models/./x", want: "GET /v1/files/../models/./x HTTP/1.1"},
+		"unusual escapes":         {head: "GET /v1/files/%41%7e~%20+%C3%BC%ff"},
+		"semicolons in the query": {head: "GET /v1/files?a=1;b=2&c=%3B;", want: "GET /v1/files?a=1;b=2&c=%3B; HTTP/1.1"},
+		"empty query":             {head: "GET /v1/files?"},
+		"invalid query":           {head: "GET /v1/files?%zz&=&a==b&&", want: "GET /v1/files?%zz&=&a==b&& HTTP/1.1"},
+		"absolute URL":            {head: "GET http://elsewhere.example/v1/models"},
+		"HEAD":                    {head: "HEAD /v1/models"},
+		"OPTIONS":                 {head: "OPTIONS /v1/chat/completions\r\nOrigin: http://a.example\r\nAccess-Control-Request-Method: POST"},
+		"GET of inspected path":   {head: "GET /v1/chat/completions?limit=2"},
+		"unknown method":          {head: "BREW /v1/models"},
+		"GET with a body":         {head: "GET /v1/models", body: "hello"},
+		"DELETE with a body":      {head: "DELETE /v1/files/x", body: "hello"},
+		"hop-by-hop headers": {
 			head: "POST /v1/files\r\nConnection: X-Hop, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTe: trailers, deflate\r\nProxy-Connection: close\r\nProxy-Authorization: Basic eA==",
 			body: "hello",
 		},
-		"an upgrade to something":  {head: "GET /v1/models\r\nConnection: Upgrade\r\nUpgrade: h2c"},
-		"headers twice":            {head: "GET /v1/models\r\nX-A: 1\r\nX-A: 2\r\nx-a: \t3 \r\nCookie: a=1\r\nCookie: b=2"},
-		"an empty header":          {head: "GET /v1/models\r\nX-Empty:\r\nAuthorization: "},
-		"bytes in a header":        {head: "GET /v1/models\r\nX-Bytes: \xff\xc3\xbc"},
-		"a body that is not JSON":  {head: "POST /v1/chat/completions\r\nContent-Type: application/json", body: "{\"messages\":[" + strings.Repeat("[", 300)},
-		"an empty body":            {head: "POST /v1/chat/completions"},
-		"Expect: 100-continue":     {head: "POST /v1/files\r\nExpect: 100-continue", body: "hello"},
-		"a length with a plus":     {head: "POST /v1/files\r\nContent-Length: +5\r\nX-Body: hello"},
-		"chunks with extensions":   {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
-		"chunks and a trailer":     {head: "POST /v1/files\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", body: chunks + "X-Sum: 4\r\n\r\n", part: "\nX-Sum: 4"},
-		"a length and chunks":      {head: "POST /v1/files\r\nContent-Length: 3\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
-		"two lengths":              {head: "POST /v1/files\r\nContent-Length: 3\r\nContent-Length: 5", body: "hello"},
-		"a header name with space": {head: "GET /v1/models\r\nX A: 1"},
-		"an invalid chunk size":    {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: "zz\r\nhello\r\n", part: "400 "},
-		"another coding of chunks": {head: "POST /v1/files\r\nTransfer-Encoding: gzip, chunked", body: chunks + "\r\n"},
+		"upgrade to h2c":             {head: "GET /v1/models\r\nConnection: Upgrade\r\nUpgrade: h2c"},
+		"repeated headers":           {head: "GET /v1/models\r\nX-A: 1\r\nX-A: 2\r\nx-a: \t3 \r\nCookie: a=1\r\nCookie: b=2"},
+		"empty header":               {head: "GET /v1/models\r\nX-Empty:\r\nAuthorization: "},
+		"non-ASCII header value":     {head: "GET /v1/models\r\nX-Bytes: \xff\xc3\xbc"},
+		"body not JSON":              {head: "POST /v1/chat/completions\r\nContent-Type: application/json", body: "{\"messages\":[" + strings.Repeat("[", 300)},
+		"empty body":                 {head: "POST /v1/chat/completions"},
+		"Expect: 100-continue":       {head: "POST /v1/files\r\nExpect: 100-continue", body: "hello"},
+		"Content-Length with a plus": {head: "POST /v1/files\r\nContent-Length: +5\r\nX-Body: hello"},
+		"chunks with extensions":     {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
+		"chunks and a trailer":       {head: "POST /v1/files\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", body: chunks + "X-Sum: 4\r\n\r\n", part: "\nX-Sum: 4"},
+		"Content-Length and chunked": {head: "POST /v1/files\r\nContent-Length: 3\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
+		"two Content-Lengths":        {head: "POST /v1/files\r\nContent-Length: 3\r\nContent-Length: 5", body: "hello"},
+		"header name with space":     {head: "GET /v1/models\r\nX A: 1"},
+		"invalid chunk size":         {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: "zz\r\nhello\r\n", part: "400 "},
+		"gzip transfer coding":       {head: "POST /v1/files\r\nTransfer-Encoding: gzip, chunked", body: chunks + "\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method, _, _ := strings.Cut(k.head, " ")
@@ -100,7 +101,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 			got := sendBytes(t, ours, method, bytes)
 			if k.part != "" {
 				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.part) {
-					t.Errorf(`precept answered %+v, want a status and body with %q`, got, k.part)
+					t.Errorf("got %+v, want a status and body with %q", got, k.part)
 				}
 				return
 			}
@@ -109,12 +110,12 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 				_, rest, _ := strings.Cut(ref.body, "\n")
 				ref.body = k.want + "\n" + rest
 			}
-			if got.status >= 400 && got.status == ref.status { // precept writes another error body
+			if got.status >= 400 && got.status == ref.status { // precept writes its own error body
 				got.body, got.end = ref.body, ref.end
 			}
 			got.header = ref.header // contains the length of the body
 			if fmt.Sprint(got) != fmt.Sprint(ref) {
-				t.Errorf("precept answered %+v, want the answer of Go's reverse proxy %+v", got, ref)
+				t.Errorf("got %+v, want the response of ReverseProxy: %+v", got, ref)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ type countingUpstream struct {
 	*httptest.Server
 	mu   sync.Mutex
 	open map[net.Conn]bool
-	hold chan struct{} // a request with the text "wait" gets the second part of its response when hold is closed
+	hold chan struct{} // the rest of the response to a request that contains "wait" is sent when hold is closed
 }
 
 func newCountingUpstream(t *testing.T, http2 bool) *countingUpstream {
@@ -57,7 +57,6 @@ func (u *countingUpstream) conns() int {
 	return len(u.open)
 }
 
-// waitForOpen waits until the upstream has want open connections.
 func (u *countingUpstream) waitForOpen(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, func() bool { return u.conns() == want })
@@ -76,32 +75,32 @@ func settingsFor(t *testing.T, upstream string, more ...string) *configs.Config 
 	return cfg
 }
 
-// A reload closes connections to an upstream that is no longer configured: idle connections at
-// once, others after the last request, and HTTP/2 connections at their idle limit at the latest.
-// Connections that both configurations use are kept.
+// A reload closes the connections to an upstream that is no longer configured: idle connections at once, others after
+// their last request, and HTTP/2 connections at their idle limit at the latest. Connections that both configurations
+// use are kept.
 func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			old, next := newCountingUpstream(t, http2), newCountingUpstream(t, http2)
 			r := newFixture(t, &upstream{Server: old.Server}, "", nil, nil)
 			body := `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
-			use := func(r *fixture) {
+			sendRequest := func(r *fixture) {
 				t.Helper()
 				if got := string(r.chat(t, nil, body)); got != "first, last" {
-					t.Fatalf("the answer is %q, want \"first, last\"", got)
+					t.Fatalf("body = %q, want \"first, last\"", got)
 				}
 			}
 			if http2 {
 				r.transport().IdleConnTimeout = 500 * time.Millisecond
 			}
-			use(r)
+			sendRequest(r)
 			old.waitForOpen(t, 1)
 			if err := r.Configure(settingsFor(t, old.URL, "inject.k", "1")); err != nil { // the same upstream
 				t.Fatal(err)
 			}
-			use(r)
+			sendRequest(r)
 			if n := old.conns(); n != 1 {
-				t.Errorf("after a reload that changes no upstream %d connections are open, want 1", n)
+				t.Errorf("open connections after a reload that changes no upstream = %d, want 1", n)
 			}
 
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"wait"}]}`))
@@ -116,12 +115,12 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			if err := r.Configure(settingsFor(t, next.URL)); err != nil {
 				t.Fatal(err)
 			}
-			use(r)
+			sendRequest(r)
 			next.waitForOpen(t, 1)
-			old.waitForOpen(t, 1) // the request in flight has its connection
+			old.waitForOpen(t, 1) // the request in flight keeps its connection
 			close(old.hold)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
-				t.Errorf("the answer to the request in flight is %q with error %v, want \"first, last\" without an error", rest, err)
+				t.Errorf("response to the request in flight = %q, %v, want \"first, last\"", rest, err)
 			}
 			old.waitForOpen(t, 0)
 
@@ -129,33 +128,33 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			next.waitForOpen(t, 0)
-			use(r)
+			sendRequest(r)
 		})
 	}
 }
 
-// limits.upstream_header_timeout applies to requests after the reload.
+// A changed limits.upstream_header_timeout applies to requests after the reload.
 func TestReloadAppliesHeaderTimeout(t *testing.T) {
-	never := make(chan struct{})
+	end := make(chan struct{})
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
-		case <-never:
+		case <-end:
 		case <-r.Context().Done():
 		}
 	})
-	t.Cleanup(func() { close(never) })
+	t.Cleanup(func() { close(end) })
 	r := newFixture(t, up, "", nil, nil)
 	if err := r.Configure(settingsFor(t, up.URL, "limits.upstream_header_timeout", "50ms")); err != nil {
 		t.Fatal(err)
 	}
 	if res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); res.StatusCode != http.StatusGatewayTimeout {
-		t.Errorf("after the reload the client got status %d, body %s, want 504", res.StatusCode, text)
+		t.Errorf("after the reload: got status %d, body %s, want 504", res.StatusCode, text)
 	}
 }
 
-// The error for an upstream that accepts the connection and does not answer the TLS handshake names the handshake,
-// because the URL may have the scheme https for an HTTP server.
-func TestSilentTLSHandshakeIsNamed(t *testing.T) {
+// If an upstream accepts the connection but does not answer the TLS handshake, the error mentions the handshake, because
+// the URL may have the scheme https for an HTTP server.
+func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, nil)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,10 +168,10 @@ func TestSilentTLSHandshakeIsNamed(t *testing.T) {
 	r.transport().TLSHandshakeTimeout = time.Millisecond
 	res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "TLS handshake") {
-		t.Errorf(`the client got status %d, body %s, want status 504 and a body with "TLS handshake"`, res.StatusCode, text)
+		t.Errorf("got status %d, body %s, want status 504 and a body with \"TLS handshake\"", res.StatusCode, text)
 	}
 }
 
-// transport returns the transport of the fixture's only configured upstream; the default upstreams of
-// the vendors have other transports.
+// transport returns the transport of the fixture's only configured upstream. The default upstreams of the vendors have
+// other transports.
 func (r *fixture) transport() *http.Transport { return r.Transport("127.0.0.1:") }

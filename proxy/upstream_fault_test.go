@@ -11,10 +11,10 @@ import (
 	"precept/proxy/hooks"
 )
 
-// The log has one warning a minute for a failing upstream, with the number of failures, and one line when the upstream
-// answers again. An upstream that alternates between failures and answers causes no further lines. Three failures
-// without an answer between them are a new outage, which is logged before the minute ends.
-func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
+// For a failing upstream, the log has one warning per minute with the number of failures, and one line when the upstream
+// responds again. If failures and responses alternate, there are no further lines. Three failures in a row are a new
+// outage, which is logged before the minute ends.
+func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {
 		t.Fatal(err)
@@ -46,17 +46,17 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	for range 3 {
 		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
-	checkLog(`level=WARN msg="requests to the upstream fail".*failed=22 `) // further failures without an answer between them
+	checkLog(`level=WARN msg="requests to the upstream fail".*failed=22 `) // three failures in a row
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 429)
-	checkLog() // a refused request is not the end of the outage
+	checkLog() // a 429 does not end the outage
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
 	checkLog(`level=INFO msg="the upstream answers again".*failed=23 `)
 	now = now.Add(time.Minute)
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 529)
-	checkLog(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // a new outage: the count begins at 1
+	checkLog(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // a new outage, so the count starts at 1
 }
 
-// checkLines compares the lines of a log with patterns, and empties the log.
+// checkLines fails the test unless the lines of the log match the patterns, and empties the log.
 func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	t.Helper()
 	got := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -66,14 +66,14 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	}
 	for i := range got {
 		if len(got) != len(want) || !regexp.MustCompile(want[i]).MatchString(got[i]) {
-			t.Fatalf("the log has lines %q, want matches of %q", got, want)
+			t.Fatalf("log lines = %q, want matches of %q", got, want)
 		}
 	}
 }
 
-// Outages that follow each other within seconds have a line at the start and a line at the end each. Of many outages
-// within a minute only the first five have lines, and the next line has the number of the others.
-func TestEachOutageHasALineAtItsStartAndAtItsEnd(t *testing.T) {
+// The start and the end of each outage are logged, even if outages follow each other within seconds. Of many outages in
+// a minute only the first five are logged, and the next line has the number of the others.
+func TestStartAndEndOfEachOutageAreLogged(t *testing.T) {
 	up, err := newTarget("default", "http://127.0.0.1:9/v1")
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +105,8 @@ func TestEachOutageHasALineAtItsStartAndAtItsEnd(t *testing.T) {
 	checkLines(t, &out, `level=WARN msg="requests to the upstream fail".* why="connection refused"$`, `level=INFO msg="the upstream answers again".* failed=3 after=1s$`)
 }
 
-// Refused webhooks cause one log line a minute, with the number of refused deliveries.
-func TestRefusedWebhooksShareOneLineAMinute(t *testing.T) {
+// Refused webhook deliveries are logged once per minute, with their number.
+func TestRefusedWebhooksAreLoggedOncePerMinute(t *testing.T) {
 	var out strings.Builder
 	log, now := slog.New(slog.NewTextHandler(&out, nil)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var r refusedHooks
@@ -115,6 +115,6 @@ func TestRefusedWebhooksShareOneLineAMinute(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 	}
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "refused=1") || !strings.Contains(lines[1], "refused=600") {
-		t.Errorf("for 1,000 refused deliveries in 100 s the log is %q, want a line with refused=1 and a line with refused=600", lines)
+		t.Errorf("log of 1,000 refused deliveries in 100 s = %q, want a line with refused=1 and a line with refused=600", lines)
 	}
 }

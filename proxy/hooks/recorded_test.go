@@ -7,8 +7,8 @@ import (
 	"precept/proxy/hooks"
 )
 
-// Recorded deliveries of the services have many fields that precept does not read. Parse finds the events in them.
-func TestEventsOfRecordedDeliveries(t *testing.T) {
+// Recorded deliveries of the services have many fields that precept does not read.
+func TestParseReadsRecordedDeliveries(t *testing.T) {
 	for _, k := range []struct {
 		service     hooks.Service
 		event, file string
@@ -46,14 +46,14 @@ func TestEventsOfRecordedDeliveries(t *testing.T) {
 		h := http.Header{"X-Github-Event": {k.event}, "X-Gitlab-Event": {k.event}}
 		events, ignored, err := hooks.Parse(k.service, h, []byte(payload(t, "recorded/"+k.file+".json")))
 		if err != nil {
-			t.Errorf("%s: Parse: got error %v, want none", k.file, err)
+			t.Errorf("%s: Parse: %v", k.file, err)
 		}
 		if got := describe(events) + ignored; got != k.want {
-			t.Errorf("%s: got the events or reason %q, want %q", k.file, got, k.want)
+			t.Errorf("%s: events or reason = %q, want %q", k.file, got, k.want)
 		}
 		for i := range events {
 			if events[i].At.IsZero() {
-				t.Errorf("%s: the event has no time, want the time of the service", k.file)
+				t.Errorf("%s: event has no time", k.file)
 			}
 		}
 	}

@@ -116,8 +116,8 @@ type cutShort struct{}
 
 func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A pause between attempts ends when precept stops, when the time for the stop is over, or when the context of the batch
-// is canceled.
+// A pause between attempts ends when precept stops, when the time for the stop is over, or when the context of the
+// batch is canceled.
 func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
 		"stop":             func(c *client, _ func()) { c.hurry() },
