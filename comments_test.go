@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A doc comment that begins with an identifier must begin with the declared name. An old name would stay after a
-// renaming.
-func TestDocCommentsBeginWithTheDeclaredName(t *testing.T) {
+// A doc comment that begins with an identifier must begin with the declared name. Otherwise it may still have the name
+// from before a renaming.
+func TestDocCommentsBeginWithDeclaredName(t *testing.T) {
 	identifier := regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$|^[A-Z][a-z0-9]+[A-Z][a-zA-Z0-9]*$`)
 	checked := 0
 	eachFile(t, func(name string, file *ast.File) {
@@ -21,7 +21,7 @@ func TestDocCommentsBeginWithTheDeclaredName(t *testing.T) {
 			}
 			checked++
 			if first := strings.Trim(words[0], ",.:;`"); identifier.MatchString(first) && !slices.Contains(declared, first) {
-				t.Errorf("%s: the comment of %s begins with %s, want the declared name", name, strings.Join(declared, ", "), first)
+				t.Errorf("%s: comment of %s begins with %s, want the declared name", name, strings.Join(declared, ", "), first)
 			}
 		}
 		for _, d := range file.Decls {
@@ -52,6 +52,6 @@ func TestDocCommentsBeginWithTheDeclaredName(t *testing.T) {
 		}
 	})
 	if checked < 3000 {
-		t.Errorf("the test checked %d comments, want at least 3,000", checked)
+		t.Errorf("checked %d comments, want at least 3,000", checked)
 	}
 }

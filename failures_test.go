@@ -17,8 +17,8 @@ var (
 	errorValue   = regexp.MustCompile(`(?i)err(\(\))?$`)
 )
 
-// A failure message without a single word, such as Errorf("%q, %d", got, 1), does not explain a failure to a reader of
-// CI output. The test finds such messages in all tests of the module.
+// A failure message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the output of CI.
+// The test finds such messages in all tests of the module.
 func TestFailureMessagesHaveWords(t *testing.T) {
 	calls := 0
 	for _, name := range walk(t, ".go") {
@@ -26,12 +26,12 @@ func TestFailureMessagesHaveWords(t *testing.T) {
 			n, faults := wordlessFailures(t, name, textOf(t, name))
 			calls += n
 			for _, fault := range faults {
-				t.Errorf(`%s: the failure message holds values only; write "got X, want Y"`, fault)
+				t.Errorf(`%s: failure message consists of values only; write "got X, want Y"`, fault)
 			}
 		}
 	}
 	if calls < 5000 {
-		t.Errorf("the test found %d failure messages in the module, want at least 5000", calls)
+		t.Errorf("found %d failure messages in the module, want at least 5000", calls)
 	}
 }
 
@@ -56,8 +56,8 @@ func f() {
 	}
 }
 
-// wordlessFailures counts the failure messages of a file and returns the positions of messages without a word. It
-// accepts a lone error as the message, as in t.Fatal(err) after err != nil.
+// wordlessFailures counts the failure messages in a file, and returns the positions of those without a word. It accepts
+// a lone error, as in t.Fatal(err) after err != nil.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -83,7 +83,7 @@ func wordlessFailures(t *testing.T, name, text string) (calls int, faults []stri
 	return calls, faults
 }
 
-// isFailure reports whether a call fails a test with a message.
+// isFailure reports whether a call is a failure of a test with a message.
 func isFailure(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) == 0 || !slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf"}, f.Sel.Name) {
@@ -98,7 +98,7 @@ func isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// holdsWord reports whether a string literal in the arguments has a word, apart from format verbs such as %d.
+// holdsWord reports whether a string literal in the arguments contains a word, apart from format verbs such as %d.
 func holdsWord(call *ast.CallExpr) (found bool) {
 	for _, a := range call.Args {
 		ast.Inspect(a, func(n ast.Node) bool {
@@ -112,8 +112,8 @@ func holdsWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether the call has only an error as its argument, and the innermost if statement around the
-// call tests a value against nil. A call in an else branch or outside of any if statement is accepted as well.
+// isLoneError reports whether the only argument of the call is an error, and the innermost if statement around the call
+// compares a value with nil. It also accepts a call in an else branch or outside of any if statement.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// The chapter Goroutines of ARCHITECTURE.md lists exactly the files that start a goroutine.
+// The section Goroutines of ARCHITECTURE.md lists exactly the files that start a goroutine.
 func TestArchitecturePageListsGoroutines(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
 	compare(t, "starts a goroutine", starters(t), documented)
 }
 
-// The chapter Locks of ARCHITECTURE.md lists exactly the mutexes that are fields of types.
+// The section Locks of ARCHITECTURE.md lists exactly the mutexes that are fields of types.
 func TestArchitecturePageListsLocks(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
 		FindAllStringSubmatch(section(t, "Locks"), -1)
@@ -33,18 +33,18 @@ func TestArchitecturePageNamesExist(t *testing.T) {
 	declared, packages := declarations(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
 		if _, err := os.Stat(m[1]); err != nil && !declared[m[1]] {
-			t.Errorf("docs/ARCHITECTURE.md names %s, want a file, directory or name that exists", m[1])
+			t.Errorf("docs/ARCHITECTURE.md names %s, which does not exist", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+)(\\.[A-Z]\\w*(?:\\.[A-Z]\\w*)?)`").FindAllStringSubmatch(page, -1) {
 		if packages[m[1]] && !declared[m[1]+m[2]] {
-			t.Errorf("docs/ARCHITECTURE.md names %s%s, want a name that exists", m[1], m[2])
+			t.Errorf("docs/ARCHITECTURE.md names %s%s, which does not exist", m[1], m[2])
 		}
 	}
 }
 
-// declarations returns the packages of the program, and the declared names: functions and types as package.Name,
-// methods and mutexes as package.Type.Name.
+// declarations returns the declared names and the packages of the program. Functions and types are named package.Name,
+// methods and mutexes package.Type.Name.
 func declarations(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = map[string]bool{}, map[string]bool{}
@@ -54,17 +54,17 @@ func declarations(t *testing.T) (names, packages map[string]bool) {
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				of := dir + "."
+				prefix := dir + "."
 				if d.Recv != nil {
 					kind := d.Recv.List[0].Type
 					if pointer, ok := kind.(*ast.StarExpr); ok {
 						kind = pointer.X
 					}
 					if id, ok := kind.(*ast.Ident); ok {
-						of += id.Name + "."
+						prefix += id.Name + "."
 					}
 				}
-				names[of+d.Name.Name] = true
+				names[prefix+d.Name.Name] = true
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
 					if spec, ok := s.(*ast.TypeSpec); ok {
@@ -80,14 +80,14 @@ func declarations(t *testing.T) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// README.md draws the folders in the order of the layers in layers_test.go.
+// README.md shows the folders in the layers that layers_test.go lists.
 func TestReadmeShowsFoldersByLayer(t *testing.T) {
 	_, picture, found := strings.Cut(textOf(t, "README.md"), "<summary>Eleven folders</summary>")
 	picture, _, closed := strings.Cut(picture, "</details>")
 	if !found || !closed {
-		t.Fatal("README.md has no section <summary>Eleven folders</summary>, want one")
+		t.Fatal("README.md has no section <summary>Eleven folders</summary>")
 	}
-	drawn := map[string]int{}
+	drawn := map[string]int{} // layer by folder
 	for _, m := range regexp.MustCompile(`(?m)^    (\d)  ((?:[a-z]+ )*[a-z]+)  `).FindAllStringSubmatch(picture, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {
@@ -106,12 +106,11 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 		}
 	}
 	if !maps.Equal(drawn, want) {
-		t.Errorf("README.md draws folders in layers %v, want %v", drawn, want)
+		t.Errorf("folders by layer in README.md = %v, want %v", drawn, want)
 	}
 }
 
-// The table of libraries in ARCHITECTURE.md names each library and the packages that may import it, as in
-// layers_test.go.
+// The table of libraries in ARCHITECTURE.md lists the packages that may import each library, as layers_test.go does.
 func TestArchitecturePageListsLibraries(t *testing.T) {
 	documented := map[string]map[string]bool{} // packages by library
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
@@ -126,13 +125,13 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 	for library, where := range importers() {
 		for _, pkg := range where {
 			if pkg != "test" && !isTestSupport(pkg) && !documented[library][pkg] {
-				t.Errorf("docs/ARCHITECTURE.md does not list %[2]s as an importer of %[1]s, want it listed", library, pkg)
+				t.Errorf("docs/ARCHITECTURE.md does not list %[2]s as an importer of %[1]s", library, pkg)
 			}
 		}
 	}
 }
 
-// addPackages adds the packages in the cell of a table to the set.
+// addPackages adds the packages in a cell of a table to a set, which it creates if it is nil.
 func addPackages(cell string, to map[string]bool) map[string]bool {
 	if to == nil {
 		to = map[string]bool{}
@@ -143,7 +142,7 @@ func addPackages(cell string, to map[string]bool) map[string]bool {
 	return to
 }
 
-// A package that starts goroutines has a TestMain that checks for leaked goroutines. The exception is cmd/precept: its
+// A package that starts goroutines has a TestMain that checks for leaked goroutines. cmd/precept is exempt, because its
 // tests run the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
@@ -154,28 +153,28 @@ func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(starters(t))) {
 		if !checked[path.Dir(name)] {
-			t.Errorf("%s starts a goroutine, but its package has no TestMain with goleak, want one", name)
+			t.Errorf("%s starts a goroutine, but its package has no TestMain with goleak", name)
 		}
 	}
 }
 
-// section returns a chapter of ARCHITECTURE.md without its heading.
+// section returns a section of ARCHITECTURE.md without its heading.
 func section(t *testing.T, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(textOf(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")
 	if !ok {
-		t.Fatalf("docs/ARCHITECTURE.md has no chapter %q, want one", heading)
+		t.Fatalf("docs/ARCHITECTURE.md has no section %q", heading)
 	}
 	text, _, _ := strings.Cut(rest, "\n## ")
 	return text
 }
 
-// compare fails the test for each name that only the code has or only the page lists. what is the property of the
-// names, such as "is a lock".
-func compare(t *testing.T, what string, got map[string]bool, documented [][]string) {
+// compare fails the test for each name that only the code has or only the page lists. property describes the names,
+// such as "is a lock".
+func compare(t *testing.T, property string, got map[string]bool, documented [][]string) {
 	t.Helper()
 	if len(got) < 10 {
-		t.Fatalf("the test found %d names in the code, want at least 10", len(got))
+		t.Fatalf("found %d names in the code, want at least 10", len(got))
 	}
 	named := map[string]bool{}
 	for _, m := range documented {
@@ -183,17 +182,17 @@ func compare(t *testing.T, what string, got map[string]bool, documented [][]stri
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if !named[name] {
-			t.Errorf("%s %s, but docs/ARCHITECTURE.md does not list it, want it listed", name, what)
+			t.Errorf("%s %s, but docs/ARCHITECTURE.md does not list it", name, property)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !got[name] {
-			t.Errorf("docs/ARCHITECTURE.md says that %s %s, want only names for which the code agrees", name, what)
+			t.Errorf("docs/ARCHITECTURE.md says that %s %s, which is not so in the code", name, property)
 		}
 	}
 }
 
-// starters returns the files that start goroutines: with a go statement, or with a method Go as in sync.WaitGroup.
+// starters returns the files that start goroutines, with a go statement or with a method such as sync.WaitGroup.Go.
 func starters(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -213,7 +212,7 @@ func starters(t *testing.T) map[string]bool {
 	return found
 }
 
-// locks returns the mutexes among the fields of types, as package.Type.field.
+// locks returns the fields of types that are mutexes, as package.Type.field.
 func locks(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -237,7 +236,7 @@ func locks(t *testing.T) map[string]bool {
 	return found
 }
 
-// mutexes returns the names of the fields of a struct that are mutexes.
+// mutexes returns the names of the mutex fields of a struct.
 func mutexes(t ast.Expr) (fields []string) {
 	s, ok := t.(*ast.StructType)
 	if !ok {
@@ -258,7 +257,7 @@ func mutexes(t ast.Expr) (fields []string) {
 	return fields
 }
 
-// eachFile parses the code of the program, without tests and packages for tests.
+// eachFile calls fn for each parsed Go file of the program, except for tests and test support.
 func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	t.Helper()
 	for _, name := range walk(t, ".go") {
@@ -273,16 +272,16 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	}
 }
 
-// The program must not use package template. A template calls methods by name, so the linker keeps each exported method
-// of each library, and the binary was 9 MB larger (decision 48).
-func TestBinaryHasNoTemplates(t *testing.T) {
+// The program must not use the template packages. Templates call methods by name, so that the linker keeps every
+// exported method of every library, which made the binary 9 MB larger (decision 48).
+func TestProgramDoesNotUseTemplates(t *testing.T) {
 	templates := regexp.MustCompile(`"(text|html)/template"|\.Set(Usage|Help|Version)Template\(`)
 	for _, name := range walk(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		if found := templates.FindString(textOf(t, name)); found != "" {
-			t.Errorf("%s uses %s, want no template in the program", name, found)
+			t.Errorf("%s uses %s", name, found)
 		}
 	}
 }
@@ -302,7 +301,7 @@ func TestPackagesHaveAnExample(t *testing.T) {
 	}
 	for dir := range packages {
 		if examples[dir] == slices.Contains(exempt, dir) {
-			t.Errorf("%s has an example: %v, want an example in each package except %q", dir, examples[dir], exempt)
+			t.Errorf("%s has an example: %v, want one in each package except %q", dir, examples[dir], exempt)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 const module = "precept"
 
-// layers lists the top folders from the bottom to the top. A package imports packages of lower
+// layers lists the top-level folders from the lowest layer to the highest. A package may import packages of lower
 // layers and, inside its own folder, packages that order lists before it.
 func layers() [][]string {
 	return [][]string{
@@ -31,8 +31,8 @@ func layers() [][]string {
 	}
 }
 
-// order lists the packages of each folder that has several, from the bottom to the top. Packages of
-// the same line do not import each other.
+// order lists the packages of each folder that has several, from the lowest row to the highest. Packages of the same
+// row must not import each other.
 func order() map[string][][]string {
 	return map[string][][]string{
 		"bandit":   {{"bandit/trial", "bandit/feedback"}, {"bandit"}, {"bandit/report"}},
@@ -44,9 +44,9 @@ func order() map[string][][]string {
 	}
 }
 
-// sameLayerImports lists the permitted imports between two folders of one layer. The record of a session
-// holds its assignment, a type of package trial. Package configs uses spell to find the key nearest to an unknown key,
-// and price to read the key prices.
+// sameLayerImports lists the permitted imports between two folders of one layer. The record of a session holds its
+// assignment, a type of package trial. Package configs uses spell to find the key that is most similar to an unknown
+// key, and price to read the key prices.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
@@ -57,7 +57,7 @@ type place struct {
 	folder     string
 }
 
-// placeOf returns the position of a package, and false for an unlisted package.
+// placeOf returns the position of a package. It returns false for an unlisted package.
 func placeOf(pkg string) (place, bool) {
 	folder, _, _ := strings.Cut(pkg, "/")
 	for n, names := range layers() {
@@ -77,18 +77,18 @@ func placeOf(pkg string) (place, bool) {
 	return place{}, false
 }
 
-// isTestSupport reports whether only tests may import a package. Test support may import the same
-// packages as store/sqlite.
+// isTestSupport reports whether only tests may import a package. Such a package may import the same packages as
+// store/sqlite.
 func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isWholeSystem(pkg)
 }
 
-// isWholeSystem reports whether a package tests the whole program. Such a package may import every
-// package, and only packages of test/ may import such a package.
+// isWholeSystem reports whether a package tests the whole program. Such a package may import every package, but only
+// packages of test/ may import it.
 func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
-// importers lists, for each third-party library, the packages that may import the library; "test" means
-// all test files. A new library needs a row in importers.
+// importers lists the packages that may import each third-party library; "test" means all test files. A new library
+// needs a row in importers.
 func importers() map[string][]string {
 	return map[string][]string{
 		"mvdan.cc/sh/v3":                           {"internal/shell"},
@@ -130,8 +130,8 @@ func importers() map[string][]string {
 	}
 }
 
-// separated lists pairs of packages. The first must not import the second, directly or through other packages. The
-// packages that compute effects and verdicts must not use the beliefs of the chooser, which is package bandit.
+// separated lists pairs of packages. The first must not import the second, directly or indirectly. The packages that
+// compute effects and verdicts must not use the beliefs of the chooser, which is package bandit.
 func separated() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
@@ -143,34 +143,34 @@ func separated() map[string]string {
 
 // source holds the imports of one Go file.
 type source struct {
-	file    string // slashes, relative to the module
-	pkg     string // the folder of the package
-	test    bool
+	file    string // path relative to the module, with slashes
+	pkg     string // folder of the package
+	test    bool   // whether the file is a test or test support
 	imports []string
 }
 
-// A package imports only lower layers, permitted neighbours and permitted libraries. The test opens the source files,
-// so that the go command does not answer from its cache after a change.
-func TestImportsPointDown(t *testing.T) {
+// A package imports only lower layers, permitted packages of its layer and permitted libraries. The test reads the
+// source files itself, so that the go command does not use a cached result after a change.
+func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	sources, err := read(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(sources) < 50 {
-		t.Fatalf("read found %d source files, want at least 50", len(sources))
+		t.Fatalf("found %d source files, want at least 50", len(sources))
 	}
 	for _, v := range violations(sources) {
-		t.Errorf("got forbidden import %q, want none", v)
+		t.Errorf("forbidden import: %s", v)
 	}
 	for _, v := range unusedImporters(sources) {
-		t.Errorf("got unused permission %q in importers, want none", v)
+		t.Errorf("unused entry in importers: %s", v)
 	}
 	for _, v := range reaching(sources) {
-		t.Errorf("got the forbidden chain of imports %q, want none", v)
+		t.Errorf("forbidden chain of imports: %s", v)
 	}
 }
 
-// reaching returns the chains of imports that separated forbids. Imports of tests do not count.
+// reaching returns the chains of imports that separated forbids. It ignores imports in tests.
 func reaching(sources []source) []string {
 	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -194,7 +194,7 @@ func reaching(sources []source) []string {
 	return out
 }
 
-// route returns a chain of imports from one package to another, nil if no chain exists.
+// route returns a chain of imports from one package to another, or nil if there is none.
 func route(imports map[string][]string, from, to string, visited map[string]bool) []string {
 	if from == to {
 		return []string{to}
@@ -210,7 +210,7 @@ func route(imports map[string][]string, from, to string, visited map[string]bool
 	return nil
 }
 
-// unusedImporters lists the permitted packages that do not import their library.
+// unusedImporters returns the entries of importers whose package does not import the library.
 func unusedImporters(sources []source) []string {
 	used := map[string]bool{} // library and package, or library and "test"
 	for _, s := range sources {
@@ -234,7 +234,7 @@ func unusedImporters(sources []source) []string {
 	return out
 }
 
-// read parses every Go file of the module, without other modules, hidden folders and test data.
+// read parses the imports of every Go file in the module, without nested modules, hidden folders and test data.
 func read(root fs.FS) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
@@ -274,7 +274,7 @@ func read(root fs.FS) ([]source, error) {
 	return out, err
 }
 
-// violations lists every import of a higher layer, of a neighbour, or of a library that the package may not import.
+// violations returns the forbidden imports, and the packages without a layer.
 func violations(sources []source) []string {
 	var out []string
 	for _, s := range sources {
@@ -295,7 +295,7 @@ func violations(sources []source) []string {
 	return slices.Compact(out)
 }
 
-// violation returns the fault of one import, empty for a permitted import.
+// violation returns the fault of an import, "" for a permitted import.
 func violation(s source, imported string) string {
 	own, isOwn := strings.CutPrefix(imported, module+"/")
 	switch first, _, _ := strings.Cut(imported, "/"); {
@@ -308,7 +308,7 @@ func violation(s source, imported string) string {
 	}
 }
 
-// moduleImportFault returns the fault of an import of a package of the module, empty for a permitted import.
+// moduleImportFault returns the fault of an import of a package of the module, "" for a permitted import.
 func moduleImportFault(s source, to string) string {
 	if to == s.pkg && s.test {
 		return "" // an external test of the package
@@ -358,8 +358,8 @@ func forbiddenLibrary(s source, imported string) string {
 	return "imports " + imported + ", a library without a row in importers"
 }
 
-// The made-up module has an import of each forbidden kind.
-func TestImportCheckFindsPlantedViolations(t *testing.T) {
+// The invented module has an import of each forbidden kind.
+func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package p\n"
 		for _, i := range imports {
@@ -419,12 +419,12 @@ func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	}
 	got := violations(sources)
 	if !slices.Equal(got, want) {
-		t.Fatalf("the violations are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Fatalf("violations:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// The check finds a forbidden import, direct or through another package. It accepts an import in a test.
-func TestImportCheckFindsIndirectImports(t *testing.T) {
+// A forbidden package is found if it is imported directly or indirectly, but not if only a test imports it.
+func TestReachingFindsIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
 	}
@@ -436,9 +436,9 @@ func TestImportCheckFindsIndirectImports(t *testing.T) {
 		want []string
 	}{
 		"no import": {nil, nil},
-		"in a test": {[]source{test}, nil},
+		"only in a test": {[]source{test}, nil},
 		"directly":  {[]source{file("bandit/report", "bandit")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit"}},
-		"through another": {
+		"indirectly": {
 			[]source{file("bandit/report", "bandit/feedback")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit/feedback imports bandit"},
 		},
 		"between learn and store": {
@@ -447,7 +447,7 @@ func TestImportCheckFindsIndirectImports(t *testing.T) {
 				"store must not reach bandit: store imports bandit/feedback imports bandit",
 			},
 		},
-		"through the trial": {
+		"through bandit/trial": {
 			[]source{file("bandit/trial", "bandit/feedback")}, []string{
 				"bandit/report must not reach bandit: bandit/report imports bandit/trial imports bandit/feedback imports bandit",
 				"bandit/trial must not reach bandit: bandit/trial imports bandit/feedback imports bandit",
@@ -459,6 +459,6 @@ func TestImportCheckFindsIndirectImports(t *testing.T) {
 		}
 	}
 	if got := reaching(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {
-		t.Errorf("rules about missing packages give %q, want 3 faults, the first about bandit/report", got)
+		t.Errorf("missing packages: got %q, want 3 faults, the first about bandit/report", got)
 	}
 }

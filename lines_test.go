@@ -10,30 +10,30 @@ import (
 	"unicode/utf8"
 )
 
-// columns is the maximum width of a line of a comment or of documentation. A row of a table, a block of code and a
-// lone address may be wider.
+// columns is the maximum width of a line in a comment or in the documentation. Table rows, code blocks and lone
+// addresses may be wider.
 const columns = 120
 
-func TestCommentsFitTheColumns(t *testing.T) {
+func TestCommentsFitMaximumWidth(t *testing.T) {
 	files := walk(t, ".go")
 	if len(files) < 300 {
-		t.Fatalf("walk found %d Go files, want at least 300", len(files))
+		t.Fatalf("found %d Go files, want at least 300", len(files))
 	}
 	for _, name := range files {
 		for n, line := range strings.Split(textOf(t, name), "\n") {
 			line = strings.ReplaceAll(line, "\t", "    ")
 			text := strings.TrimSpace(line)
 			if strings.HasPrefix(text, "// ") && utf8.RuneCountInString(line) > columns {
-				t.Errorf("%s:%d: the comment is %d columns wide, want at most %d", name, n+1, utf8.RuneCountInString(line), columns)
+				t.Errorf("%s:%d: comment is %d columns wide, want at most %d", name, n+1, utf8.RuneCountInString(line), columns)
 			}
 		}
 	}
 }
 
-func TestDocsFitTheColumns(t *testing.T) {
+func TestDocsFitMaximumWidth(t *testing.T) {
 	files := walk(t, ".md")
 	if !slices.Contains(files, "README.md") || !slices.Contains(files, "docs/EXPERIMENT.md") {
-		t.Fatalf("walk found pages %q, want README.md and docs/EXPERIMENT.md among them", files)
+		t.Fatalf("found pages %q, want README.md and docs/EXPERIMENT.md among them", files)
 	}
 	lone := regexp.MustCompile(`^\s*([-*>] )?\S+$`)
 	for _, name := range files {
@@ -49,14 +49,14 @@ func TestDocsFitTheColumns(t *testing.T) {
 			free := fenced || strings.HasPrefix(line, "    ") || lone.MatchString(line) ||
 				strings.HasPrefix(line, "|") || strings.HasPrefix(line, "!") || strings.HasPrefix(line, "[")
 			if wide := utf8.RuneCountInString(line); wide > columns && !free {
-				t.Errorf("%s:%d: the line is %d columns wide, want at most %d", name, n+1, wide, columns)
+				t.Errorf("%s:%d: line is %d columns wide, want at most %d", name, n+1, wide, columns)
 			}
 		}
 	}
 }
 
-// walk lists the files of the project with the given ending, without built, fetched and hidden
-// files.
+// walk returns the files of the project whose names have the given ending, except for those in bin and in hidden
+// folders.
 func walk(t *testing.T, ending string) []string {
 	t.Helper()
 	var files []string

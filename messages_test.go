@@ -29,21 +29,21 @@ const (
 	otherError  = "error" // of another package; the caller adds the object
 )
 
-// Each message of the program follows the rules of messageFaults. With -v the test prints all messages. A message
-// should name the object, the fact and, if there is one, the remedy.
-func TestMessagesFollowTheRules(t *testing.T) {
+// Each message of the program follows the rules of messageFaults. With -v the test prints all messages, so that a
+// reviewer can check that each one names the object, the fact and, if there is one, the remedy.
+func TestMessagesFollowRules(t *testing.T) {
 	list := messagesOf(t)
 	counts := map[string]int{}
 	for _, m := range list {
 		counts[m.kind]++
 		t.Logf("%-13s %s: %s", m.kind, m.place, m.text)
 		for _, fault := range messageFaults(m) {
-			t.Errorf("%s: got message %q with fault %q, want no fault", m.place, m.text, fault)
+			t.Errorf("%s: message %q: %s", m.place, m.text, fault)
 		}
 	}
 	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
 		if counts[kind] < least {
-			t.Errorf("messagesOf found %d messages of kind %s, want at least %d", counts[kind], kind, least)
+			t.Errorf("found %d messages of kind %s, want at least %d", counts[kind], kind, least)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func messagesOf(t *testing.T) (list []message) {
 	return list
 }
 
-// messagesOfCall adds the messages among the arguments of a call.
+// messagesOfCall calls add for each message among the arguments of a call.
 func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast.Expr)) {
 	receiver, method := "", ""
 	switch f := call.Fun.(type) {
@@ -138,11 +138,11 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 		case *ast.SelectorExpr:
 			receiver = x.Sel.Name
 		case *ast.CallExpr:
-			switch of := x.Fun.(type) {
+			switch fn := x.Fun.(type) {
 			case *ast.SelectorExpr:
-				receiver = strings.TrimSuffix(of.Sel.Name, "Of") // logOf
+				receiver = strings.TrimSuffix(fn.Sel.Name, "Of") // logOf
 			case *ast.Ident:
-				receiver = of.Name
+				receiver = fn.Name
 			}
 		}
 	case *ast.Ident:
@@ -187,8 +187,7 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 }
 
-// literal returns the text of a string literal or of a concatenation. It replaces a part that is not a literal by
-// "...".
+// literal returns the text of a string literal or of a concatenation, with "..." for each part that is not a literal.
 func literal(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:
@@ -210,9 +209,8 @@ func literal(n ast.Expr) (string, bool) {
 	return "", false
 }
 
-// The table of docs/OPERATIONS.md has a row for each warning and error of the log, and no row for a message that the
-// program does not log.
-func TestOperationsListsTheLogMessages(t *testing.T) {
+// The table in docs/OPERATIONS.md lists each warning and error that the program logs, and no other message.
+func TestOperationsPageListsLogMessages(t *testing.T) {
 	var listed []string
 	_, page, _ := strings.Cut(textOf(t, "docs/OPERATIONS.md"), "\n## Log messages\n")
 	for line := range strings.Lines(page) {
@@ -226,25 +224,25 @@ func TestOperationsListsTheLogMessages(t *testing.T) {
 		}
 	}
 	if len(listed) < 30 {
-		t.Fatalf("the test found %d messages in docs/OPERATIONS.md, want at least 30", len(listed))
+		t.Fatalf("found %d messages in docs/OPERATIONS.md, want at least 30", len(listed))
 	}
-	source := map[string]bool{}
+	logged := map[string]bool{}
 	for _, m := range messagesOf(t) {
 		if m.kind != logLine && m.kind != logWarning {
 			continue
 		}
 		for _, part := range listed {
 			if strings.Contains(m.text, part) {
-				source[part] = true
+				logged[part] = true
 			}
 		}
 		if m.kind == logWarning && !slices.ContainsFunc(listed, func(part string) bool { return strings.Contains(m.text, part) }) {
-			t.Errorf("%s: docs/OPERATIONS.md does not list the log message %q, want it listed", m.place, m.text)
+			t.Errorf("%s: docs/OPERATIONS.md does not list the log message %q", m.place, m.text)
 		}
 	}
 	for _, part := range listed {
-		if !source[part] {
-			t.Errorf("docs/OPERATIONS.md lists the log message %q, want only messages that the program logs", part)
+		if !logged[part] {
+			t.Errorf("docs/OPERATIONS.md lists the log message %q, which the program does not log", part)
 		}
 	}
 }

@@ -9,18 +9,17 @@ import (
 	"testing"
 )
 
-// prose holds counts of the words in the comments of a package or in a page: all words, and the words and clauses that
-// make a text hard to read.
+// prose holds counts for the comments of a package or for a page: the number of words, and the numbers of words and
+// clauses that make a text hard to read.
 type prose struct{ words, pronouns, clauses, idioms int }
 
-// The limits for one package or page, and, with the suffix All, for all together: pronouns per 100 words, clauses that
-// begin with What or Who per 1,000 words, and idioms per 1,000 words.
+// The limits for a package or page and, with the suffix All, for all of them together: pronouns per 100 words, clauses
+// that begin with What or Who per 1,000 words, and idioms per 1,000 words.
 const (
 	pronounLimit, clauseLimit, idiomLimit          = 5.0, 0.5, 2.0
 	pronounLimitAll, clauseLimitAll, idiomLimitAll = 4.0, 0.2, 1.0
 
-	// minProse is the number of words of the smallest measured text. In a shorter text a few
-	// pronouns exceed the limit.
+	// minProse is the minimum number of words of a measured text. In a shorter text a few pronouns exceed the limit.
 	minProse = 100
 )
 
@@ -82,7 +81,7 @@ func commentsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
-// paragraphsOf returns the text of a Markdown page without code, headings and addresses.
+// paragraphsOf returns the paragraphs of a Markdown page without code, headings and link targets.
 func paragraphsOf(text string) (paragraphs []string) {
 	fenced := false
 	var block []string
@@ -129,8 +128,8 @@ func proseOf(t *testing.T) map[string]*prose {
 	return out
 }
 
-// The comments of each package and each page are within the limits, except for the entries of toRewrite. A package
-// within the limits must be removed from toRewrite.
+// The comments of each package and the text of each page are within the limits, except for the entries of toRewrite. An
+// entry of toRewrite that is within the limits must be removed.
 func TestProseIsPlain(t *testing.T) {
 	all, listed := prose{}, toRewrite()
 	measured := proseOf(t)
@@ -139,14 +138,14 @@ func TestProseIsPlain(t *testing.T) {
 		good := p.words < minProse || p.within(pronounLimit, clauseLimit, idiomLimit)
 		switch {
 		case good && slices.Contains(listed, name):
-			t.Errorf("toRewrite lists %s, which is within the limits, want it removed", name)
+			t.Errorf("toRewrite lists %s, which is within the limits; remove it", name)
 		case !good && !slices.Contains(listed, name):
 			t.Errorf("%s: got %s, want at most %.0f, %.1f and %.0f", name, p, pronounLimit, clauseLimit, idiomLimit)
 		}
 	}
 	for _, name := range listed {
 		if measured[name] == nil {
-			t.Errorf("toRewrite lists %s, which does not exist, want it removed", name)
+			t.Errorf("toRewrite lists %s, which does not exist; remove it", name)
 		}
 	}
 	if len(listed) == 0 && !all.within(pronounLimitAll, clauseLimitAll, idiomLimitAll) {
@@ -161,11 +160,11 @@ func TestProseCountsHardWords(t *testing.T) {
 		p.add(text)
 	}
 	if want := (prose{10, 4, 1, 5}); p != want {
-		t.Errorf("the counts of the comments are %+v, want %+v", p, want)
+		t.Errorf("counts of the comments = %+v, want %+v", p, want)
 	}
 	page := paragraphsOf("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")
 	if len(page) != 1 || strings.Contains(page[0], "it") {
-		t.Errorf("the page is split into %q, want one part without the text in code", page)
+		t.Errorf("paragraphsOf = %q, want one paragraph without code", page)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The tests do not run on all systems of a release. Each name of package syscall that the program uses must exist on
-// Linux, macOS and Windows.
+// Each name of package syscall that the program uses must exist on Linux, macOS and Windows, because the tests do not
+// run on all systems for which the program is released.
 func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -30,7 +30,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 			}
 		})
 		if !syscallNames["SIGTERM"] {
-			t.Fatalf("package syscall of %s has no SIGTERM, want it among the names", system)
+			t.Fatalf("found no SIGTERM in package syscall of %s", system)
 		}
 		err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
@@ -46,7 +46,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 						return true
 					}
 					if x, ok := s.X.(*ast.Ident); ok && x.Name == "syscall" && !syscallNames[s.Sel.Name] {
-						t.Errorf("%s: %s has no syscall.%s, want a name that exists on each system", set.Position(s.Pos()), system, s.Sel.Name)
+						t.Errorf("%s: %s has no syscall.%s", set.Position(s.Pos()), system, s.Sel.Name)
 					}
 					return true
 				})
@@ -59,8 +59,8 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	}
 }
 
-// each calls look for each Go file of a directory that is built for target, except for tests.
-func each(t *testing.T, target *build.Context, dir string, look func(*ast.File, *token.FileSet)) {
+// each calls fn for each parsed Go file in a directory that is built for target, except for tests.
+func each(t *testing.T, target *build.Context, dir string, fn func(*ast.File, *token.FileSet)) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func each(t *testing.T, target *build.Context, dir string, look func(*ast.File, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		look(f, set)
+		fn(f, set)
 	}
 }
 

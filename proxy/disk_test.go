@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// checkDisk fails if a file in the fixture's data directory contains one of the strings. The fixture must be stopped.
+// checkDisk fails the test if a file in the fixture's data directory contains one of the texts. The fixture must be
+// stopped.
 func checkDisk(t *testing.T, r *fixture, texts ...string) {
 	t.Helper()
 	files := 0
@@ -19,7 +20,7 @@ func checkDisk(t *testing.T, r *fixture, texts ...string) {
 		b, err := os.ReadFile(path)
 		for _, text := range texts {
 			if bytes.Contains(b, []byte(text)) {
-				t.Errorf("file %s contains %q, want no file with this text", filepath.Base(path), text)
+				t.Errorf("file %s contains %q", filepath.Base(path), text)
 			}
 		}
 		return err
@@ -28,6 +29,6 @@ func checkDisk(t *testing.T, r *fixture, texts ...string) {
 		t.Fatal(err)
 	}
 	if files == 0 {
-		t.Fatalf("the data directory %s has no file, want at least 1", r.dir)
+		t.Fatalf("data directory %s is empty", r.dir)
 	}
 }

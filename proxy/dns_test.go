@@ -50,7 +50,8 @@ func (s *nameServer) serve(c net.PacketConn) {
 }
 
 // The host of an upstream has no address, then a valid one whose server stops, then another valid one. While no server
-// can be reached, precept responds with 502. As soon as the host has a valid address, requests succeed without a reload.
+// can be reached, precept responds with 502. As soon as the host has a valid address, requests succeed without a
+// reload.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

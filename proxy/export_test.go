@@ -27,8 +27,7 @@ func (p *Proxy) Front(next http.Handler) http.Handler { return p.front(next) }
 // Routes returns the routes of precept's endpoints.
 func (p *Proxy) Routes() []*echo.Route { return p.router().Routes() }
 
-// InFlight returns the number of requests in flight, and the numbers of bytes of their bodies and of the copies of their
-// replies.
+// InFlight returns the number of requests in flight, and the sizes of their bodies and of the copies of their replies.
 func (p *Proxy) InFlight() (requests, bodies, copies int64) {
 	return p.inFlight.requests.Load(), p.inFlight.bodies.Load(), p.inFlight.copies.Load()
 }

@@ -28,9 +28,9 @@ func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// An unnamed conversation continues at a replica whose store does not find the session in time. The request is forwarded
-// without lessons in a new session, which is excluded from the experiment. When the store responds again, the next
-// request is in the session of the first turn, with the block of that turn.
+// An unnamed conversation continues at a replica whose store does not find the session in time. The request is
+// forwarded without lessons in a new session, which is excluded from the experiment. When the store responds again, the
+// next request is in the session of the first turn, with the block of that turn.
 func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()

@@ -2,9 +2,9 @@ package proxy
 
 import "testing"
 
-// A buffer of the pool has at least the requested capacity, whichever buffers were returned to the pool, and at most
-// four times as much: a small request holds no large buffer.
-func TestPoolBufferFitsTheRequestedSize(t *testing.T) {
+// A buffer from the pool has at least the requested capacity, whichever buffers were returned to the pool. It has at
+// most four times as much, so that a small request does not hold a large buffer.
+func TestPoolBufferFitsRequestedSize(t *testing.T) {
 	var p pool
 	p.put(nil)
 	for _, n := range []int{1, 4095, 4096, 4097, 6000, 8191, 8192, 1<<20 - 1, 1 << 20, 1<<20 + 1, 1<<24 - 1, 1 << 24, 1<<24 + 1} {
@@ -14,10 +14,10 @@ func TestPoolBufferFitsTheRequestedSize(t *testing.T) {
 		for range 3 {
 			b := p.get(n)
 			if len(b) != 0 || cap(b) < n {
-				t.Errorf("a buffer for %d bytes has length %d and capacity %d, want length 0 and at least the requested capacity", n, len(b), cap(b))
+				t.Errorf("get(%d): length = %d, capacity = %d, want length 0 and capacity >= %d", n, len(b), cap(b), n)
 			}
 			if cap(b) > 4*max(n, 4096) {
-				t.Errorf("a buffer for %d bytes has capacity %d, want at most %d", n, cap(b), 4*max(n, 4096))
+				t.Errorf("get(%d): capacity = %d, want at most %d", n, cap(b), 4*max(n, 4096))
 			}
 		}
 	}

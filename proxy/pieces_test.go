@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The received part of a reply with a known length is forwarded before the rest arrives.
-func TestReplyOfKnownLengthIsForwardedInPieces(t *testing.T) {
+// The part of a reply with a Content-Length that has arrived is forwarded before the rest arrives.
+func TestReplyWithContentLengthIsForwardedInPieces(t *testing.T) {
 	rest := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -30,11 +30,11 @@ func TestReplyOfKnownLengthIsForwardedInPieces(t *testing.T) {
 		}
 		first := make([]byte, 4)
 		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != `{"a"` {
-			t.Errorf("%s: the first part is %q with error %v, want `{\"a\"` before the rest is sent", path, first, err)
+			t.Errorf("%s: first part = %q, %v, want `{\"a\"` before the rest is sent", path, first, err)
 		}
 		rest <- struct{}{}
 		if last, err := io.ReadAll(res.Body); err != nil || string(last) != `: 1}` {
-			t.Errorf("%s: the rest is %q with error %v, want `: 1}`", path, last, err)
+			t.Errorf("%s: rest = %q, %v, want `: 1}`", path, last, err)
 		}
 		_ = res.Body.Close()
 	}

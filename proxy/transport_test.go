@@ -152,8 +152,8 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	}
 }
 
-// If an upstream accepts the connection but does not answer the TLS handshake, the error mentions the handshake, because
-// the URL may have the scheme https for an HTTP server.
+// If an upstream accepts the connection but does not answer the TLS handshake, the error mentions the handshake,
+// because the URL may have the scheme https for an HTTP server.
 func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newFixture(t, up, "", nil, nil)

@@ -11,9 +11,9 @@ import (
 	"precept/proxy/hooks"
 )
 
-// For a failing upstream, the log has one warning per minute with the number of failures, and one line when the upstream
-// responds again. If failures and responses alternate, there are no further lines. Three failures in a row are a new
-// outage, which is logged before the minute ends.
+// For a failing upstream, the log has one warning per minute with the number of failures, and one line when the
+// upstream responds again. If failures and responses alternate, there are no further lines. Three failures in a row are
+// a new outage, which is logged before the minute ends.
 func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {
