@@ -26,7 +26,7 @@ func (r *fixture) closeBehind(other *fixture) {
 	}
 }
 
-// If two replicas close a session at the same time, the second one does not settle it again and writes no samples.
+// If two replicas close a session at the same time, the second one does not settle it again.
 func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
