@@ -435,9 +435,9 @@ func TestReachingFindsIndirectImports(t *testing.T) {
 		more []source
 		want []string
 	}{
-		"no import": {nil, nil},
+		"no import":      {nil, nil},
 		"only in a test": {[]source{test}, nil},
-		"directly":  {[]source{file("bandit/report", "bandit")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit"}},
+		"directly":       {[]source{file("bandit/report", "bandit")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit"}},
 		"indirectly": {
 			[]source{file("bandit/report", "bandit/feedback")}, []string{"bandit/report must not reach bandit: bandit/report imports bandit/feedback imports bandit"},
 		},

@@ -41,7 +41,7 @@ func TestPromptContainsMessagesCallsAndResults(t *testing.T) {
 	}
 	for _, excluded := range []string{"OURS", "SYSTEM-PROMPT", "</run>"} {
 		if strings.Contains(run, excluded) {
-			t.Errorf("session in the prompt contains %q:\n%s", never, run)
+			t.Errorf("session in the prompt contains %q:\n%s", excluded, run)
 		}
 	}
 }
