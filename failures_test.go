@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	verbOfFormat = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z%]`)
-	wordOfFormat = regexp.MustCompile(`[A-Za-z]{2,}`)
-	errorValue   = regexp.MustCompile(`(?i)err(\(\))?$`)
+	formatVerb  = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z%]`)
+	wordPattern = regexp.MustCompile(`[A-Za-z]{2,}`)
+	errorValue  = regexp.MustCompile(`(?i)err(\(\))?$`)
 )
 
 // A failure message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the output of CI.
@@ -74,7 +74,7 @@ func wordlessFailures(t *testing.T, name, text string) (calls int, faults []stri
 		path = append(path, n)
 		if call, ok := n.(*ast.CallExpr); ok && isFailure(call) {
 			calls++
-			if !holdsWord(call) && !isLoneError(call, path) {
+			if !hasWord(call) && !isLoneError(call, path) {
 				faults = append(faults, name+":"+strconv.Itoa(files.Position(call.Pos()).Line))
 			}
 		}
@@ -98,13 +98,13 @@ func isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// holdsWord reports whether a string literal in the arguments contains a word, apart from format verbs such as %d.
-func holdsWord(call *ast.CallExpr) (found bool) {
+// hasWord reports whether a string literal in the arguments contains a word, apart from format verbs such as %d.
+func hasWord(call *ast.CallExpr) (found bool) {
 	for _, a := range call.Args {
 		ast.Inspect(a, func(n ast.Node) bool {
 			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
 				text, err := strconv.Unquote(l.Value)
-				found = found || err == nil && wordOfFormat.MatchString(verbOfFormat.ReplaceAllString(text, ""))
+				found = found || err == nil && wordPattern.MatchString(formatVerb.ReplaceAllString(text, ""))
 			}
 			return true
 		})

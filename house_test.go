@@ -17,14 +17,14 @@ import (
 // The section Goroutines of ARCHITECTURE.md lists exactly the files that start a goroutine.
 func TestArchitecturePageListsGoroutines(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
-	compare(t, "starts a goroutine", starters(t), documented)
+	checkDocumented(t, "starts a goroutine", goroutineFiles(t), documented)
 }
 
 // The section Locks of ARCHITECTURE.md lists exactly the mutexes that are fields of types.
 func TestArchitecturePageListsLocks(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
 		FindAllStringSubmatch(section(t, "Locks"), -1)
-	compare(t, "is a lock", locks(t), documented)
+	checkDocumented(t, "is a lock", mutexFields(t), documented)
 }
 
 // The files, directories and names that ARCHITECTURE.md mentions exist.
@@ -74,7 +74,7 @@ func declarations(t *testing.T) (names, packages map[string]bool) {
 			}
 		}
 	})
-	for lock := range locks(t) { // the page names an embedded mutex as package.Type.Mutex
+	for lock := range mutexFields(t) { // the page names an embedded mutex as package.Type.Mutex
 		names[lock] = true
 	}
 	return names, packages
@@ -151,7 +151,7 @@ func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 			checked[path.Dir(name)] = true
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(starters(t))) {
+	for _, name := range slices.Sorted(maps.Keys(goroutineFiles(t))) {
 		if !checked[path.Dir(name)] {
 			t.Errorf("%s starts a goroutine, but its package has no TestMain with goleak", name)
 		}
@@ -169,9 +169,9 @@ func section(t *testing.T, heading string) string {
 	return text
 }
 
-// compare fails the test for each name that only the code has or only the page lists. property describes the names,
+// checkDocumented fails the test for each name that only the code has or only the page lists. property describes the names,
 // such as "is a lock".
-func compare(t *testing.T, property string, got map[string]bool, documented [][]string) {
+func checkDocumented(t *testing.T, property string, got map[string]bool, documented [][]string) {
 	t.Helper()
 	if len(got) < 10 {
 		t.Fatalf("found %d names in the code, want at least 10", len(got))
@@ -192,8 +192,8 @@ func compare(t *testing.T, property string, got map[string]bool, documented [][]
 	}
 }
 
-// starters returns the files that start goroutines, with a go statement or with a method such as sync.WaitGroup.Go.
-func starters(t *testing.T) map[string]bool {
+// goroutineFiles returns the files that start goroutines, with a go statement or with a method such as sync.WaitGroup.Go.
+func goroutineFiles(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	eachFile(t, func(name string, file *ast.File) {
@@ -212,8 +212,8 @@ func starters(t *testing.T) map[string]bool {
 	return found
 }
 
-// locks returns the fields of types that are mutexes, as package.Type.field.
-func locks(t *testing.T) map[string]bool {
+// mutexFields returns the fields of types that are mutexes, as package.Type.field.
+func mutexFields(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	eachFile(t, func(name string, file *ast.File) {

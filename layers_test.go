@@ -80,12 +80,12 @@ func placeOf(pkg string) (place, bool) {
 // isTestSupport reports whether only tests may import a package. Such a package may import the same packages as
 // store/sqlite.
 func isTestSupport(pkg string) bool {
-	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isWholeSystem(pkg)
+	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isSystemTest(pkg)
 }
 
-// isWholeSystem reports whether a package tests the whole program. Such a package may import every package, but only
+// isSystemTest reports whether a package tests the whole program. Such a package may import every package, but only
 // packages of test/ may import it.
-func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
+func isSystemTest(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
 // importers lists the packages that may import each third-party library; "test" means all test files. A new library
 // needs a row in importers.
@@ -130,9 +130,9 @@ func importers() map[string][]string {
 	}
 }
 
-// separated lists pairs of packages. The first must not import the second, directly or indirectly. The packages that
+// separatedPackages lists pairs of packages. The first must not import the second, directly or indirectly. The packages that
 // compute effects and verdicts must not use the beliefs of the chooser, which is package bandit.
-func separated() map[string]string {
+func separatedPackages() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
 		"bandit/report": "bandit",
@@ -152,7 +152,7 @@ type source struct {
 // A package imports only lower layers, permitted packages of its layer and permitted libraries. The test reads the
 // source files itself, so that the go command does not use a cached result after a change.
 func TestPackagesImportOnlyLowerLayers(t *testing.T) {
-	sources, err := read(os.DirFS("."))
+	sources, err := readSources(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,13 +165,13 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	for _, v := range unusedImporters(sources) {
 		t.Errorf("unused entry in importers: %s", v)
 	}
-	for _, v := range reaching(sources) {
+	for _, v := range forbiddenChains(sources) {
 		t.Errorf("forbidden chain of imports: %s", v)
 	}
 }
 
-// reaching returns the chains of imports that separated forbids. It ignores imports in tests.
-func reaching(sources []source) []string {
+// forbiddenChains returns the chains of imports that separated forbids. It ignores imports in tests.
+func forbiddenChains(sources []source) []string {
 	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
 		seen[s.pkg] = true
@@ -182,7 +182,7 @@ func reaching(sources []source) []string {
 		}
 	}
 	var out []string
-	for from, to := range separated() {
+	for from, to := range separatedPackages() {
 		if !seen[from] || !seen[to] {
 			out = append(out, from+" must not reach "+to+", and one of them is not a package")
 		}
@@ -234,8 +234,8 @@ func unusedImporters(sources []source) []string {
 	return out
 }
 
-// read parses the imports of every Go file in the module, without nested modules, hidden folders and test data.
-func read(root fs.FS) ([]source, error) {
+// readSources parses the imports of every Go file in the module, without nested modules, hidden folders and test data.
+func readSources(root fs.FS) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -260,7 +260,7 @@ func read(root fs.FS) ([]source, error) {
 		if err != nil {
 			return err
 		}
-		s := source{file: file, pkg: path.Dir(file), test: strings.HasSuffix(name, "_test.go") || isWholeSystem(path.Dir(file))}
+		s := source{file: file, pkg: path.Dir(file), test: strings.HasSuffix(name, "_test.go") || isSystemTest(path.Dir(file))}
 		for _, i := range parsed.Imports {
 			p, err := strconv.Unquote(i.Path.Value)
 			if err != nil {
@@ -314,7 +314,7 @@ func moduleImportFault(s source, to string) string {
 		return "" // an external test of the package
 	}
 	if isTestSupport(to) {
-		if isWholeSystem(s.pkg) || s.test && !isWholeSystem(to) {
+		if isSystemTest(s.pkg) || s.test && !isSystemTest(to) {
 			return ""
 		}
 		return to + " is for tests only"
@@ -323,7 +323,7 @@ func moduleImportFault(s source, to string) string {
 	if !known {
 		return to + " has no layer"
 	}
-	if isWholeSystem(s.pkg) {
+	if isSystemTest(s.pkg) {
 		return ""
 	}
 	here, _ := placeOf(s.pkg)
@@ -367,7 +367,7 @@ func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 		}
 		return &fstest.MapFile{Data: []byte(text)}
 	}
-	sources, err := read(fstest.MapFS{
+	sources, err := readSources(fstest.MapFS{
 		"internal/wire/up.go":            file("precept/proxy", "fmt"),
 		"internal/wire/sideways.go":      file("precept/configs"),
 		"internal/wire/sideways_test.go": file("precept/configs"),
@@ -454,11 +454,11 @@ func TestReachingFindsIndirectImports(t *testing.T) {
 			},
 		},
 	} {
-		if got := reaching(append(slices.Clone(base), c.more...)); !slices.Equal(got, c.want) {
+		if got := forbiddenChains(append(slices.Clone(base), c.more...)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	if got := reaching(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {
+	if got := forbiddenChains(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {
 		t.Errorf("missing packages: got %q, want 3 faults, the first about bandit/report", got)
 	}
 }

@@ -94,7 +94,7 @@ func messagesOf(t *testing.T) (list []message) {
 			t.Fatal(err)
 		}
 		add := func(kind string, n ast.Expr) {
-			if text, ok := literal(n); ok && strings.Contains(strings.TrimSpace(text), " ") {
+			if text, ok := literalText(n); ok && strings.Contains(strings.TrimSpace(text), " ") {
 				at := files.Position(n.Pos())
 				list = append(list, message{kind, strings.TrimSpace(text), name + ":" + strconv.Itoa(at.Line)})
 			}
@@ -181,23 +181,23 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 		}
 	}
 	for i, a := range call.Args[:len(call.Args)-1] {
-		if text, ok := literal(a); ok && (strings.HasPrefix(text, "precept_") || strings.HasPrefix(text, "gen_ai_")) && !strings.Contains(text, " ") {
+		if text, ok := literalText(a); ok && (strings.HasPrefix(text, "precept_") || strings.HasPrefix(text, "gen_ai_")) && !strings.Contains(text, " ") {
 			add(metricHelp, call.Args[i+1])
 		}
 	}
 }
 
-// literal returns the text of a string literal or of a concatenation, with "..." for each part that is not a literal.
-func literal(n ast.Expr) (string, bool) {
+// literalText returns the text of a string literal or of a concatenation, with "..." for each part that is not a literal.
+func literalText(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:
 		text, err := strconv.Unquote(n.Value)
 		return text, err == nil && n.Kind == token.STRING
 	case *ast.ParenExpr:
-		return literal(n.X)
+		return literalText(n.X)
 	case *ast.BinaryExpr:
-		x, okX := literal(n.X)
-		y, okY := literal(n.Y)
+		x, okX := literalText(n.X)
+		y, okY := literalText(n.Y)
 		if !okX {
 			x = "..."
 		}

@@ -24,7 +24,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 		target := build.Default
 		target.GOOS, target.GOARCH, target.CgoEnabled = system, "amd64", false
 		syscallNames := map[string]bool{}
-		each(t, &target, filepath.Join(strings.TrimSpace(string(root)), "src", "syscall"), func(f *ast.File, _ *token.FileSet) {
+		eachBuiltFile(t, &target, filepath.Join(strings.TrimSpace(string(root)), "src", "syscall"), func(f *ast.File, _ *token.FileSet) {
 			for _, d := range f.Decls {
 				addNames(d, syscallNames)
 			}
@@ -39,7 +39,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 			if n := d.Name(); path != "." && (strings.HasPrefix(n, ".") || strings.HasPrefix(n, "_") || n == "testdata" || strings.HasSuffix(n, "test")) {
 				return fs.SkipDir
 			}
-			each(t, &target, path, func(f *ast.File, set *token.FileSet) {
+			eachBuiltFile(t, &target, path, func(f *ast.File, set *token.FileSet) {
 				ast.Inspect(f, func(n ast.Node) bool {
 					s, ok := n.(*ast.SelectorExpr)
 					if !ok {
@@ -59,8 +59,8 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	}
 }
 
-// each calls fn for each parsed Go file in a directory that is built for target, except for tests.
-func each(t *testing.T, target *build.Context, dir string, fn func(*ast.File, *token.FileSet)) {
+// eachBuiltFile calls fn for each parsed Go file in a directory that is built for target, except for tests.
+func eachBuiltFile(t *testing.T, target *build.Context, dir string, fn func(*ast.File, *token.FileSet)) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {

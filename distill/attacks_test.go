@@ -98,22 +98,22 @@ func TestAdviceFromToolOutputStaysQuarantined(t *testing.T) {
 	}
 	lessons := 0
 	for chunk := range slices.Chunk(all, 10) { // the cost of a proposal grows with the lessons of the bank
-		b := newBench(t, bank.Limits{TenantHour: 1000})
-		answers := judgeByWords{}
+		f := newFixture(t, bank.Limits{TenantHour: 1000})
+		answers := judgeByText{}
 		for i, a := range chunk {
 			d := draftWithAdvice(a.title, a.advice...)
 			d.Slug, d.Errors = fmt.Sprintf("attempt%d", i), []string{fmt.Sprintf("deployment %d has failed", i)}
-			for _, b.caller = range []string{"one", "two"} {
-				task := fmt.Sprintf("Task %d of caller %s.", i, b.caller)
-				b.session(fmt.Sprint(i, b.caller), user(task), agent("I look at what is there."), ran("cat notes", a.output, 0), agent("Understood. "+a.output), ran("make release", "done", 0))
+			for _, f.caller = range []string{"one", "two"} {
+				task := fmt.Sprintf("Task %d of caller %s.", i, f.caller)
+				f.addSession(fmt.Sprint(i, f.caller), user(task), agent("I look at what is there."), bashCall("cat notes", a.output, 0), agent("Understood. "+a.output), bashCall("make release", "done", 0))
 				answers[task] = distill.Judgement{Drafts: []distill.Draft{d}}
 			}
 		}
-		sum := b.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
+		sum := f.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 		if sum.Candidates != 2*len(chunk) {
 			t.Errorf("Candidates = %d, want %d, two for each attack", sum.Candidates, 2*len(chunk))
 		}
-		for _, l := range b.lessons() {
+		for _, l := range f.lessons() {
 			lessons++
 			if l.State != lesson.Quarantined {
 				t.Errorf("lesson %s: state = %s, want %s; body:\n%s", l.Slug, l.State, lesson.Quarantined, l.Body)

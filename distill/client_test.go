@@ -21,15 +21,15 @@ type reply struct {
 	body   string
 }
 
-// server is a transport that returns the replies in order and then repeats the last one. It records the headers and
+// fakeTransport is a transport that returns the replies in order and then repeats the last one. It records the headers and
 // bodies of the requests.
-type server struct {
+type fakeTransport struct {
 	replies []reply
 	headers []http.Header
 	bodies  []string
 }
 
-func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // judgeEmptySession requests a judgement of an empty session. It returns the judgement and the waits before retries.
-func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
+func (s *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change fun
 	return got, waits, err
 }
 
-var skip = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
+var skipReply = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
 // The client retries a request after a transient error, after the wait that the server asks for, within limits. It
 // returns a permanent error at once.
@@ -72,39 +72,39 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		waits   string
 		fails   string // text of the expected error; "" means no error
 	}{
-		"success":                      {[]reply{skip}, "[]", ""},
+		"success":                      {[]reply{skipReply}, "[]", ""},
 		"server down":                  {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
-		"server recovers":              {[]reply{{503, "", ""}, {502, "", ""}, skip}, "[1s 2s]", ""},
-		"408 and 409":                  {[]reply{{408, "", ""}, {409, "", ""}, skip}, "[1s 2s]", ""},
+		"server recovers":              {[]reply{{503, "", ""}, {502, "", ""}, skipReply}, "[1s 2s]", ""},
+		"408 and 409":                  {[]reply{{408, "", ""}, {409, "", ""}, skipReply}, "[1s 2s]", ""},
 		"unknown model":                {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
-		"forbidden":                    {[]reply{{403, "", ""}, skip}, "[]", "answers 403"},
-		"success without a body":       {[]reply{{204, "", ""}, skip}, "[]", "answers 204"},
-		"Retry-After in seconds":       {[]reply{retryAfterReply(429, "7"), skip}, "[7s]", ""},
-		"Retry-After of half a second": {[]reply{retryAfterReply(503, "0.5"), skip}, "[500ms]", ""},
-		"Retry-After as a date":        {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skip}, "[1m30s]", ""},
-		"Retry-After in the past":      {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skip}, "[1s]", ""},
-		"Retry-After of two hours":     {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skip}, "[5m0s 1m0s]", ""},
-		"Retry-After of many years":    {[]reply{retryAfterReply(429, "1e9"), skip}, "[1s]", ""},
-		"negative Retry-After":         {[]reply{retryAfterReply(429, "-7"), skip}, "[1s]", ""},
-		"Retry-After not a number":     {[]reply{retryAfterReply(429, "soon"), skip}, "[1s]", ""},
+		"forbidden":                    {[]reply{{403, "", ""}, skipReply}, "[]", "answers 403"},
+		"success without a body":       {[]reply{{204, "", ""}, skipReply}, "[]", "answers 204"},
+		"Retry-After in seconds":       {[]reply{retryAfterReply(429, "7"), skipReply}, "[7s]", ""},
+		"Retry-After of half a second": {[]reply{retryAfterReply(503, "0.5"), skipReply}, "[500ms]", ""},
+		"Retry-After as a date":        {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skipReply}, "[1m30s]", ""},
+		"Retry-After in the past":      {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skipReply}, "[1s]", ""},
+		"Retry-After of two hours":     {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skipReply}, "[5m0s 1m0s]", ""},
+		"Retry-After of many years":    {[]reply{retryAfterReply(429, "1e9"), skipReply}, "[1s]", ""},
+		"negative Retry-After":         {[]reply{retryAfterReply(429, "-7"), skipReply}, "[1s]", ""},
+		"Retry-After not a number":     {[]reply{retryAfterReply(429, "soon"), skipReply}, "[1s]", ""},
 		"answer without JSON":          {[]reply{{200, "", chatCompletion("hm")}}, "[1s]", "no JSON object"},
 		"braces in the wrong order":    {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
 		"outcome of the wrong type":    {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
-		"redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skip}, "[]", `redirects to "http://other.example/"`},
-		"304":                          {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
-		"404 with a Location":          {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
-		"response_format refused":      {[]reply{{422, "", "what is response_format"}, skip}, "[0s]", ""},
-		"temperature refused":          {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skip}, "[0s]", ""},
-		"two unspecific 400s":          {[]reply{{400, "", "bad"}, {400, "", "worse"}, skip}, "[0s 0s]", ""},
-		"three unspecific 400s":        {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skip}, "[0s 0s]", "worst"},
-		"session too long":             {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skip}, "[]", "set aside"},
-		"filtered content":             {[]reply{{400, "", `{"code":"content_filter"}`}, skip}, "[]", "set aside"},
+		"redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skipReply}, "[]", `redirects to "http://other.example/"`},
+		"304":                          {[]reply{{304, "", "hm"}, skipReply}, "[]", "answers 304: hm"},
+		"404 with a Location":          {[]reply{{404, "Location: http://other.example/", "hm"}, skipReply}, "[]", "answers 404: hm"},
+		"response_format refused":      {[]reply{{422, "", "what is response_format"}, skipReply}, "[0s]", ""},
+		"temperature refused":          {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skipReply}, "[0s]", ""},
+		"two unspecific 400s":          {[]reply{{400, "", "bad"}, {400, "", "worse"}, skipReply}, "[0s 0s]", ""},
+		"three unspecific 400s":        {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skipReply}, "[0s 0s]", "worst"},
+		"session too long":             {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skipReply}, "[]", "set aside"},
+		"filtered content":             {[]reply{{400, "", `{"code":"content_filter"}`}, skipReply}, "[]", "set aside"},
 		"400, then server down":        {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
 		"long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {
-		s := &server{replies: c.replies}
+		s := &fakeTransport{replies: c.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
-		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+		if checkEqual(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: err = %v, want an error with %q (empty: no error)", name, err, c.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
@@ -116,7 +116,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 // A request has the schema of the answer in response_format. If the server refuses response_format, later requests have
 // the schema in the prompt. A configured key is sent in the Authorization header.
 func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
-	s := &server{replies: []reply{{400, "", "bad"}, {200, "", chatCompletion(`{"outcome":"success","reason":"r"}`)}, {200, "", chatCompletion(noLessons)}}}
+	s := &fakeTransport{replies: []reply{{400, "", "bad"}, {200, "", chatCompletion(`{"outcome":"success","reason":"r"}`)}, {200, "", chatCompletion(noLessons)}}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 			t.Errorf("request %d: headers = %v, want Content-Type application/json and no Authorization", i, h)
 		}
 	}
-	s = &server{replies: []reply{skip}}
+	s = &fakeTransport{replies: []reply{skipReply}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
 		t.Errorf(`with a key: headers = %v, err = %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
 	}
@@ -142,7 +142,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
-		s := &server{replies: []reply{{400, "", ""}, {500, "", ""}, skip}}
+		s := &fakeTransport{replies: []reply{{400, "", ""}, {500, "", ""}, skipReply}}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
@@ -179,7 +179,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		"not a chat completion": {"[]", "not a chat completion", 0, 0},
 		"no choices":            {`{"choices":[]}`, "no choices", 0, 0},
 	} {
-		s := &server{replies: []reply{{200, "", c.body}}}
+		s := &fakeTransport{replies: []reply{{200, "", c.body}}}
 		got, _, err := s.judgeEmptySession(t.Context(), t, nil)
 		if c.fails != "" {
 			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
@@ -201,7 +201,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 func TestCanceledContextEndsRetries(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := &server{replies: []reply{{500, "", ""}}}
+	s := &fakeTransport{replies: []reply{{500, "", ""}}}
 	if _, waits, err := s.judgeEmptySession(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
 		t.Errorf("canceled: err = %v after %d requests and waits %v, want context.Canceled after at most one request and one wait", err, len(s.bodies), waits)
 	}
@@ -210,7 +210,7 @@ func TestCanceledContextEndsRetries(t *testing.T) {
 // If a server refuses one of the parameters temperature and cache_control, the next request keeps the other one.
 func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
-		s := &server{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skip}}
+		s := &fakeTransport{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skipReply}}
 		if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Model = "claude-x" }); err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"precept/distill"
 )
 
-// edit returns an edit of a file that fails with the message, or succeeds if the message is empty.
-func edit(file, message string) event {
+// editCall returns an edit of a file that fails with the message, or succeeds if the message is empty.
+func editCall(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
 	}
@@ -16,9 +16,9 @@ func edit(file, message string) event {
 }
 
 // storeSessions stores n sessions with the same events.
-func storeSessions(b *bench, name string, n int, events ...event) {
+func storeSessions(f *fixture, name string, n int, events ...event) {
 	for i := range n {
-		b.session(fmt.Sprint(name, i), append([]event{user(fmt.Sprint(name, " number ", i, "."))}, events...)...)
+		f.addSession(fmt.Sprint(name, i), append([]event{user(fmt.Sprint(name, " number ", i, "."))}, events...)...)
 	}
 }
 
@@ -37,23 +37,23 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 		"too few sessions without the advice":      {2, 0, 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			storeSessions(b, "a", c.followed, edit("rows.go", refusal), read, edit("rows.go", ""))
-			storeSessions(b, "b", c.followedFailed, edit("rows.go", refusal), read, edit("rows.go", refusal))
-			storeSessions(b, "c", c.other, edit("rows.go", refusal), edit("rows.go", ""))
-			storeSessions(b, "d", c.otherFailed, edit("rows.go", refusal), edit("rows.go", refusal))
-			sum := b.distil()
-			if got := fmt.Sprint(b.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != c.proposed {
-				t.Fatalf("lessons = %v, NotProposed = %+v, want the lesson proposed: %v", b.slugs(), sum.NotProposed, c.proposed)
+			f := newFixture(t)
+			storeSessions(f, "a", c.followed, editCall("rows.go", refusal), read, editCall("rows.go", ""))
+			storeSessions(f, "b", c.followedFailed, editCall("rows.go", refusal), read, editCall("rows.go", refusal))
+			storeSessions(f, "c", c.other, editCall("rows.go", refusal), editCall("rows.go", ""))
+			storeSessions(f, "d", c.otherFailed, editCall("rows.go", refusal), editCall("rows.go", refusal))
+			sum := f.distil()
+			if got := fmt.Sprint(f.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != c.proposed {
+				t.Fatalf("lessons = %v, NotProposed = %+v, want the lesson proposed: %v", f.slugs(), sum.NotProposed, c.proposed)
 			}
 			want := distill.Comparison{
 				Followed:    distill.Outcomes{Ended: c.followed, Sessions: c.followed + c.followedFailed},
 				NotFollowed: distill.Outcomes{Ended: c.other, Sessions: c.other + c.otherFailed},
 			}
 			if c.proposed {
-				equal(t, "comparison", *sum.Drafts[0].Comparison, want)
+				checkEqual(t, "comparison", *sum.Drafts[0].Comparison, want)
 			} else {
-				equal(t, "comparison", sum.NotProposed[0].Comparison, want)
+				checkEqual(t, "comparison", sum.NotProposed[0].Comparison, want)
 			}
 		})
 	}
@@ -74,15 +74,15 @@ func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 		"apply_patch verification failed: Failed to find expected lines in /srv/rows.go": "make-a-patch-against-the-present-file",
 		"Error: the error text 'alpha' is a plain value and nothing more":                "",
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		wider := call("edit_file", `{"path":"/srv/rows.go","old_string":"line\nalpha\nline","new_string":"beta"}`, "The file was updated.")
-		b.session("one", user("Change it."), edit("rows.go", refusal), call("read_file", `{"path":"/srv/rows.go"}`, "gamma\n"+refusal), wider)
-		b.distil()
+		f.addSession("one", user("Change it."), editCall("rows.go", refusal), call("read_file", `{"path":"/srv/rows.go"}`, "gamma\n"+refusal), wider)
+		f.distil()
 		want := "[]"
 		if slug != "" {
 			want = "[" + slug + "]"
 		}
-		if got := fmt.Sprint(b.slugs()); got != want {
+		if got := fmt.Sprint(f.slugs()); got != want {
 			t.Errorf("error %q: lessons = %s, want %s", refusal, got, want)
 		}
 	}
@@ -90,21 +90,21 @@ func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 
 // A success that the previous call did not cause gives no lesson, and neither does user text about another program.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
-	checkLearned(t, []lessonCase{
+	checkLessons(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{
-			refused("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), acceptedCommand("edit", `{"file":"W77812.py"}`), acceptedCommand("python", `{"file":"W77812.py"}`),
+			failedCall("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), acceptedCall("edit", `{"file":"W77812.py"}`), acceptedCall("python", `{"file":"W77812.py"}`),
 		}},
 		{"an unrelated tool with the same value", "", []event{
-			refused("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), acceptedCommand("latest_weather", `{"number":"W77812"}`),
+			failedCall("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), acceptedCall("latest_weather", `{"number":"W77812"}`),
 		}},
 		{"programs of two sentences", "", []event{
-			ran("git status", "ok", 0), user("No, do not commit with git yet.\nFormat it with npx first."), ran("npx prettier .", "ok", 0),
+			bashCall("git status", "ok", 0), user("No, do not commit with git yet.\nFormat it with npx first."), bashCall("npx prettier .", "ok", 0),
 		}},
 		{"an opinion about another program", "", []event{
-			ran("git log", "ok", 0), user("That is not right. Look at git, then use npx instead."), ran("npx tsc", "ok", 0),
+			bashCall("git log", "ok", 0), user("That is not right. Look at git, then use npx instead."), bashCall("npx tsc", "ok", 0),
 		}},
 		{"a tool that fails every time", "", []event{
-			refused("search_web", `{"q":"W77812"}`, "the resource does not exist here"), refused("search_web", `{"q":"W77812"}`, "the resource does not exist here"), refused("search_web", `{"q":"W77812"}`, "the resource does not exist here"),
+			failedCall("search_web", `{"q":"W77812"}`, "the resource does not exist here"), failedCall("search_web", `{"q":"W77812"}`, "the resource does not exist here"), failedCall("search_web", `{"q":"W77812"}`, "the resource does not exist here"),
 		}},
 	})
 }

@@ -14,39 +14,39 @@ import (
 // The other tests keep sessions and lessons in memory. With a store and a bank on disk, runs with the rules and with a
 // model give the same results.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
-	onDisk := func(b *bench) *bench {
-		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})
+	onDisk := func(f *fixture) *fixture {
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: f.clock})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
-		b.store = s
-		b.openBank(bank.Directory(filepath.Join(t.TempDir(), "lessons")), bank.Limits{})
-		return b
+		f.store = s
+		f.openBank(bank.Directory(filepath.Join(t.TempDir(), "lessons")), bank.Limits{})
+		return f
 	}
-	runAll := func(b *bench) (results []any) {
-		writeLesson(t, b, "old-advice")
+	runAll := func(f *fixture) (results []any) {
+		writeLesson(t, f, "old-advice")
 		answer := validJudge("success", goodLesson)
 		for _, part := range []string{"first", "second"} {
 			for _, tenant := range []string{"default", "red"} {
-				b.tenantSession(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+				f.addTenantSession(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 			}
-			b.tenantSession("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
-			results = append(results, string(raw(b.distil())), string(raw(b.distil())))
-			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+			f.addTenantSession("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
+			results = append(results, string(raw(f.distil())), string(raw(f.distil())))
+			s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {
-				sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Tenant = "default" })
-				opinions, failed := distill.ReadOpinions(t.Context(), b.store, "default")
+				sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Tenant = "default" })
+				opinions, failed := distill.ReadOpinions(t.Context(), f.store, "default")
 				results = append(results, string(raw(sum)), err, opinions, failed, len(s.requests))
 			}
 		}
-		for _, l := range b.lessons() {
+		for _, l := range f.lessons() {
 			results = append(results, l.Slug, l.Scope, l.Evidence)
 		}
 		return results
 	}
-	got, want := runAll(onDisk(newBench(t))), runAll(newBench(t))
+	got, want := runAll(onDisk(newFixture(t))), runAll(newFixture(t))
 	for i := range max(len(got), len(want)) {
-		equal(t, fmt.Sprint("result ", i, " on disk (got) and in memory (want)"), got[i], want[i])
+		checkEqual(t, fmt.Sprint("result ", i, " on disk (got) and in memory (want)"), got[i], want[i])
 	}
 }

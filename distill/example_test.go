@@ -23,7 +23,7 @@ func ExampleDistiller_Once() {
 		return
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	store, ctx := newMemory(), context.Background()
+	store, ctx := newMemoryStore(), context.Background()
 	id := session.ID{1}
 	err = store.Write(ctx, session.Batch{
 		Rows: []session.Row{{Tenant: "default", ID: id, Started: now(), Seen: now(), Closed: true, Data: []byte("{}")}},

@@ -31,17 +31,17 @@ func TestLessonNamesAcceptedForm(t *testing.T) {
 		{"different word", `"eur"`, `"usd"`, ""},
 	} {
 		const tool, param = "set_shade", "shade"
-		b := newBench(t)
+		f := newFixture(t)
 		refusal := fmt.Sprintf(`{"error":"%s is not in the expected form"}`, param)
-		b.session("one", user("Set the shade as I like it."),
+		f.addSession("one", user("Set the shade as I like it."),
 			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, c.from), refusal),
 			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, c.to), `{"done":true}`))
-		b.distil()
+		f.distil()
 		want := "[]"
 		if c.form != "" {
 			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, c.form)
 		}
-		if got := fmt.Sprint(b.slugs()); got != want {
+		if got := fmt.Sprint(f.slugs()); got != want {
 			t.Errorf("%s: lessons = %s, want %s", c.name, got, want)
 		}
 	}
@@ -49,12 +49,12 @@ func TestLessonNamesAcceptedForm(t *testing.T) {
 
 func TestLessonAsksForLeadingSign(t *testing.T) {
 	for sign, value := range map[string]string{"#": "W77812", "@": "marlo", "$": "HOME"} {
-		b := newBench(t)
-		b.session("one", user("Look for it."),
+		f := newFixture(t)
+		f.addSession("one", user("Look for it."),
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, value), `{"error":"order_id is not in the expected form"}`),
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, sign+value), `{"total":12}`))
-		b.distil()
-		if got := fmt.Sprint(b.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
+		f.distil()
+		if got := fmt.Sprint(f.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
 			t.Errorf("sign %s: lessons = %s, want [give-order-id-with-its-leading-sign-to-get-order]", sign, got)
 		}
 	}

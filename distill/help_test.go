@@ -27,8 +27,8 @@ func user(text string) event               { return event{say: "user: " + text} 
 func agent(text string) event              { return event{say: "assistant: " + text} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
-// bench holds a store, a bank and a clock for the distiller.
-type bench struct {
+// fixture holds a store, a bank and a clock for the distiller.
+type fixture struct {
 	*testing.T
 	store interface {
 		distill.Source
@@ -43,16 +43,16 @@ type bench struct {
 	agent, run, caller string // metadata of the stored sessions
 }
 
-func newBench(t *testing.T, limits ...bank.Limits) *bench {
+func newFixture(t *testing.T, limits ...bank.Limits) *fixture {
 	t.Helper()
-	b := &bench{T: t, store: newMemory(), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
-	b.openBank(&lessonTexts{texts: map[string][]byte{}}, append(limits, bank.Limits{})[0])
-	return b
+	f := &fixture{T: t, store: newMemoryStore(), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
+	f.openBank(&memoryPlace{texts: map[string][]byte{}}, append(limits, bank.Limits{})[0])
+	return f
 }
 
-func (b *bench) openBank(place bank.Place, limits bank.Limits) {
-	b.place = place
-	b.bank = bank.New(bank.Options{Place: place, Now: b.clock, Limits: limits, Checks: lesson.Checks{Secrets: func(s string) []string {
+func (f *fixture) openBank(place bank.Place, limits bank.Limits) {
+	f.place = place
+	f.bank = bank.New(bank.Options{Place: place, Now: f.clock, Limits: limits, Checks: lesson.Checks{Secrets: func(s string) []string {
 		if strings.Contains(s, "@") && strings.Contains(s, ".example") {
 			return []string{"email"}
 		}
@@ -60,22 +60,22 @@ func (b *bench) openBank(place bank.Place, limits bank.Limits) {
 	}}})
 }
 
-func (b *bench) clock() time.Time { return b.now }
+func (f *fixture) clock() time.Time { return f.now }
 
-// session stores a conversation. A second conversation with the same name replaces or continues the first.
-func (b *bench) session(name string, events ...event) session.ID {
-	b.Helper()
-	return b.tenantSession("default", name, nil, events...)
+// addSession stores a conversation. A second conversation with the same name replaces or continues the first.
+func (f *fixture) addSession(name string, events ...event) session.ID {
+	f.Helper()
+	return f.addTenantSession("default", name, nil, events...)
 }
 
-// tenantSession stores a conversation like session does, for a tenant and with the lessons that the session received.
-func (b *bench) tenantSession(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
-	b.Helper()
+// addTenantSession stores a conversation like session does, for a tenant and with the lessons that the session received.
+func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
+	f.Helper()
 	var id session.ID
 	copy(id[:], fmt.Sprintf("%-16s", name))
-	b.n++
+	f.n++
 	x := sample.Exchange{
-		ID: fmt.Sprintf("0000%04d-0000-4000-8000-%012x", len(events), id[:6]), Tenant: tenant, Agent: cmp.Or(b.agent, "coder"), Run: b.run, Caller: b.caller, Session: id.String(), SessionName: name, Turn: 1, At: b.now, Dialect: "chat",
+		ID: fmt.Sprintf("0000%04d-0000-4000-8000-%012x", len(events), id[:6]), Tenant: tenant, Agent: cmp.Or(f.agent, "coder"), Run: f.run, Caller: f.caller, Session: id.String(), SessionName: name, Turn: 1, At: f.now, Dialect: "chat",
 		Status: 200, Outcome: sample.Complete, Lessons: lessons,
 	}
 	for i, e := range events {
@@ -90,10 +90,10 @@ func (b *bench) tenantSession(tenant, name string, lessons []sample.Lesson, even
 			raw(map[string]any{"role": "tool", "tool_call_id": callID, "content": e.result}))
 	}
 	x.Reply.Text = "Done."
-	seen := b.now.Add(time.Duration(b.n) * time.Second)
-	row := session.Row{Tenant: tenant, ID: id, Started: b.now, Seen: seen, Closed: true, Data: []byte("{}")}
-	if err := b.store.Write(b.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{x}}); err != nil {
-		b.Fatal(err)
+	seen := f.now.Add(time.Duration(f.n) * time.Second)
+	row := session.Row{Tenant: tenant, ID: id, Started: f.now, Seen: seen, Closed: true, Data: []byte("{}")}
+	if err := f.store.Write(f.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{x}}); err != nil {
+		f.Fatal(err)
 	}
 	return id
 }
@@ -104,19 +104,19 @@ func raw(v any) json.RawMessage {
 }
 
 // distil runs the distiller once, and fails the test on an error.
-func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
-	b.Helper()
-	sum, err := b.tryDistil(b.Context(), change...)
+func (f *fixture) distil(change ...func(*distill.Options)) distill.Summary {
+	f.Helper()
+	sum, err := f.tryDistil(f.Context(), change...)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return sum
 }
 
-func (b *bench) tryDistil(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
-	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test", Failed: func(name string, err error) {
+func (f *fixture) tryDistil(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
+	o := distill.Options{Source: f.store, Notes: f.store, Bank: f.bank, Now: f.clock, Owner: "test", Failed: func(name string, err error) {
 		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller recovers from a panic, but the test must fail
-			b.Errorf("reading %s: %v", name, err)
+			f.Errorf("reading %s: %v", name, err)
 		}
 	}}
 	for _, c := range change {
@@ -126,48 +126,48 @@ func (b *bench) tryDistil(ctx context.Context, change ...func(*distill.Options))
 }
 
 // slugs returns the sorted slugs of the lessons in the bank.
-func (b *bench) slugs() []string {
-	b.Helper()
+func (f *fixture) slugs() []string {
+	f.Helper()
 	var out []string
-	for _, l := range b.lessons() {
+	for _, l := range f.lessons() {
 		out = append(out, l.Slug)
 	}
 	slices.Sort(out)
 	return out
 }
 
-func (b *bench) lessons() []*lesson.Lesson {
-	b.Helper()
-	book, problems, err := b.bank.List(b.Context())
+func (f *fixture) lessons() []*lesson.Lesson {
+	f.Helper()
+	book, problems, err := f.bank.List(f.Context())
 	if err != nil || len(problems) > 0 {
-		b.Fatalf("List: problems = %v, err = %v, want neither", problems, err)
+		f.Fatalf("List: problems = %v, err = %v, want neither", problems, err)
 	}
 	return book.Lessons()
 }
 
-func (b *bench) toLesson(slug string) *lesson.Lesson {
-	b.Helper()
-	for _, l := range b.lessons() {
+func (f *fixture) lessonBySlug(slug string) *lesson.Lesson {
+	f.Helper()
+	for _, l := range f.lessons() {
 		if l.Slug == slug {
 			return l
 		}
 	}
-	b.Fatalf("lesson %s not found among %v", slug, b.slugs())
+	f.Fatalf("lesson %s not found among %v", slug, f.slugs())
 	return nil
 }
 
 // log returns the bank's audit log.
-func (b *bench) log() string {
-	b.Helper()
-	events, err := b.place.Tail(b.Context(), 1000)
+func (f *fixture) log() string {
+	f.Helper()
+	events, err := f.place.Tail(f.Context(), 1000)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
 	return fmt.Sprint(events)
 }
 
-// equal fails the test if got and want print differently. name describes the compared value.
-func equal(t testing.TB, name string, got, want any) {
+// checkEqual fails the test if got and want print differently. name describes the compared value.
+func checkEqual(t testing.TB, name string, got, want any) {
 	t.Helper()
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 		t.Errorf("%s:\ngot  %+v\nwant %+v", name, got, want)

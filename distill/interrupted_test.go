@@ -14,12 +14,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByWords is a judge that returns the judgement for the first text of the session that is a key of the map.
-type judgeByWords map[string]distill.Judgement
+// judgeByText is a judge that returns the judgement for the first text of the session that is a key of the map.
+type judgeByText map[string]distill.Judgement
 
-func (judgeByWords) Name() string { return "spoken" }
+func (judgeByText) Name() string { return "spoken" }
 
-func (j judgeByWords) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson) (distill.Judgement, error) {
+func (j judgeByText) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson) (distill.Judgement, error) {
 	for _, e := range s.Content.Events() {
 		if answer, ok := j[e.Text]; ok {
 			return answer, nil
@@ -68,7 +68,7 @@ var errDead = errors.New("the process is dead")
 // For each step of a run, the test kills a run at the step. The next run gives the same lessons, states, evidence and
 // opinions as an uninterrupted run. A third run changes nothing.
 func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
-	judge := judgeByWords{
+	judge := judgeByText{
 		"Find hotels, one.":   {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
 		"Sleep here, two.":    {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
 		"Whence I am, three.": {Drafts: []distill.Draft{newDraft("name-the-region", "which region")}},
@@ -76,8 +76,8 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
 			// run runs the distiller once and counts the steps. Each step from failAt on fails; 0 means that no step fails.
-			run := func(b *bench, owner string, failAt int) (steps int, err error) {
-				store := b.store.(*memory)
+			run := func(f *fixture, owner string, failAt int) (steps int, err error) {
+				store := f.store.(*memoryStore)
 				step := func(string) error {
 					if steps++; failAt > 0 && steps >= failAt {
 						return errDead
@@ -86,30 +86,30 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				}
 				store.before = step
 				defer func() { store.before = func(string) error { return nil } }()
-				_, err = b.tryDistil(t.Context(), func(o *distill.Options) {
-					o.Judge, o.Auto, o.Owner, o.Bank = j, true, owner, crashingBank{b.bank, step}
+				_, err = f.tryDistil(t.Context(), func(o *distill.Options) {
+					o.Judge, o.Auto, o.Owner, o.Bank = j, true, owner, crashingBank{f.bank, step}
 				})
 				return steps, err
 			}
-			newScene := func() *bench {
-				b := newBench(t)
-				writeLesson(t, b, "old-advice")
+			newScene := func() *fixture {
+				f := newFixture(t)
+				writeLesson(t, f, "old-advice")
 				for i, task := range []string{"Find hotels, one.", "Sleep here, two.", "Whence I am, three."} {
 					events := []event{user(task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`)}
 					if i == 2 {
 						events = []event{user(task), call("book_room", `{"day":"Thursday"}`, `{"error":"day must be an ISO date"}`), call("book_room", `{"day":"2031-05-08"}`, `{"ok":true}`)}
 					}
-					b.caller = fmt.Sprint("caller-", i)
-					b.tenantSession("default", fmt.Sprint("s", i), injected("old-advice"), events...)
+					f.caller = fmt.Sprint("caller-", i)
+					f.addTenantSession("default", fmt.Sprint("s", i), injected("old-advice"), events...)
 				}
-				return b
+				return f
 			}
-			results := func(b *bench) (out []string) {
-				for _, l := range b.lessons() {
+			results := func(f *fixture) (out []string) {
+				for _, l := range f.lessons() {
 					out = append(out, fmt.Sprint(l.Slug, " ", l.State, " ", l.Evidence))
 				}
 				slices.Sort(out)
-				answer, err := distill.ReadOpinions(t.Context(), b.store, "default")
+				answer, err := distill.ReadOpinions(t.Context(), f.store, "default")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -125,21 +125,21 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				t.Fatalf("uninterrupted run: results = %s, want lessons in trial and quarantined lessons", all)
 			}
 			for killed := 1; killed <= steps; killed++ {
-				b := newScene()
-				if _, err := run(b, "one", killed); !errors.Is(err, errDead) {
+				f := newScene()
+				if _, err := run(f, "one", killed); !errors.Is(err, errDead) {
 					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errDead)
 				}
 				if killed > 2 && killed < steps { // the dead process holds the claim of the tenant
-					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
+					if sum := f.distil(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
 						t.Errorf("run during the claim of a run killed at step %d: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
 					}
 				}
-				b.now = b.now.Add(3 * time.Minute)
-				if _, err := run(b, "two", 0); err != nil {
+				f.now = f.now.Add(3 * time.Minute)
+				if _, err := run(f, "two", 0); err != nil {
 					t.Fatalf("run after a kill at step %d: %v", killed, err)
 				}
-				equal(t, fmt.Sprintf("lessons and opinions after a kill at step %d", killed), results(b), want)
-				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
+				checkEqual(t, fmt.Sprintf("lessons and opinions after a kill at step %d", killed), results(f), want)
+				if sum := f.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
 					t.Errorf("third run after a kill at step %d: summary = %+v, want Unchanged = 3 and Candidates = 0", killed, sum)
 				}
 			}
@@ -149,28 +149,28 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 
 // A distiller whose claim on the tenant has been taken by another distiller writes nothing.
 func TestRunThatLostClaimWritesNothing(t *testing.T) {
-	b := newBench(t)
-	b.session("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
-	store := b.store.(*memory)
+	f := newFixture(t)
+	f.addSession("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+	store := f.store.(*memoryStore)
 	store.before = func(step string) error {
 		if step == "exchanges" { // another distiller claims the tenant while this distiller reads
-			store.claimant, store.until = "distill:defaultanother", b.now.Add(time.Hour)
+			store.claimant, store.until = "distill:defaultanother", f.now.Add(time.Hour)
 		}
 		return nil
 	}
-	_, err := b.tryDistil(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("run that lost its claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
+	_, err := f.tryDistil(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(f.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
+		t.Errorf("run that lost its claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 
 // A run writes the notes of the sessions after every 64 sessions. A note marks a session as read.
 func TestLongRunSavesItsProgress(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	for i := range 150 {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
 	}
-	store := b.store.(*memory)
+	store := f.store.(*memoryStore)
 	var noted []int
 	store.before = func(step string) error {
 		if step == "write notes" {
@@ -178,8 +178,8 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 		}
 		return nil
 	}
-	sum := b.distil()
-	if equal(t, "session notes before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
+	sum := f.distil()
+	if checkEqual(t, "session notes before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
 		t.Errorf("run: summary = %+v, %d session notes, want Judged = 150 and 150 notes", sum, len(store.sessionNotes))
 	}
 }

@@ -15,17 +15,17 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// output is a failed call with its output and the slug of the expected lesson, "" for none.
-type output struct {
+// knownOutput is a failed call with its output and the slug of the expected lesson, "" for none.
+type knownOutput struct {
 	tool, args, text, slug string
 }
 
-// outputs parses testdata/known.txt. An entry has a line "$ command" or "> tool arguments", the output, and a line
+// readKnownOutputs parses testdata/known.txt. An entry has a line "$ command" or "> tool arguments", the output, and a line
 // "= slug".
-func outputs(t *testing.T) []output {
+func readKnownOutputs(t *testing.T) []knownOutput {
 	t.Helper()
-	var list []output
-	var o output
+	var list []knownOutput
+	var o knownOutput
 	for line := range strings.Lines(knownOutputs) {
 		word, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
 		switch {
@@ -35,14 +35,14 @@ func outputs(t *testing.T) []output {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o = output{tool: "bash", args: string(args)}
+			o = knownOutput{tool: "bash", args: string(args)}
 		case word == ">" && o.tool == "":
 			tool, args, _ := strings.Cut(rest, " ")
-			o = output{tool: tool, args: args}
+			o = knownOutput{tool: tool, args: args}
 		case word == "=" && o.tool != "":
 			o.slug = rest
 			list = append(list, o)
-			o = output{}
+			o = knownOutput{}
 		case o.tool != "":
 			o.text += line
 		}
@@ -53,21 +53,21 @@ func outputs(t *testing.T) []output {
 // Each output in testdata/known.txt gives the lesson of its entry, and the lesson matches the error in the output.
 // known.txt has an output for each failure in known.json.
 func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
-	for _, o := range outputs(t) {
+	for _, o := range readKnownOutputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
 			t.Errorf("%s: Classify = %v, want %v, for output\n%s", o.args, j.Outcome, detect.Error, o.text)
 		}
-		b := newBench(t)
-		b.session("one", user("Do it."), call(o.tool, o.args, o.text), call(o.tool, o.args, "done"))
-		b.distil()
-		slugs := b.slugs()
+		f := newFixture(t)
+		f.addSession("one", user("Do it."), call(o.tool, o.args, o.text), call(o.tool, o.args, "done"))
+		f.distil()
+		slugs := f.slugs()
 		if len(slugs) != 1 || slugs[0] != o.slug {
 			t.Errorf("%s: lessons = %v, want %s, for error\n%s", o.args, slugs, o.slug, signature(o.text))
 			continue
 		}
-		l := b.toLesson(o.slug).Clone()
+		l := f.lessonBySlug(o.slug).Clone()
 		l.State = lesson.Active
-		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: o.tool, Text: signature(o.text)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
+		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: o.tool, Text: signature(o.text)}}, Tenant: "default", Now: f.now}); len(hits) != 1 {
 			t.Errorf("%s: error patterns %v do not match\n%s", o.slug, l.Trigger.ErrorPatterns, signature(o.text))
 		}
 	}
@@ -86,7 +86,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 	for _, k := range list {
 		found := false
-		for _, o := range outputs(t) {
+		for _, o := range readKnownOutputs(t) {
 			has := o.slug == k.Slug
 			for _, w := range k.Holds {
 				has = has && strings.Contains(strings.ToLower(o.text), w)
@@ -107,20 +107,20 @@ func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	merge := `{"command":"git merge topic"}`
 	for _, c := range []struct {
 		name string
-		output
+		knownOutput
 	}{
-		{"command of the failure", output{"bash", merge, message, "resolve-conflicts-before-going-on"}},
-		{"tool that runs no command", output{"read_notes", `{"path":"notes"}`, message, ""}},
-		{"different program", output{"bash", `{"command":"cat notes"}`, message, ""}},
-		{"message of a different failure", output{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},
-		{"at the length limit", output{"bash", merge, message + strings.Repeat("x", 2000-len(message)), "resolve-conflicts-before-going-on"}},
-		{"above the length limit", output{"bash", merge, message + strings.Repeat("x", 2001-len(message)), ""}},
-		{"exit code 0", output{"bash", merge, `{"exit_code":0,"output":"` + strings.TrimSpace(message) + `"}`, ""}},
+		{"command of the failure", knownOutput{"bash", merge, message, "resolve-conflicts-before-going-on"}},
+		{"tool that runs no command", knownOutput{"read_notes", `{"path":"notes"}`, message, ""}},
+		{"different program", knownOutput{"bash", `{"command":"cat notes"}`, message, ""}},
+		{"message of a different failure", knownOutput{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},
+		{"at the length limit", knownOutput{"bash", merge, message + strings.Repeat("x", 2000-len(message)), "resolve-conflicts-before-going-on"}},
+		{"above the length limit", knownOutput{"bash", merge, message + strings.Repeat("x", 2001-len(message)), ""}},
+		{"exit code 0", knownOutput{"bash", merge, `{"exit_code":0,"output":"` + strings.TrimSpace(message) + `"}`, ""}},
 	} {
-		b := newBench(t)
-		b.session("one", user("Do it."), call(c.tool, c.args, c.text), call(c.tool, c.args, "done"))
-		b.distil()
-		if slugs := strings.Join(b.slugs(), " "); slugs != c.slug {
+		f := newFixture(t)
+		f.addSession("one", user("Do it."), call(c.tool, c.args, c.text), call(c.tool, c.args, "done"))
+		f.distil()
+		if slugs := strings.Join(f.slugs(), " "); slugs != c.slug {
 			t.Errorf("%s: lessons = %q, want %q", c.name, slugs, c.slug)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 func signature(text string) string { return detect.Signature(text) }
 
-// failed returns a command that fails, followed by a command that succeeds.
-func failed(command, result, then string) []event {
+// failureAndFix returns a command that fails, followed by a command that succeeds.
+func failureAndFix(command, result, then string) []event {
 	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})
 		return call("bash", string(args), output)
@@ -74,23 +74,23 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"cargo fmt --check", "error: 'cargo-fmt' is not installed for the toolchain 'stable'.\nTo install, run `rustup component add rustfmt`\n[exit code: 1]", "rustup component add rustfmt && cargo fmt --check", "run-rustup-component-add-before-cargo-fmt"},
 		{"pytest a", "E   ImproperlyConfigured: Requested setting X, but settings are not configured.\n[exit code: 2]", "DJANGO_SETTINGS_MODULE=s.t pytest a", "set-django-settings-module-for-pytest"},
 	} {
-		b := newBench(t)
-		b.session("one", failed(c.command, c.result, c.then)...)
-		b.distil()
+		f := newFixture(t)
+		f.addSession("one", failureAndFix(c.command, c.result, c.then)...)
+		f.distil()
 		want := []string(nil)
 		if c.slug != "" {
 			want = []string{c.slug}
 		}
-		equal(t, c.command, b.slugs(), want)
-		if c.slug == "" || !slices.Equal(b.slugs(), want) {
+		checkEqual(t, c.command, f.slugs(), want)
+		if c.slug == "" || !slices.Equal(f.slugs(), want) {
 			continue
 		}
-		l := b.toLesson(c.slug).Clone()
+		l := f.lessonBySlug(c.slug).Clone()
 		if l.Outcome == "failure" {
 			t.Errorf("lesson %s has the outcome failure, although its title is an instruction", c.slug)
 		}
 		l.State = lesson.Active
-		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
+		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: f.now}); len(hits) != 1 {
 			t.Errorf("%s: error patterns %v do not match\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
 		}
 	}
@@ -100,14 +100,14 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 // command that only reads.
 func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
-	b := newBench(t)
-	b.session("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, rejection), call("Bash", `{"command":"git status"}`, "clean"))
-	b.distil()
-	equal(t, "lessons", b.slugs(), []string{"ask-before-running-git-push-force"})
-	l := b.toLesson("ask-before-running-git-push-force")
-	equal(t, "keywords", l.Trigger.Keywords, []string{"git push --force"})
-	equal(t, "advice", l.Advice, "- Tell the user what you want to do and why, and wait for approval. In earlier sessions, users rejected this command when the agent did not ask first.")
-	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
+	f := newFixture(t)
+	f.addSession("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, rejection), call("Bash", `{"command":"git status"}`, "clean"))
+	f.distil()
+	checkEqual(t, "lessons", f.slugs(), []string{"ask-before-running-git-push-force"})
+	l := f.lessonBySlug("ask-before-running-git-push-force")
+	checkEqual(t, "keywords", l.Trigger.Keywords, []string{"git push --force"})
+	checkEqual(t, "advice", l.Advice, "- Tell the user what you want to do and why, and wait for approval. In earlier sessions, users rejected this command when the agent did not ask first.")
+	checkEqual(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
 // A user's correction gives a lesson, even if the agent only called tools and wrote no text. The lesson may contain the
@@ -149,23 +149,23 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 			"run-go-test-with-count-1", "Run `go test` with `-count=1` in this project.",
 		},
 	} {
-		b := newBench(t)
-		b.session("one", c.events...)
-		b.distil()
+		f := newFixture(t)
+		f.addSession("one", c.events...)
+		f.distil()
 		if c.slug == "" {
-			equal(t, "lessons", b.slugs(), []string(nil))
+			checkEqual(t, "lessons", f.slugs(), []string(nil))
 			continue
 		}
-		equal(t, "lessons", b.slugs(), []string{c.slug})
-		if l := b.toLesson(c.slug); l != nil {
-			equal(t, "title", l.Title, c.title)
+		checkEqual(t, "lessons", f.slugs(), []string{c.slug})
+		if l := f.lessonBySlug(c.slug); l != nil {
+			checkEqual(t, "title", l.Title, c.title)
 		}
 	}
-	b := newBench(t)
-	b.session("one", user("Test the api."), run("mvn test -pl api", "[ERROR] Failed to execute goal on project api: Could not resolve dependencies for project\n[exit code: 1]"), run("mvn test -pl api -am", "ok\n[exit code: 0]"))
-	b.distil()
-	for _, slug := range b.slugs() {
-		l := b.toLesson(slug)
+	f := newFixture(t)
+	f.addSession("one", user("Test the api."), run("mvn test -pl api", "[ERROR] Failed to execute goal on project api: Could not resolve dependencies for project\n[exit code: 1]"), run("mvn test -pl api -am", "ok\n[exit code: 0]"))
+	f.distil()
+	for _, slug := range f.slugs() {
+		l := f.lessonBySlug(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
 			t.Errorf("lesson %s contains the option's value \"api\" from the session: %s", slug, text)
 		}

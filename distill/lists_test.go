@@ -21,7 +21,7 @@ func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	}
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
-			code.Write(read(t, name))
+			code.Write(readFile(t, name))
 		}
 	}
 	named := map[string]bool{}
@@ -29,14 +29,14 @@ func TestListsAndWordingsMatchTheRules(t *testing.T) {
 		named[m[1]+m[2]] = true
 	}
 	defined := map[string]bool{"vocabulary": true}
-	for _, m := range regexp.MustCompile(`(?m)^\[([^\]]+)\]$`).FindAllStringSubmatch(string(read(t, "lists.txt")), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\[([^\]]+)\]$`).FindAllStringSubmatch(string(readFile(t, "lists.txt")), -1) {
 		defined[m[1]] = true
 	}
 	maps.DeleteFunc(defined, func(name string, _ bool) bool { return strings.HasPrefix(name, "family ") })
-	equal(t, "lists defined in lists.txt (got) and named by rules (want)", slices.Sorted(maps.Keys(defined)), slices.Sorted(maps.Keys(named)))
+	checkEqual(t, "lists defined in lists.txt (got) and named by rules (want)", slices.Sorted(maps.Keys(defined)), slices.Sorted(maps.Keys(named)))
 
 	var wordings map[string]struct{ Title, Advice, Slug string }
-	if err := json.Unmarshal(read(t, "drafts.json"), &wordings); err != nil {
+	if err := json.Unmarshal(readFile(t, "drafts.json"), &wordings); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\tfix\w+ += "(\w+)"`).FindAllStringSubmatch(code.String(), -1) {
@@ -51,7 +51,7 @@ func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, name string) []byte {
+func readFile(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"precept/internal/session"
 )
 
-// memory is an in-memory store. Each method first calls before with the name of the step, and fails if before returns
+// memoryStore is an in-memory store. Each method first calls before with the name of the step, and fails if before returns
 // an error.
-type memory struct {
+type memoryStore struct {
 	before func(step string) error
 
 	mu           sync.Mutex
@@ -33,15 +33,15 @@ type memory struct {
 	until        time.Time                    // end of the claim
 }
 
-func newMemory() *memory {
-	return &memory{
+func newMemoryStore() *memoryStore {
+	return &memoryStore{
 		before: func(string) error { return nil }, exchanges: map[session.ID]map[string]sample.Exchange{}, ratings: map[session.ID][]feedback.Entry{},
 		sessionNotes: map[session.ID][]byte{}, tenantNotes: map[string]map[string][]byte{},
 	}
 }
 
 // step calls before and, unless it fails, calls do with the lock held.
-func (m *memory) step(name string, do func()) error {
+func (m *memoryStore) step(name string, do func()) error {
 	if err := m.before(name); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (m *memory) step(name string, do func()) error {
 	return nil
 }
 
-func (m *memory) Write(_ context.Context, b session.Batch) error {
+func (m *memoryStore) Write(_ context.Context, b session.Batch) error {
 	return m.step("write", func() {
 		for _, r := range b.Rows {
 			if at := slices.IndexFunc(m.rows, func(o session.Row) bool { return o.ID == r.ID }); at >= 0 {
@@ -67,7 +67,7 @@ func (m *memory) Write(_ context.Context, b session.Batch) error {
 	})
 }
 
-func (m *memory) Tenants(context.Context) (list []string, err error) {
+func (m *memoryStore) Tenants(context.Context) (list []string, err error) {
 	err = m.step("tenants", func() {
 		for i := range m.rows {
 			list = append(list, m.rows[i].Tenant)
@@ -78,7 +78,7 @@ func (m *memory) Tenants(context.Context) (list []string, err error) {
 	return list, err
 }
 
-func (m *memory) EachSession(_ context.Context, tenant string, since, _ time.Time, fn func(session.Row, session.Applied) error) error {
+func (m *memoryStore) EachSession(_ context.Context, tenant string, since, _ time.Time, fn func(session.Row, session.Applied) error) error {
 	var rows []session.Row
 	if err := m.step("sessions", func() { rows = slices.Clone(m.rows) }); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (m *memory) EachSession(_ context.Context, tenant string, since, _ time.Tim
 	return nil
 }
 
-func (m *memory) Exchanges(_ context.Context, _ string, id session.ID) (list []sample.Exchange, err error) {
+func (m *memoryStore) Exchanges(_ context.Context, _ string, id session.ID) (list []sample.Exchange, err error) {
 	err = m.step("exchanges", func() {
 		for _, name := range slices.Sorted(maps.Keys(m.exchanges[id])) {
 			list = append(list, m.exchanges[id][name])
@@ -103,22 +103,22 @@ func (m *memory) Exchanges(_ context.Context, _ string, id session.ID) (list []s
 	return list, err
 }
 
-func (m *memory) Feedback(_ context.Context, _ string, id session.ID) (list []feedback.Entry, err error) {
+func (m *memoryStore) Feedback(_ context.Context, _ string, id session.ID) (list []feedback.Entry, err error) {
 	err = m.step("feedback", func() { list = m.ratings[id] })
 	return list, err
 }
 
-func (m *memory) SessionNote(_ context.Context, _ string, id session.ID) (data []byte, err error) {
+func (m *memoryStore) SessionNote(_ context.Context, _ string, id session.ID) (data []byte, err error) {
 	err = m.step("session note", func() { data = slices.Clone(m.sessionNotes[id]) })
 	return data, err
 }
 
-func (m *memory) TenantNote(_ context.Context, tenant, key string) (data []byte, err error) {
+func (m *memoryStore) TenantNote(_ context.Context, tenant, key string) (data []byte, err error) {
 	err = m.step("tenant note", func() { data = slices.Clone(m.tenantNotes[tenant][key]) })
 	return data, err
 }
 
-func (m *memory) EachNote(_ context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
+func (m *memoryStore) EachNote(_ context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	var notes map[string][]byte
 	if err := m.step("notes", func() { notes = maps.Clone(m.tenantNotes[tenant]) }); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (m *memory) EachNote(_ context.Context, tenant, prefix string, fn func(key 
 	return nil
 }
 
-func (m *memory) WriteNotes(_ context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
+func (m *memoryStore) WriteNotes(_ context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return m.step("write notes", func() {
 		maps.Copy(m.sessionNotes, ofSessions)
 		if m.tenantNotes[tenant] == nil {
@@ -144,7 +144,7 @@ func (m *memory) WriteNotes(_ context.Context, tenant string, ofSessions map[ses
 	})
 }
 
-func (m *memory) Claim(_ context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
+func (m *memoryStore) Claim(_ context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	err = m.step("claim", func() {
 		if ok = m.claimant == "" || m.claimant == name+owner || !m.until.After(now); ok {
 			m.claimant, m.until = name+owner, now.Add(ttl)
@@ -153,7 +153,7 @@ func (m *memory) Claim(_ context.Context, name, owner string, now time.Time, ttl
 	return ok, err
 }
 
-func (m *memory) ReleaseClaim(_ context.Context, name, owner string) error {
+func (m *memoryStore) ReleaseClaim(_ context.Context, name, owner string) error {
 	return m.step("unclaim", func() {
 		if m.claimant == name+owner {
 			m.claimant = ""
@@ -161,24 +161,24 @@ func (m *memory) ReleaseClaim(_ context.Context, name, owner string) error {
 	})
 }
 
-// lessonTexts is an in-memory bank.Place. The tests of this package write thousands of lessons, which would be slow on
+// memoryPlace is an in-memory bank.Place. The tests of this package write thousands of lessons, which would be slow on
 // disk.
-type lessonTexts struct {
+type memoryPlace struct {
 	mu     sync.Mutex
 	texts  map[string][]byte
 	events []lesson.Event
 	writes int
 }
 
-func (*lessonTexts) Name() string { return "memory" }
+func (*memoryPlace) Name() string { return "memory" }
 
-func (p *lessonTexts) Read(context.Context) (bank.Reading, error) {
+func (p *memoryPlace) Read(context.Context) (bank.Reading, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return bank.Reading{Texts: maps.Clone(p.texts), Version: strconv.Itoa(p.writes)}, nil
 }
 
-func (p *lessonTexts) Commit(_ context.Context, c bank.Change) error {
+func (p *memoryPlace) Commit(_ context.Context, c bank.Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.Version != strconv.Itoa(p.writes) {
@@ -199,7 +199,7 @@ func (p *lessonTexts) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-func (p *lessonTexts) Tail(_ context.Context, n int) ([]lesson.Event, error) {
+func (p *memoryPlace) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.events[max(0, len(p.events)-n):]), nil

@@ -21,9 +21,9 @@ import (
 	"precept/internal/sample"
 )
 
-// scripted is a fake HTTP server of a judge. It records each request, and replies with the result of answer, which
+// scriptedJudge is a fake HTTP server of a judge. It records each request, and replies with the result of answer, which
 // gets the number of the request.
-type scripted struct {
+type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
 	answer   func(n int, a judgeRequest) (status int, header map[string]string, body string) // status 0: no answer
@@ -36,7 +36,7 @@ type judgeRequest struct {
 	Auth         string
 }
 
-func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *scriptedJudge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	data, _ := io.ReadAll(r.Body)
 	var body map[string]any
 	_ = json.Unmarshal(data, &body)
@@ -95,7 +95,7 @@ func validJudge(outcome, lessons string) func(a judgeRequest) string {
 
 // runJudge runs the distiller once on the stored sessions with a scripted judge. It returns the summary of the run, the
 // waits before retries, and the error.
-func runJudge(t *testing.T, b *bench, s *scripted, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
+func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)
 	defer server.Close()
@@ -107,33 +107,33 @@ func runJudge(t *testing.T, b *bench, s *scripted, change ...func(*distill.Optio
 	httpClient := *server.Client()
 	httpClient.Timeout = 300 * time.Millisecond
 	judge := distill.NewModel(distill.ClientOptions{
-		URL: server.URL + "/v1", Model: "m", Key: "k-123", HTTP: &httpClient, Now: b.clock,
+		URL: server.URL + "/v1", Model: "m", Key: "k-123", HTTP: &httpClient, Now: f.clock,
 		Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
 	}, prompts)
-	sum, err := b.tryDistil(t.Context(), append([]func(*distill.Options){func(o *distill.Options) { o.Judge = judge }}, change...)...)
+	sum, err := f.tryDistil(t.Context(), append([]func(*distill.Options){func(o *distill.Options) { o.Judge = judge }}, change...)...)
 	return sum, waits, err
 }
 
 // storeBenchmarkRun stores a session with a system prompt and a block that precept inserted.
-func storeBenchmarkRun(b *bench) {
-	b.session("one", event{say: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
+func storeBenchmarkRun(f *fixture) {
+	f.addSession("one", event{say: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
 // A judge gets three requests: for its opinion of the received lessons, for the outcome, and for new lessons. Each
 // request asks for structured output at temperature 0. No request contains the session's system prompt or a block.
 func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
-	b := newBench(t)
-	writeLesson(t, b, "old-advice")
-	b.tenantSession("default", "one", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, event{say: "system: SECRET-SYSTEM-PROMPT"},
+	f := newFixture(t)
+	writeLesson(t, f, "old-advice")
+	f.addTenantSession("default", "one", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, event{say: "system: SECRET-SYSTEM-PROMPT"},
 		user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 	answer := validJudge("success", goodLesson)
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{PerInput: 10, PerOut: 100} })
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{PerInput: 10, PerOut: 100} })
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "summary", []any{sum.Judged, sum.Candidates, sum.Proposed, sum.Opinions, sum.Tokens, fmt.Sprintf("%.3f", sum.Cost)}, []any{1, 1, 1, 1, 3000, "0.057"})
-	equal(t, "requests", len(s.requests), 3)
+	checkEqual(t, "summary", []any{sum.Judged, sum.Candidates, sum.Proposed, sum.Opinions, sum.Tokens, fmt.Sprintf("%.3f", sum.Cost)}, []any{1, 1, 1, 1, 3000, "0.057"})
+	checkEqual(t, "requests", len(s.requests), 3)
 	for i, want := range []string{"what became of it", "Say how it ended", "The run below ended well"} {
 		a := s.requests[i]
 		if !strings.Contains(a.System, want) || a.Body["temperature"] != 0.0 || a.Body["response_format"] == nil || a.Auth != "Bearer k-123" {
@@ -145,13 +145,13 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	}
 	var id [16]byte
 	copy(id[:], fmt.Sprintf("%-16s", "one"))
-	data, err := b.store.SessionNote(t.Context(), "default", id)
+	data, err := f.store.SessionNote(t.Context(), "default", id)
 	if err != nil || !strings.Contains(string(data), `"old-advice":"followed"`) || strings.Contains(string(data), "never-shown") {
 		t.Errorf(`SessionNote = %s, %v, want the opinion "followed" on old-advice, and no opinion on never-shown`, data, err)
 	}
 	if n := len(s.requests); n > 0 {
-		_, _, _ = runJudge(t, b, s)
-		equal(t, "requests after a second run", len(s.requests), n)
+		_, _, _ = runJudge(t, f, s)
+		checkEqual(t, "requests after a second run", len(s.requests), n)
 	}
 }
 
@@ -160,16 +160,16 @@ func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 	for counter, want := range map[string]string{
 		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
 	} {
-		b := newBench(t)
-		storeBenchmarkRun(b)
+		f := newFixture(t)
+		storeBenchmarkRun(f)
 		answer := validJudge("success", strings.Replace(goodLesson, `"keywords"`, `"counter_example":"`+counter+`","keywords"`, 1))
-		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-		if _, _, err := runJudge(t, b, s); err != nil {
+		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+		if _, _, err := runJudge(t, f, s); err != nil {
 			t.Fatal(err)
 		}
-		l := b.toLesson("warm-the-cache-before-you-measure")
-		equal(t, "body", l.Body, "\n# Warm the cache before you measure.\n\n## When this applies\n\nA benchmark is run.\n\n## What to do (or avoid)\n\n- Run once and throw the first result away.\n"+want)
-		equal(t, "advice", l.Advice, "- Run once and throw the first result away.")
+		l := f.lessonBySlug("warm-the-cache-before-you-measure")
+		checkEqual(t, "body", l.Body, "\n# Warm the cache before you measure.\n\n## When this applies\n\nA benchmark is run.\n\n## What to do (or avoid)\n\n- Run once and throw the first result away.\n"+want)
+		checkEqual(t, "advice", l.Advice, "- Run once and throw the first result away.")
 	}
 }
 
@@ -187,20 +187,20 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 		{`"ENOSPC: disk is full"`, "[ENOSPC: disk is full]"},
 		{`"找不到文件"`, "[找不到文件]"},
 	} {
-		b := newBench(t)
-		storeBenchmarkRun(b)
+		f := newFixture(t)
+		storeBenchmarkRun(f)
 		answer := validJudge("success", strings.NewReplacer(`"error_patterns":[]`, `"error_patterns":[`+c.errors+`]`, `"keywords":["run the benchmark"]`, `"keywords":[]`).Replace(goodLesson))
-		sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
+		sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch list := b.lessons(); {
+		switch list := f.lessons(); {
 		case c.want == "":
 			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
-				t.Errorf("error patterns %s: lessons = %v, refusals = %v, want no lesson and one refusal for trigger_overbroad", c.errors, b.slugs(), sum.Refused)
+				t.Errorf("error patterns %s: lessons = %v, refusals = %v, want no lesson and one refusal for trigger_overbroad", c.errors, f.slugs(), sum.Refused)
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
-			t.Errorf("error patterns %s: lessons = %v, refusals = %v, want one lesson with error patterns %s", c.errors, b.slugs(), sum.Refused, c.want)
+			t.Errorf("error patterns %s: lessons = %v, refusals = %v, want one lesson with error patterns %s", c.errors, f.slugs(), sum.Refused, c.want)
 		}
 	}
 }
@@ -208,12 +208,12 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 // The server refuses one session because it is too long, and all requests that set a temperature. The run skips that
 // session and judges the others without a temperature.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	for i := range 6 {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Run the benchmark, number %d.", i)), call("bash", `{"command":"make bench"}`, "ok 12ms"))
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprintf("Run the benchmark, number %d.", i)), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 	}
 	answer := validJudge("success", noLessons)
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		switch {
 		case strings.Contains(a.User, "number 2"):
 			return 400, nil, `{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 8192 tokens."}}`
@@ -222,7 +222,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 		}
 		return 200, nil, answer(a)
 	}}
-	sum, _, err := runJudge(t, b, s)
+	sum, _, err := runJudge(t, f, s)
 	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
 		t.Fatalf("run: summary = %+v, err = %v, want Judged = 5, Failed = 1 and no error", sum, err)
 	}
@@ -234,21 +234,21 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 			t.Errorf("request %d has no response_format", i)
 		}
 	}
-	if second, _, err := runJudge(t, b, s); err != nil || second.Judged+second.Failed != 0 {
+	if second, _, err := runJudge(t, f, s); err != nil || second.Judged+second.Failed != 0 {
 		t.Errorf("second run: summary = %+v, err = %v, want Judged = 0, Failed = 0 and no error", second, err)
 	}
 }
 
 // writeLesson adds a lesson file to the bank, as a user would.
-func writeLesson(t *testing.T, b *bench, slug string) {
+func writeLesson(t *testing.T, f *fixture, slug string) {
 	t.Helper()
 	text := "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Do the old thing.\ntrigger:\n  description: d\n  metadata: {precept: {keywords: [some old thing]}}\noutcome: success\n" +
 		"evidence:\n  - {kind: wiki-page, ref: x}\n---\n\n## What to do (or avoid)\n\nDo it.\n"
-	read, err := b.place.Read(t.Context())
+	read, err := f.place.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.place.Commit(t.Context(), bank.Change{Version: read.Version, Edits: []bank.Edit{{Name: slug + ".md", New: []byte(text)}}}); err != nil {
+	if err := f.place.Commit(t.Context(), bank.Change{Version: read.Version, Edits: []bank.Edit{{Name: slug + ".md", New: []byte(text)}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -334,31 +334,31 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 		"no lessons":       {lessons(noLessons), 0, 0, 0, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			storeBenchmarkRun(b)
-			s := &scripted{answer: c.answer}
-			sum, waits, err := runJudge(t, b, s)
+			f := newFixture(t)
+			storeBenchmarkRun(f)
+			s := &scriptedJudge{answer: c.answer}
+			sum, waits, err := runJudge(t, f, s)
 			if (err != nil) != c.fails {
 				t.Fatalf("run: err = %v, want an error: %t", err, c.fails)
 			}
-			equal(t, "Proposed and Failed", []int{sum.Proposed, sum.Failed}, []int{c.proposed, c.failed})
+			checkEqual(t, "Proposed and Failed", []int{sum.Proposed, sum.Failed}, []int{c.proposed, c.failed})
 			n := 0
 			for _, k := range sum.Refused {
 				n += k
 			}
-			equal(t, "refused drafts", n, c.refused)
+			checkEqual(t, "refused drafts", n, c.refused)
 			if c.wait > 0 && (len(waits) == 0 || waits[0] != c.wait) {
 				t.Errorf("waits = %v, want %v first", waits, c.wait)
 			}
-			for _, l := range b.lessons() {
+			for _, l := range f.lessons() {
 				if l.State != "quarantined" || strings.ContainsAny(l.Title, "\n\r") {
 					t.Errorf("lesson %s: state = %s, title = %q, want quarantined and a title of one line", l.Slug, l.State, l.Title)
 				}
 			}
 			if c.failed > 0 { // the next run judges the session again
 				s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, good(a) }
-				second, _, err := runJudge(t, b, s)
-				equal(t, "second run: Proposed and err", []any{second.Proposed, err}, []any{1, nil})
+				second, _, err := runJudge(t, f, s)
+				checkEqual(t, "second run: Proposed and err", []any{second.Proposed, err}, []any{1, nil})
 			}
 		})
 	}
@@ -366,17 +366,17 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 
 // A run ends at its budget, and the next run judges the remaining sessions.
 func TestRunStopsAtBudgetAndNextRunContinues(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	for i := range 5 {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 	}
 	answer := validJudge("success", noLessons)
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
 	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
 		t.Fatalf("first run: summary = %+v, err = %v, want Judged = 2, a reason in Stopped and no error", sum, err)
 	}
-	sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
+	sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
 	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
 		t.Fatalf("second run: summary = %+v, err = %v, want Judged = 3, Unchanged = 2 and no error", sum, err)
 	}
@@ -387,14 +387,14 @@ func TestRunStopsAtBudgetAndNextRunContinues(t *testing.T) {
 func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
-		b := newBench(t)
-		storeBenchmarkRun(b)
+		f := newFixture(t)
+		storeBenchmarkRun(f)
 		answer := validJudge(outcome, two)
-		sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
+		sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil || sum.Proposed != want {
 			t.Errorf("outcome %s: Proposed = %d, refusals = %v, err = %v, want Proposed = %d and no error", outcome, sum.Proposed, sum.Refused, err, want)
 		}
-		for _, l := range b.lessons() {
+		for _, l := range f.lessons() {
 			if outcome == "unresolved" && l.Outcome != "failure" {
 				t.Errorf("lesson from an unresolved session: outcome = %s, want failure", l.Outcome)
 			}
@@ -405,26 +405,26 @@ func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
 // If the judge fails on one session, the run judges the others. If the judge fails on every session, the run returns an
 // error.
 func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	for _, text := range []string{"One thing", "THE POISON", "Another thing"} {
-		b.session(text, user(text), call("bash", `{"command":"make"}`, "ok"))
+		f.addSession(text, user(text), call("bash", `{"command":"make"}`, "ok"))
 	}
 	answer := validJudge("success", noLessons)
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		if strings.Contains(a.User, "POISON") {
 			return 500, nil, "out of memory"
 		}
 		return 200, nil, answer(a)
 	}}
-	sum, _, err := runJudge(t, b, s)
+	sum, _, err := runJudge(t, f, s)
 	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
 		t.Errorf("run: summary = %+v, err = %v, want Judged = 2, Failed = 1 and no error", sum, err)
 	}
 	for i := range 6 {
-		b.session(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
+		f.addSession(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
 	}
 	n := len(s.requests)
-	if _, _, err = runJudge(t, b, s); err == nil || len(s.requests)-n > 15 {
+	if _, _, err = runJudge(t, f, s); err == nil || len(s.requests)-n > 15 {
 		t.Errorf("judge that always fails: %d requests, err = %v, want at most 15 requests and an error", len(s.requests)-n, err)
 	}
 }
@@ -432,20 +432,20 @@ func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
 // Two drafts with similar titles and different triggers are two lessons. A third draft with a similar title is merged
 // into the lesson with its trigger.
 func TestSimilarTitlesWithDifferentTriggersAreNotMerged(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	titles := []string{"Warm the disk cache before you measure.", "Warm the query cache before you measure.", "Warm the query cache before you measure it."}
 	keywords := []string{"measure the disk", "measure the query", "measure the query"}
 	for i := range titles {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 		answer := validJudge("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a","advice":["Do."],"error_patterns":[],"keywords":[%q]}]}`, titles[i], keywords[i]))
-		if _, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}); err != nil {
+		if _, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	equal(t, "lessons", b.slugs(), []string{"warm-the-disk-cache-before-you-measure", "warm-the-query-cache-before-you-measure"})
-	equal(t, "evidence of the merged lesson", len(b.toLesson("warm-the-query-cache-before-you-measure").Evidence), 2)
+	checkEqual(t, "lessons", f.slugs(), []string{"warm-the-disk-cache-before-you-measure", "warm-the-query-cache-before-you-measure"})
+	checkEqual(t, "evidence of the merged lesson", len(f.lessonBySlug("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
-	if err := b.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
+	if err := f.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
 		t.Errorf("EachNote read %d notes that the two lessons differ, err = %v, want at least 1 note and no error", n, err)
 	}
 }
@@ -477,12 +477,12 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	defer other.Close()
 	for _, code := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
-		b := newBench(t)
-		storeBenchmarkRun(b)
-		s := &scripted{answer: func(int, judgeRequest) (int, map[string]string, string) {
+		f := newFixture(t)
+		storeBenchmarkRun(f)
+		s := &scriptedJudge{answer: func(int, judgeRequest) (int, map[string]string, string) {
 			return code, map[string]string{"Location": other.URL + "/v1/chat/completions"}, ""
 		}}
-		sum, _, err := runJudge(t, b, s)
+		sum, _, err := runJudge(t, f, s)
 		if text := fmt.Sprint(sum, err); !strings.Contains(text, "is not followed") || reached.Load() != 0 {
 			t.Errorf("redirect %d: result = %s, want \"is not followed\"; the target got %d requests, want 0", code, text, reached.Load())
 		}
@@ -491,21 +491,21 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 
 // With Triage, the judge gets only sessions with a failure or a correction. The other sessions are counted.
 func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	calm := call("bash", `{"command":"make bench"}`, "ok 12ms")
-	b.session("calm", user("Run it."), calm)
+	f.addSession("calm", user("Run it."), calm)
 	for i := range 37 {
-		b.session(fmt.Sprint("calm", i), user("Run it."), calm)
+		f.addSession(fmt.Sprint("calm", i), user("Run it."), calm)
 	}
-	b.session("failed", user("Run it twice."), ran("make rows", "make: *** [rows] Error 2", 2), calm)
-	b.session("corrected", user("Run it again."), calm, agent("I ran the bench."), user("No, that's wrong, I asked for the tests."))
+	f.addSession("failed", user("Run it twice."), bashCall("make rows", "make: *** [rows] Error 2", 2), calm)
+	f.addSession("corrected", user("Run it again."), calm, agent("I ran the bench."), user("No, that's wrong, I asked for the tests."))
 	answer := validJudge("skip", noLessons)
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || sum.Untroubled != 38 || len(s.requests) != 2 {
 		t.Errorf("the judge got %d requests, Untroubled = %d, err = %v, want 2 requests, Untroubled = 38 and no error", len(s.requests), sum.Untroubled, err)
 	}
-	second, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
+	second, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || second.Unchanged != 40 {
 		t.Errorf("second run: summary = %+v, err = %v, want Unchanged = 40 and no error", second, err)
 	}
@@ -521,7 +521,7 @@ func TestPromptShortensLongSession(t *testing.T) {
 		}
 		events = append(events, call("bash", fmt.Sprintf(`{"command":"make n%d"}`, i), result))
 	}
-	run := judgePromptOf(t, append(events, user("LAST"))...)
+	run := sessionInPrompt(t, append(events, user("LAST"))...)
 	for _, want := range []string{"FIRST", "LAST", "THE-FAILURE", "make n90", "make n89", "make n91", "[...]"} {
 		if !strings.Contains(run, want) {
 			t.Errorf("session in the prompt (%d bytes) does not contain %q", len(run), want)
@@ -543,17 +543,17 @@ func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 		"host":           {"Ask build7.corp.internal first.", "quay target failed badly", "a host of a private network"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			f := newFixture(t)
 			for i := range 24 {
-				b.session(fmt.Sprint("s", i), user(fmt.Sprint("Run ", i)), ran("make rows", "make: rows target failed badly", 2))
+				f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Run ", i)), bashCall("make rows", "make: rows target failed badly", 2))
 			}
-			b.session("quay", user("Run the quay."), ran("make quay", "make: quay target failed badly", 2))
+			f.addSession("quay", user("Run the quay."), bashCall("make quay", "make: quay target failed badly", 2))
 			draft := fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"It fails.","advice":["Do it."],"error_patterns":[%q],"keywords":[],"counter_example":"","same_as":""}]}`, c.title, c.pattern)
 			answer := validJudge("failure", draft)
-			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-			sum, _, err := runJudge(t, b, s)
-			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(b.slugs()) == 1) || !strings.Contains(text, c.refused) {
-				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q (empty: one lesson)", b.slugs(), text, err, c.refused)
+			s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+			sum, _, err := runJudge(t, f, s)
+			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(f.slugs()) == 1) || !strings.Contains(text, c.refused) {
+				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q (empty: one lesson)", f.slugs(), text, err, c.refused)
 			}
 		})
 	}
@@ -562,40 +562,40 @@ func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 // The check of a trigger on stored sessions reads users' requests without the templates that harnesses add.
 func TestTriggerCheckIgnoresHarnessTemplates(t *testing.T) {
 	const template = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Check the quay gate again."
-	b := newBench(t)
+	f := newFixture(t)
 	for i := range 24 {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Please solve this issue: run ", i, template)), ran("make rows", "make: rows target failed badly", 2))
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Please solve this issue: run ", i, template)), bashCall("make rows", "make: rows target failed badly", 2))
 	}
-	b.session("quay", user("Check the quay gate."), ran("make quay", "make: quay target failed badly", 2))
+	f.addSession("quay", user("Check the quay gate."), bashCall("make quay", "make: quay target failed badly", 2))
 	answer := validJudge("failure", `{"lessons":[{"title":"Mend the rows.","applies_when":"It fails.","advice":["Do it."],"error_patterns":[],"keywords":["check the quay gate"],"counter_example":"","same_as":""}]}`)
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := runJudge(t, b, s)
-	if err != nil || len(b.slugs()) != 1 {
-		t.Errorf("lessons = %v, refusals = %v, err = %v, want one lesson and no error", b.slugs(), sum.Refused, err)
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	sum, _, err := runJudge(t, f, s)
+	if err != nil || len(f.slugs()) != 1 {
+		t.Errorf("lessons = %v, refusals = %v, err = %v, want one lesson and no error", f.slugs(), sum.Refused, err)
 	}
 }
 
 // The prompt lists existing lessons that are similar to the session. If a draft names an existing lesson, the session
 // is added to the evidence of that lesson.
 func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
-	b := newBench(t)
-	b.session("one", user("Build the rows."), ran("make rows", "make: rows target failed badly", 2))
+	f := newFixture(t)
+	f.addSession("one", user("Build the rows."), bashCall("make rows", "make: rows target failed badly", 2))
 	first := `{"lessons":[{"title":"Mend the rows target before you build.","applies_when":"It fails.","advice":["Do it."],"error_patterns":["rows target failed badly"],"keywords":[],"counter_example":"","same_as":""}]}`
 	lessons := first
-	s := &scripted{}
+	s := &scriptedJudge{}
 	s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) {
 		return 200, nil, validJudge("failure", lessons)(a)
 	}
-	if _, _, err := runJudge(t, b, s); err != nil {
+	if _, _, err := runJudge(t, f, s); err != nil {
 		t.Fatal(err)
 	}
 	const slug = "mend-the-rows-target-before-you-build"
-	b.toLesson(slug)
-	b.session("two", user("Build the rows once more."), ran("make rows", "make: rows target failed badly", 2))
+	f.lessonBySlug(slug)
+	f.addSession("two", user("Build the rows once more."), bashCall("make rows", "make: rows target failed badly", 2))
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
-	sum, _, err := runJudge(t, b, s)
-	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.toLesson(slug).Evidence) != 2 {
-		t.Errorf("run: summary = %+v, err = %v, lessons = %v, want Merged = 1 and one lesson with two evidence entries", sum, err, b.slugs())
+	sum, _, err := runJudge(t, f, s)
+	if err != nil || sum.Merged != 1 || len(f.slugs()) != 1 || len(f.lessonBySlug(slug).Evidence) != 2 {
+		t.Errorf("run: summary = %+v, err = %v, lessons = %v, want Merged = 1 and one lesson with two evidence entries", sum, err, f.slugs())
 	}
 	if last := s.requests[len(s.requests)-1].User; !strings.Contains(last, "- ["+slug+"]") {
 		t.Errorf("prompt does not list the existing lesson %[2]s:\n%[1]s", last, slug)
@@ -604,13 +604,13 @@ func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
 
 // A provider can cache the system message, because it is the same for all sessions. The session is in the user message.
 func TestSystemMessageIsEqualForAllSessions(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	for i := range 3 {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Build quay %d.", i)), ran("make quay", fmt.Sprintf("make: quay %d failed badly", i), 2))
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprintf("Build quay %d.", i)), bashCall("make quay", fmt.Sprintf("make: quay %d failed badly", i), 2))
 	}
 	answer := validJudge("failure", noLessons)
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	if _, _, err := runJudge(t, b, s); err != nil {
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	if _, _, err := runJudge(t, f, s); err != nil {
 		t.Fatal(err)
 	}
 	sessions := map[string]int{} // by prompt

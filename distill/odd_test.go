@@ -10,9 +10,9 @@ import (
 	"precept/distill"
 )
 
-// oddEvents returns unusual events: calls that fail, succeed or are rejected, arguments of many shapes, and corrections
+// unusualEvents returns unusual events: calls that fail, succeed or are rejected, arguments of many shapes, and corrections
 // by users.
-func oddEvents() []event {
+func unusualEvents() []event {
 	refused := "The user doesn't want to proceed with this tool use. The tool use was rejected"
 	return []event{
 		user("Test it."), user("No, use pnpm instead of npm."), user("No! Use --workspace with npm run, please use make test"), user("never that, rather use"), user(""),
@@ -32,16 +32,16 @@ func oddEvents() []event {
 // The distiller reads random sequences of unusual events without an error.
 func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 	const sessions = 400
-	events, dice := oddEvents(), rand.New(rand.NewPCG(7, 7))
-	b := newBench(t)
+	events, dice := unusualEvents(), rand.New(rand.NewPCG(7, 7))
+	f := newFixture(t)
 	for n := range sessions {
 		list := []event{user("Begin.")}
 		for range 2 + dice.IntN(12) {
 			list = append(list, events[dice.IntN(len(events))])
 		}
-		b.session(fmt.Sprint("odd", n), list...)
+		f.addSession(fmt.Sprint("odd", n), list...)
 	}
-	sum := b.distil(func(o *distill.Options) {
+	sum := f.distil(func(o *distill.Options) {
 		o.DryRun, o.Failed = true, func(name string, err error) {
 			t.Errorf("reading session %s: %v", name, err)
 		}
@@ -52,11 +52,11 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 }
 
 func TestSessionWithEmptyParameterNameIsRead(t *testing.T) {
-	b := newBench(t)
-	b.session("one", user("Show the rates."),
+	f := newFixture(t)
+	f.addSession("one", user("Show the rates."),
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
-	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
+	if sum := f.distil(); sum.Judged != 1 || sum.Failed != 0 {
 		t.Errorf("run: summary = %+v, want Judged = 1 and Failed = 0", sum)
 	}
 }
@@ -78,12 +78,12 @@ func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 		"once, then a late success": {slices.Concat([]event{failure}, slices.Repeat([]event{other}, 10), []event{success}), nil, ""},
 		"once in two sessions":      {[]event{failure}, []event{failure}, slug},
 	} {
-		b := newBench(t)
-		b.session("one", append([]event{user("Show the sums.")}, c.one...)...)
+		f := newFixture(t)
+		f.addSession("one", append([]event{user("Show the sums.")}, c.one...)...)
 		if c.two != nil {
-			b.session("two", append([]event{user("Draw the totals of May.")}, c.two...)...)
+			f.addSession("two", append([]event{user("Draw the totals of May.")}, c.two...)...)
 		}
-		b.distil()
-		equal(t, name+": lessons", strings.Join(b.slugs(), " "), c.slug)
+		f.distil()
+		checkEqual(t, name+": lessons", strings.Join(f.slugs(), " "), c.slug)
 	}
 }

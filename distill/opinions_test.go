@@ -12,29 +12,29 @@ import (
 // ReadOpinions returns the number of opinions of each kind, such as followed or ignored, for each text of a lesson.
 // Only the newest opinion of a session counts, and a dry run counts nothing.
 func TestOpinionsAreCountedByLessonText(t *testing.T) {
-	b := newBench(t)
-	writeLesson(t, b, "old-advice")
+	f := newFixture(t)
+	writeLesson(t, f, "old-advice")
 	injected := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}
 	addSession := func(name string, turns int) {
-		b.tenantSession("default", name, injected, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
+		f.addTenantSession("default", name, injected, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
 	}
 	judgeOpinion := func(opinion string, change ...func(*distill.Options)) {
 		t.Helper()
 		answer := validJudge("success", noLessons)
-		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 			return 200, nil, strings.ReplaceAll(answer(a), `\"followed\"`, `\"`+opinion+`\"`)
 		}}
-		if _, _, err := runJudge(t, b, s, change...); err != nil {
+		if _, _, err := runJudge(t, f, s, change...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	checkOpinions := func(want map[string]report.Opinions) {
 		t.Helper()
-		got, err := distill.ReadOpinions(t.Context(), b.store, "default")
+		got, err := distill.ReadOpinions(t.Context(), f.store, "default")
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "opinions", got, want)
+		checkEqual(t, "opinions", got, want)
 	}
 	addSession("one", 2)
 	judgeOpinion("ignored", func(o *distill.Options) { o.DryRun = true })

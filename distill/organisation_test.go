@@ -16,14 +16,14 @@ import (
 // parameter. It returns the text of all lessons. The store holds sessions of the given number of tenants.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
-	b := newBench(t)
+	f := newFixture(t)
 	for i := 1; i < tenants; i++ {
-		b.tenantSession(fmt.Sprint("tenant-", i), "other", nil, user("Hello."))
+		f.addTenantSession(fmt.Sprint("tenant-", i), "other", nil, user("Hello."))
 	}
-	b.session("one", user("Ship the change."), refused("ship_change", `{"change":"C"}`, message), acceptedCommand("ship_change", `{"change":"C","window":"next"}`))
-	b.distil()
+	f.addSession("one", user("Ship the change."), failedCall("ship_change", `{"change":"C"}`, message), acceptedCall("ship_change", `{"change":"C","window":"next"}`))
+	f.distil()
 	text := ""
-	for _, l := range b.lessons() {
+	for _, l := range f.lessons() {
 		text += l.Title + "\n" + l.Body + "\n" + fmt.Sprint(l.Trigger)
 	}
 	return text
@@ -121,12 +121,12 @@ func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 		{[]string{"canary", "nightly"}, "the … pipeline is frozen"},
 		{[]string{"canary", "canary"}, "the canary pipeline is frozen"},
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		for i, system := range c.systems {
-			b.session(fmt.Sprint("s", i), user("Ship it."), refused("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), acceptedCommand("ship_change", `{"change":"C","window":"next"}`))
+			f.addSession(fmt.Sprint("s", i), user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), acceptedCall("ship_change", `{"change":"C","window":"next"}`))
 		}
-		b.distil()
-		if l := b.toLesson("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
+		f.distil()
+		if l := f.lessonBySlug("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
 			t.Errorf("sessions with %v: lesson does not contain %q:\n%s", c.systems, c.holds, l.Body)
 		}
 	}
@@ -140,31 +140,31 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 		holds  string
 	}{
 		"command that the error asks for": {[]event{
-			ran("./ship.sh train", "ship: the session is stale, run relctl login and try again", 1), ran("relctl login", "ok", 0), ran("./ship.sh train", "shipped", 0),
+			bashCall("./ship.sh train", "ship: the session is stale, run relctl login and try again", 1), bashCall("relctl login", "ok", 0), bashCall("./ship.sh train", "shipped", 0),
 		}, "Run `relctl login` first"},
 		"option of a script": {[]event{
-			ran("relctl promote train", "relctl: the canary soak is unfinished", 1), ran("relctl promote train --after-soak", "promoted", 0),
+			bashCall("relctl promote train", "relctl: the canary soak is unfinished", 1), bashCall("relctl promote train --after-soak", "promoted", 0),
 		}, "with `--after-soak`"},
 		"package": {[]event{
-			ran("make graph", "make: the layout engine is missing, nothing was written", 2), ran("pip install acme-layout", "ok", 0), ran("make graph", "done", 0),
+			bashCall("make graph", "make: the layout engine is missing, nothing was written", 2), bashCall("pip install acme-layout", "ok", 0), bashCall("make graph", "done", 0),
 		}, "`pip install acme-layout`"},
 		"variable": {[]event{
-			ran("make train", "make: the train needs a lane, none is given", 2), ran("RELEASE_LANE=hotfix make train", "done", 0),
+			bashCall("make train", "make: the train needs a lane, none is given", 2), bashCall("RELEASE_LANE=hotfix make train", "done", 0),
 		}, "Set `RELEASE_LANE` for `make`"},
 		"rejected script": {[]event{
-			declined("./wipe-cache.sh"),
+			rejectedCommand("./wipe-cache.sh"),
 		}, "Ask the user before you run `./wipe-cache.sh`"},
 	} {
 		for tenants := range 2 {
-			b := newBench(t)
+			f := newFixture(t)
 			if tenants > 0 {
-				b.tenantSession("another", "other", nil, user("Hello."))
+				f.addTenantSession("another", "other", nil, user("Hello."))
 			}
-			b.session("one", append([]event{user("Ship it.")}, c.events...)...)
-			b.distil()
-			found := slices.ContainsFunc(b.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.holds) })
+			f.addSession("one", append([]event{user("Ship it.")}, c.events...)...)
+			f.distil()
+			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.holds) })
 			if found != (tenants == 0) {
-				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, c.holds, found, tenants == 0, b.slugs())
+				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, c.holds, found, tenants == 0, f.slugs())
 			}
 		}
 	}
@@ -173,13 +173,13 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 // A run reads a session, but the bank accepts no lesson. Then the store gets a second tenant. The lesson that the next
 // run proposes for the session contains public words only.
 func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
-	b := newBench(t)
-	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCommand("ship_change", `{"change":"C","window":"next"}`)}
-	b.session("one", event...)
-	b.distil(func(o *distill.Options) { o.Bank = fullBank{b.bank} })
-	b.tenantSession("another", "two", nil, user("Hello."))
-	b.distil()
-	if l := b.toLesson("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
+	f := newFixture(t)
+	event := []event{user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCall("ship_change", `{"change":"C","window":"next"}`)}
+	f.addSession("one", event...)
+	f.distil(func(o *distill.Options) { o.Bank = fullBank{f.bank} })
+	f.addTenantSession("another", "two", nil, user("Hello."))
+	f.distil()
+	if l := f.lessonBySlug("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
 		t.Errorf(`lesson contains the organisation's word "train":%s`, "\n"+l.Raw)
 	}
 }
@@ -193,11 +193,11 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 
 // A lesson quotes an error without the values of the call, even if the values are nested in the arguments.
 func TestLessonOmitsValuesOfCall(t *testing.T) {
-	b := newBench(t)
-	b.session("one", user("Find it."), refused("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
-		acceptedCommand("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
-	b.distil()
-	l := b.toLesson("give-region-to-find-titles")
+	f := newFixture(t)
+	f.addSession("one", user("Find it."), failedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
+		acceptedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
+	f.distil()
+	l := f.lessonBySlug("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
 		t.Errorf("lesson:\n%s\nwant \"titles need a region\" and neither zorvex nor gloomy", l.Raw)
 	}
@@ -208,20 +208,20 @@ func TestLessonOmitsValuesOfCall(t *testing.T) {
 func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
-		b := newBench(t)
-		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), acceptedCommand("pay_order", pay(next)))
-		b.distil()
-		equal(t, "lessons after amount "+next, b.slugs(), slug)
+		f := newFixture(t)
+		f.addSession("one", user("Pay it."), failedCall("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), acceptedCall("pay_order", pay(next)))
+		f.distil()
+		checkEqual(t, "lessons after amount "+next, f.slugs(), slug)
 	}
 }
 
 // If two sessions have the same known failure with different error messages, the trigger of the lesson has both.
 func TestKnownFailureTriggerHasAllErrorMessages(t *testing.T) {
-	b := newBench(t)
-	b.session("one", user("News."), refused("news", `{"q":"rows"}`, "API key is required"))
-	b.session("two", user("More news."), refused("news", `{"q":"quays"}`, "Authentication required"))
-	b.distil()
-	got := b.toLesson("report-missing-access-instead-of-retrying").Trigger.ErrorPatterns
+	f := newFixture(t)
+	f.addSession("one", user("News."), failedCall("news", `{"q":"rows"}`, "API key is required"))
+	f.addSession("two", user("More news."), failedCall("news", `{"q":"quays"}`, "Authentication required"))
+	f.distil()
+	got := f.lessonBySlug("report-missing-access-instead-of-retrying").Trigger.ErrorPatterns
 	slices.Sort(got)
-	equal(t, "error patterns", got, []string{"API key is required", "Authentication required"})
+	checkEqual(t, "error patterns", got, []string{"API key is required", "Authentication required"})
 }

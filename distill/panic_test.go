@@ -21,15 +21,15 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 // If the judge panics on a session, the session fails and the run continues. The reported error contains no text of the
 // session.
 func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
-	b := newBench(t)
-	id := b.session("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
-	b.session("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))
+	f := newFixture(t)
+	id := f.addSession("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
+	f.addSession("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))
 	errors := map[string]string{}
-	sum := b.distil(func(o *distill.Options) {
+	sum := f.distil(func(o *distill.Options) {
 		o.Judge = panickingJudge{}
 		o.Failed = func(session string, err error) { errors[session] = err.Error() }
 	})
-	equal(t, "Failed", sum.Failed, 2)
+	checkEqual(t, "Failed", sum.Failed, 2)
 	if text := errors[id.String()]; !strings.HasPrefix(text, "panic: string") || strings.Contains(text, "secret") {
 		t.Errorf("reported error = %q, want \"panic: string\" without text of the session", text)
 	}

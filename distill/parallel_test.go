@@ -14,9 +14,9 @@ import (
 // even if the answer for the second session arrives before the answer for the first.
 func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
-		b := newBench(t)
+		f := newFixture(t)
 		for i := range 12 {
-			b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Run the benchmark number ", i)), call("bash", `{"command":"make bench"}`, "ok"))
+			f.addSession(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Run the benchmark number ", i)), call("bash", `{"command":"make bench"}`, "ok"))
 		}
 		var mu sync.Mutex
 		open, most := 0, 0 // requests without an answer, and their maximum
@@ -47,12 +47,12 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 			lesson := fmt.Sprintf(`{"lessons":[{"title":"Take care of thing %c.","applies_when":"It is run.","advice":["Do %c."],"error_patterns":[],"keywords":["thing %c of the bench"]}]}`, number[0], number[0], number[0])
 			return 200, nil, validJudge("success", lesson)(a)
 		}
-		sum, _, err := runJudge(t, b, &scripted{answer: answer}, func(o *distill.Options) { o.Parallel = parallel })
+		sum, _, err := runJudge(t, f, &scriptedJudge{answer: answer}, func(o *distill.Options) { o.Parallel = parallel })
 		if err != nil {
 			t.Fatal(err)
 		}
 		var slugs []string
-		for _, l := range b.lessons() {
+		for _, l := range f.lessons() {
 			slugs = append(slugs, fmt.Sprint(l.Slug, " ", len(l.Evidence)))
 		}
 		slices.Sort(slugs)
@@ -63,41 +63,41 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	if most != 4 || one.Judged != 12 {
 		t.Errorf("parallel run: at most %d open requests, want 4; sequential run: summary = %+v, want Judged = 12", most, one)
 	}
-	equal(t, "lessons of the parallel run", got, want)
-	equal(t, "summary of the parallel run", four, one)
+	checkEqual(t, "lessons of the parallel run", got, want)
+	checkEqual(t, "summary of the parallel run", four, one)
 }
 
 // When the budget is spent or the judge replies with 401, a parallel run stops. Answers to requests that are still open
 // at the budget are counted and kept.
 func TestParallelRunStopsAtBudgetAndAtUnauthorized(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	for i := range 20 {
-		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+		f.addSession(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 	}
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		return 200, nil, validJudge("success", noLessons)(a)
 	}}
 	capped := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
-	sum, _, err := runJudge(t, b, s, capped)
+	sum, _, err := runJudge(t, f, s, capped)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.requests) != 2*sum.Judged {
 		t.Errorf("run: summary = %+v, err = %v, %d requests, want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests per judged session", sum, err, len(s.requests))
 	}
 	before := sum.Judged
-	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
+	if sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
 		t.Errorf("second run: summary = %+v, err = %v, %d requests in total, want Judged = %d, no error and 40 requests", sum, err, len(s.requests), 20-before)
 	}
 
-	b = newBench(t)
+	f = newFixture(t)
 	for i := range 20 {
-		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+		f.addSession(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 	}
-	s = &scripted{answer: func(n int, a judgeRequest) (int, map[string]string, string) {
+	s = &scriptedJudge{answer: func(n int, a judgeRequest) (int, map[string]string, string) {
 		if n > 10 {
 			return 401, nil, "no"
 		}
 		return 200, nil, validJudge("success", noLessons)(a)
 	}}
-	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
+	if sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
 		t.Errorf(`run with a 401: summary = %+v, err = %v, want Judged <= 5 and an error with "distill.api_key"`, sum, err)
 	}
 }
@@ -110,14 +110,14 @@ func TestBudgetLimitsRunWithoutPlausibleUsage(t *testing.T) {
 		"too much": `{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}`,
 		"negative": `{"prompt_tokens":-9223372036854775808,"completion_tokens":-1}`,
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		for i := range 9 {
-			b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+			f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 		}
-		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 			return 200, nil, strings.Replace(answer(a), `{"completion_tokens":100,"prompt_tokens":900}`, usage, 1)
 		}}
-		sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
+		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
 			t.Errorf("usage %s: summary = %+v, err = %v, want Judged from 1 to 4, a reason in Stopped, Tokens >= 1000 and no error", name, sum, err)
 		}

@@ -12,14 +12,14 @@ import (
 // draft is refused, "" for a proposed draft.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
-	b := newBench(t)
+	f := newFixture(t)
 	for i := range advice {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Task %d: change the order.", i)),
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprintf("Task %d: change the order.", i)),
 			call("get_user", `{"user_id":"U"}`, `{"profile":{"first_name":"Oyin","last_name":"Oyelaran"},"username":"qtern"}`),
-			ran("git log -1", "commit 9f2c1ab\nAuthor: Marlo Zuberi <m@x.example>\n\n    Ship it", 0),
-			refused("change_order", `{"order":"W"}`, "the order is sealed"))
+			bashCall("git log -1", "commit 9f2c1ab\nAuthor: Marlo Zuberi <m@x.example>\n\n    Ship it", 0),
+			failedCall("change_order", `{"order":"W"}`, "the order is sealed"))
 	}
-	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		i := 0
 		_, after, _ := strings.Cut(a.User, "Task ")
 		if _, err := fmt.Sscanf(after, "%d", &i); err != nil {
@@ -29,7 +29,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 			"title": fmt.Sprintf("Avoid way%d of a sealed order%d.", i, i), "applies_when": "An order is sealed.", "advice": []string{advice[i]}, "error_patterns": []string{fmt.Sprintf("order is sealed in case%d", i)}, "keywords": []string{},
 		}}})))(a)
 	}}
-	sum, _, err := runJudge(t, b, s)
+	sum, _, err := runJudge(t, f, s)
 	if err != nil || len(sum.Drafts) != len(advice) {
 		t.Fatalf("run: summary = %+v, err = %v, want %d drafts and no error", sum, err, len(advice))
 	}
@@ -106,12 +106,12 @@ func TestDraftWithSessionDataIsRefused(t *testing.T) {
 
 // A trigger that names a person is dropped. The draft keeps its other triggers.
 func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
-	b := newBench(t)
-	storeBenchmarkRun(b)
+	f := newFixture(t)
+	storeBenchmarkRun(f)
 	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
-	sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
+	sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
 	if err != nil || sum.Proposed != 1 {
 		t.Fatalf("run: summary = %+v, err = %v, want Proposed = 1 and no error", sum, err)
 	}
-	equal(t, "keywords", b.toLesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
+	checkEqual(t, "keywords", f.lessonBySlug("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
 }

@@ -20,12 +20,12 @@ func injected(slugs ...string) (list []sample.Lesson) {
 }
 
 // proposeDrafts has a judge propose each draft in a separate session and run, and returns the summaries of the runs.
-func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
-	b.Helper()
+func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
+	f.Helper()
 	for i, d := range drafts {
 		task := fmt.Sprint("Task number ", i)
-		b.session(fmt.Sprint("draft ", i), user(task))
-		sums = append(sums, b.distil(append(change, func(o *distill.Options) { o.Judge = judgeByWords{task: {Drafts: []distill.Draft{d}}} })...))
+		f.addSession(fmt.Sprint("draft ", i), user(task))
+		sums = append(sums, f.distil(append(change, func(o *distill.Options) { o.Judge = judgeByText{task: {Drafts: []distill.Draft{d}}} })...))
 	}
 	return sums
 }
@@ -54,15 +54,15 @@ func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 		{"1 slug word and the same tool", with(newDraft("warm-soup-needs-salt-now", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), true},
 		{"no slug word and the same tool", with(newDraft("name-that-region", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), false},
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
-		sum := proposeDrafts(b, []distill.Draft{one, c.second})[1]
+		sum := proposeDrafts(f, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (otherwise proposed)", c.name, sum, b.slugs(), c.merged)
+			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (otherwise proposed)", c.name, sum, f.slugs(), c.merged)
 		}
 		if c.merged {
-			equal(t, c.name+": MergedInto", sum.MergedInto, []string{first.Slug})
-			if n := len(b.toLesson(first.Slug).Evidence); n != 2 {
+			checkEqual(t, c.name+": MergedInto", sum.MergedInto, []string{first.Slug})
+			if n := len(f.lessonBySlug(first.Slug).Evidence); n != 2 {
 				t.Errorf("%s: the merged lesson has evidence of %d sessions, want 2", c.name, n)
 			}
 		}
@@ -72,36 +72,36 @@ func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 // A lesson counts each of its sessions once, and lists at most 50 of them as evidence, also after several runs of the
 // distiller, with the rules or with a model as the judge.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
-	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{newDraft("warm-the-cache", "cold cache")}} {
-		b := newBench(t)
+	for name, judge := range map[string]distill.Judge{"rules": nil, "model": constantJudge{newDraft("warm-the-cache", "cold cache")}} {
+		f := newFixture(t)
 		n := 0
 		check := func(when string, total int) {
 			t.Helper()
-			list := b.lessons()
+			list := f.lessons()
 			if len(list) != 1 || len(list[0].Evidence) > 50 || list[0].Support() != total {
-				t.Fatalf("%s, %s: lessons = %v, the first with %d evidence entries and Support() = %d; want one lesson with at most 50 entries and Support() = %d", name, when, b.slugs(), len(list[0].Evidence), list[0].Support(), total)
+				t.Fatalf("%s, %s: lessons = %v, the first with %d evidence entries and Support() = %d; want one lesson with at most 50 entries and Support() = %d", name, when, f.slugs(), len(list[0].Evidence), list[0].Support(), total)
 			}
 		}
 		for _, more := range []int{3, 57, 10} {
 			for range more {
 				n++ // the second error has the same repair in the same session
-				b.session(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
+				f.addSession(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}
-			b.distil(func(o *distill.Options) { o.Judge = judge })
+			f.distil(func(o *distill.Options) { o.Judge = judge })
 			check(fmt.Sprintf("after %d sessions", n), n)
-			b.distil(func(o *distill.Options) { o.Judge = judge })
+			f.distil(func(o *distill.Options) { o.Judge = judge })
 			check(fmt.Sprintf("second run after %d sessions", n), n)
 		}
 	}
 }
 
-// everyRun is a judge that returns the same draft for every session.
-type everyRun struct{ draft distill.Draft }
+// constantJudge is a judge that returns the same draft for every session.
+type constantJudge struct{ draft distill.Draft }
 
-func (everyRun) Name() string { return "model:test" }
+func (constantJudge) Name() string { return "model:test" }
 
-func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
+func (e constantJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
 	return distill.Judgement{Drafts: []distill.Draft{e.draft}}, nil
 }
 
@@ -109,18 +109,18 @@ func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (di
 // lesson is active or quarantined.
 func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 	for _, active := range []bool{false, true} {
-		b := newBench(t)
+		f := newFixture(t)
 		one, two := newDraft("warm-the-cache", "cold cache"), newDraft("never-touch-it", "cold cache")
 		one.Outcome, two.Outcome = "success", "failure"
-		sum := proposeDrafts(b, []distill.Draft{one})[0]
-		equal(t, "Contradictions after the first draft", sum.Contradictions, 0)
+		sum := proposeDrafts(f, []distill.Draft{one})[0]
+		checkEqual(t, "Contradictions after the first draft", sum.Contradictions, 0)
 		if active {
-			if _, err := b.bank.Act(t.Context(), one.Slug, bank.Decision{Action: lesson.Approve, By: "me", Force: true}); err != nil {
+			if _, err := f.bank.Act(t.Context(), one.Slug, bank.Decision{Action: lesson.Approve, By: "me", Force: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		b.session("two", user("The second."))
-		sum = b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"The second.": {Drafts: []distill.Draft{two}}} })
+		f.addSession("two", user("The second."))
+		sum = f.distil(func(o *distill.Options) { o.Judge = judgeByText{"The second.": {Drafts: []distill.Draft{two}}} })
 		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
 			t.Errorf("first lesson active: %t: summary = %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
 		}
@@ -149,30 +149,30 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		}, archived},
 		"approved": {act(lesson.Approve), ""},
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		d := newDraft("warm-the-cache", "cold cache")
-		proposeDrafts(b, []distill.Draft{d})
-		if err := c.do(t.Context(), b.bank, d.Slug); err != nil {
+		proposeDrafts(f, []distill.Draft{d})
+		if err := c.do(t.Context(), f.bank, d.Slug); err != nil {
 			t.Fatalf("%s: decision on the lesson: %v", name, err)
 		}
-		log := b.log()
-		b.session("again", user("Once more."))
-		sum := b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}} })
+		log := f.log()
+		f.addSession("again", user("Once more."))
+		sum := f.distil(func(o *distill.Options) { o.Judge = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if c.refused == "" {
-			if equal(t, name+": Merged and number of evidence entries", []int{sum.Merged, len(b.toLesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
+			if checkEqual(t, name+": Merged and number of evidence entries", []int{sum.Merged, len(f.lessonBySlug(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
 				t.Errorf("%s: refusals = %v, want none", name, sum.Refused)
 			}
 			continue
 		}
-		equal(t, name+": refusals", sum.Refused, map[string]int{c.refused: 1})
-		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
-			t.Errorf("%s: drafts = %+v, log = %q, want the draft refused for %q and log %q", name, sum.Drafts, b.log(), c.refused, log)
+		checkEqual(t, name+": refusals", sum.Refused, map[string]int{c.refused: 1})
+		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || f.log() != log {
+			t.Errorf("%s: drafts = %+v, log = %q, want the draft refused for %q and log %q", name, sum.Drafts, f.log(), c.refused, log)
 		}
-		b.tenantSession("red", "theirs", nil, user("Once more."))
-		sum = b.distil(func(o *distill.Options) {
-			o.Judge, o.Select.Tenant = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
+		f.addTenantSession("red", "theirs", nil, user("Once more."))
+		sum = f.distil(func(o *distill.Options) {
+			o.Judge, o.Select.Tenant = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
-		equal(t, name+": proposed and refused drafts in another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
+		checkEqual(t, name+": proposed and refused drafts in another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
 	}
 }
 
@@ -193,42 +193,42 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 		"no credentials":                 {origin{"", "Find it.", ""}, origin{"", "Lose it.", ""}, false},
 		"one session without credential": {origin{"a", "Find it.", ""}, origin{"", "Lose it.", ""}, false},
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		for i, s := range []origin{c.one, c.two} {
-			b.caller, b.run = s.caller, s.run
-			b.session(fmt.Sprint("s", i), user(s.task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+			f.caller, f.run = s.caller, s.run
+			f.addSession(fmt.Sprint("s", i), user(s.task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 		}
-		b.distil(func(o *distill.Options) { o.Auto = true })
-		if state := b.lessons()[0].State; state == lesson.Trial != c.trial {
+		f.distil(func(o *distill.Options) { o.Auto = true })
+		if state := f.lessons()[0].State; state == lesson.Trial != c.trial {
 			t.Errorf("%s: state = %s, want a trial: %v", name, state, c.trial)
 		}
 	}
 
-	b := newBench(t)
+	f := newFixture(t)
 	drafts := []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("warm-the-cache", "cold cache"), newDraft("warm-the-cache", "cold cache")}
 	auto := func(o *distill.Options) { o.Auto = true }
-	proposeDrafts(b, drafts[:1], auto)
+	proposeDrafts(f, drafts[:1], auto)
 	for _, a := range []lesson.Action{lesson.Approve, lesson.Pause} {
-		if _, err := b.bank.Act(t.Context(), "warm-the-cache", bank.Decision{Action: a, By: "me", Force: true}); err != nil {
+		if _, err := f.bank.Act(t.Context(), "warm-the-cache", bank.Decision{Action: a, By: "me", Force: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	paused := b.toLesson("warm-the-cache").State
-	proposeDrafts(b, drafts, auto)
-	equal(t, "state of the paused lesson", b.toLesson("warm-the-cache").State, paused)
+	paused := f.lessonBySlug("warm-the-cache").State
+	proposeDrafts(f, drafts, auto)
+	checkEqual(t, "state of the paused lesson", f.lessonBySlug("warm-the-cache").State, paused)
 }
 
 // A trigger is dropped if it matches errors of many programs. A draft that has no other trigger is not proposed.
 func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
-		b := newBench(t)
+		f := newFixture(t)
 		const errorText = "the layout engine is missing, nothing was written"
-		b.session("one", user("Draw it."), ran("make graph", errorText, 2), ran("make graph --offline", "ok", 0))
+		f.addSession("one", user("Draw it."), bashCall("make graph", errorText, 2), bashCall("make graph --offline", "ok", 0))
 		for i, program := range []string{"bazel", "cmake", "ninja", "meson"}[:others] {
-			b.session(fmt.Sprint("other ", i), user(fmt.Sprint("Draw it with ", i)), ran(program+" graph", errorText, 2))
+			f.addSession(fmt.Sprint("other ", i), user(fmt.Sprint("Draw it with ", i)), bashCall(program+" graph", errorText, 2))
 		}
-		b.distil()
-		if got := fmt.Sprint(b.slugs()); got != want {
+		f.distil()
+		if got := fmt.Sprint(f.slugs()); got != want {
 			t.Errorf("same error from %d other programs: lessons = %s, want %s", others, got, want)
 		}
 	}
@@ -237,19 +237,19 @@ func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 // A dry run counts proposed and merged drafts, including drafts that merge with each other, and writes nothing. A
 // summary lists at most 500 drafts.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
-	b := newBench(t)
-	proposeDrafts(b, []distill.Draft{newDraft("warm-the-cache", "cold cache")})
-	b.session("many", user("All of it."))
-	store := b.store.(*memory)
-	notes, log := len(store.sessionNotes), b.log()
+	f := newFixture(t)
+	proposeDrafts(f, []distill.Draft{newDraft("warm-the-cache", "cold cache")})
+	f.addSession("many", user("All of it."))
+	store := f.store.(*memoryStore)
+	notes, log := len(store.sessionNotes), f.log()
 	answers := distill.Judgement{Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}
 	for i := range 501 {
 		answers.Drafts = append(answers.Drafts, newDraft(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
 	}
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
-	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
-	equal(t, "Candidates, Proposed, Merged and number of Drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
-	if len(b.slugs()) != 1 || len(b.toLesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || b.log() != log {
-		t.Errorf("after a dry run: lessons = %v, log = %s, %d session notes, want warm-the-cache with one evidence entry, log %s and %d notes", b.slugs(), b.log(), len(store.sessionNotes), log, notes)
+	sum := f.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByText{"All of it.": answers} })
+	checkEqual(t, "Candidates, Proposed, Merged and number of Drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
+	if len(f.slugs()) != 1 || len(f.lessonBySlug("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || f.log() != log {
+		t.Errorf("after a dry run: lessons = %v, log = %s, %d session notes, want warm-the-cache with one evidence entry, log %s and %d notes", f.slugs(), f.log(), len(store.sessionNotes), log, notes)
 	}
 }

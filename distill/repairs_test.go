@@ -63,14 +63,14 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
 		}, "", ""},
 	} {
-		b := newBench(t)
-		b.session("one", c.events...)
-		b.distil()
-		if got := strings.Join(b.slugs(), " "); got != c.slugs {
+		f := newFixture(t)
+		f.addSession("one", c.events...)
+		f.distil()
+		if got := strings.Join(f.slugs(), " "); got != c.slugs {
 			t.Errorf("%s: lessons = %q, want %q", c.name, got, c.slugs)
 			continue
 		}
-		for _, l := range b.lessons() {
+		for _, l := range f.lessons() {
 			if !strings.Contains(l.Advice, c.wantAdvice) {
 				t.Errorf("%s: advice = %q, want it to contain %q", c.name, l.Advice, c.wantAdvice)
 			}
@@ -83,13 +83,13 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	for _, refusal := range []string{
 		"it took a strange and silent turn", "something went wrong", "internal server error", "the harbour is closed until the tide is back", "unknown error, please try again later",
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		for i := range 3 {
 			failing := call("change_order", `{"order_id":"W77810"}`, fmt.Sprintf(`{"error":%q}`, refusal))
-			b.session(fmt.Sprint("s", i), user(fmt.Sprint("Change order number ", i, " as I said.")), failing, failing)
+			f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Change order number ", i, " as I said.")), failing, failing)
 		}
-		b.distil()
-		if got := b.slugs(); len(got) != 0 {
+		f.distil()
+		if got := f.slugs(); len(got) != 0 {
 			t.Errorf("error %q: lessons = %v, want none", refusal, got)
 		}
 	}
@@ -97,41 +97,41 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 
 // The cases lie on both sides of the limits of the rules: some give a lesson, similar ones give none.
 func TestBorderlineRepairs(t *testing.T) {
-	checkLearned(t, []lessonCase{
+	checkLessons(t, []lessonCase{
 		{"another lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
-			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), acceptedCommand("find_order_by_name", `{"name":"Ada"}`),
+			failedCall("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), acceptedCall("find_order_by_name", `{"name":"Ada"}`),
 		}},
 		{"a lookup of other objects", "", []event{
-			refused("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), acceptedCommand("find_person", `{"name":"Ada"}`),
+			failedCall("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), acceptedCall("find_person", `{"name":"Ada"}`),
 		}},
 		{"a call without arguments", "call-open-shift-before-print-rota", []event{
-			refused("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), acceptedCommand("open_shift", `{"shop":"W77812"}`), acceptedCommand("print_rota", `{}`),
+			failedCall("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), acceptedCall("open_shift", `{"shop":"W77812"}`), acceptedCall("print_rota", `{}`),
 		}},
 		{"two parameters that are required", "give-height-and-width-to-crop-photo", []event{
-			refused("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), acceptedCommand("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
+			failedCall("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), acceptedCall("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters of which none is asked for", "", []event{
-			refused("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), acceptedCommand("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
+			failedCall("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), acceptedCall("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters that are named, not asked for", "", []event{
-			refused("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), acceptedCommand("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
+			failedCall("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), acceptedCall("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
 		}},
 		{"a parameter left out that the error does not name", "", []event{
-			refused("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), acceptedCommand("close_ticket", `{"ticket":"W77812"}`),
+			failedCall("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), acceptedCall("close_ticket", `{"ticket":"W77812"}`),
 		}},
 		{"a sign and one letter", "", []event{
-			refused("draw_line", `{"from":"a"}`, "from is not in the expected form"), acceptedCommand("draw_line", `{"from":"#a"}`),
+			failedCall("draw_line", `{"from":"a"}`, "from is not in the expected form"), acceptedCall("draw_line", `{"from":"#a"}`),
 		}},
 		{"a list that became another one", "", []event{
-			refused("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), acceptedCommand("get_quotes", `{"codes":["SEK","NOK"]}`),
+			failedCall("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), acceptedCall("get_quotes", `{"codes":["SEK","NOK"]}`),
 		}},
 		{"a demand with should", "give-start-to-book-shift-as-its-error-describes", []event{
-			refused("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), acceptedCommand("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
+			failedCall("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), acceptedCall("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
 		}},
 		{"dates with other signs", "", []event{
-			refused("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), acceptedCommand("book_break", `{"on":"2031-05/01"}`),
+			failedCall("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), acceptedCall("book_break", `{"on":"2031-05/01"}`),
 		}},
-		{"two words of a command's output", "", []event{ran("pulumi up", "fatal: not found", 1), ran("pulumi up --refresh", "ok", 0)}},
+		{"two words of a command's output", "", []event{bashCall("pulumi up", "fatal: not found", 1), bashCall("pulumi up --refresh", "ok", 0)}},
 	})
 }
 
@@ -159,9 +159,9 @@ func TestFormLessonNeedsSameValueInAnotherForm(t *testing.T) {
 		if c.form != "" {
 			slug = "give-field-" + c.form + "-to-set-order"
 		}
-		checkLearned(t, []lessonCase{{c.name, slug, []event{
-			refused("set_order", `{"field":`+c.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),
-			acceptedCommand("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
+		checkLessons(t, []lessonCase{{c.name, slug, []event{
+			failedCall("set_order", `{"field":`+c.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),
+			acceptedCall("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
 		}}})
 	}
 }
@@ -169,13 +169,13 @@ func TestFormLessonNeedsSameValueInAnotherForm(t *testing.T) {
 // A failed call and a later successful call give no lesson if the calls are unrelated.
 func TestUnrelatedCallsGiveNoLesson(t *testing.T) {
 	const missing = "the order was not found for this customer"
-	checkLearned(t, []lessonCase{
+	checkLessons(t, []lessonCase{
 		{"fewer values in a text, and others", "", []event{
-			refused("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), acceptedCommand("get_taxes", `{"codes":"JPY,CAD"}`),
+			failedCall("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), acceptedCall("get_taxes", `{"codes":"JPY,CAD"}`),
 		}},
-		{"a call of another tool", "", []event{refused("close_order", `{"order":"W77812"}`, missing), acceptedCommand("get_weather", `{"city":"Ghent"}`)}},
-		{"a success after too many calls", "", append(append([]event{refused("find_order", `{"order":"W77812","by":"name"}`, missing)},
-			slices.Repeat([]event{refused("find_nothing", `{}`, "no")}, 10)...), acceptedCommand("find_order", `{"order":"W77812"}`))},
-		{"two parameters left out", "", []event{refused("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), acceptedCommand("move_order", `{"order":"W77812"}`)}},
+		{"a call of another tool", "", []event{failedCall("close_order", `{"order":"W77812"}`, missing), acceptedCall("get_weather", `{"city":"Ghent"}`)}},
+		{"a success after too many calls", "", append(append([]event{failedCall("find_order", `{"order":"W77812","by":"name"}`, missing)},
+			slices.Repeat([]event{failedCall("find_nothing", `{}`, "no")}, 10)...), acceptedCall("find_order", `{"order":"W77812"}`))},
+		{"two parameters left out", "", []event{failedCall("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), acceptedCall("move_order", `{"order":"W77812"}`)}},
 	})
 }

@@ -18,16 +18,16 @@ func argvCall(output string, code int, words ...string) event {
 
 // The rules look at the command of a command line, without wrappers, redirections and changes of directory.
 func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
-	checkLearned(t, []lessonCase{
-		{"a further option", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
-		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
-		{"another option", "use-glob-instead-of-glob-all-with-fd", []event{ran("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), ran("fd --glob rows", "ok", 0)}},
-		{"another option that no error names", "", []event{ran("rg --hidden rows", "error: the search was ended by the operator", 2), ran("rg --text rows", "ok", 0)}},
-		{"a change of the folder before the command", "run-go-test-with-race", []event{ran("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), ran("cd W77812 && go test -race ./...", "ok", 0)}},
-		{"as another user", "run-docker-build-with-pull", []event{ran("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), ran("sudo -u ada docker build --pull .", "ok", 0)}},
-		{"a variable set", "set-cgo-enabled-for-go-build", []event{ran("go build ./...", "error: the compiler for this package was not found", 1), ran("CGO_ENABLED=0 go build ./...", "ok", 0)}},
-		{"a private variable", "", []event{ran("helm lint", "error: the chart version is not a valid version", 1), ran("W77812_TOKEN=1 helm lint", "ok", 0)}},
-		{"a runner in front", "use-poetry-run-mypy-instead-of-mypy", []event{ran("mypy .", "error: no module with that name was found in this environment", 1), ran("poetry run mypy .", "ok", 0)}},
+	checkLessons(t, []lessonCase{
+		{"a further option", "run-cargo-build-with-offline", []event{bashCall("cargo build", "error: network access failed for the registry index", 101), bashCall("cargo build --offline", "ok", 0)}},
+		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{bashCall("git fetch --porcelain", "error: this option is not supported by this version", 129), bashCall("git fetch", "ok", 0)}},
+		{"another option", "use-glob-instead-of-glob-all-with-fd", []event{bashCall("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), bashCall("fd --glob rows", "ok", 0)}},
+		{"another option that no error names", "", []event{bashCall("rg --hidden rows", "error: the search was ended by the operator", 2), bashCall("rg --text rows", "ok", 0)}},
+		{"a change of the folder before the command", "run-go-test-with-race", []event{bashCall("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), bashCall("cd W77812 && go test -race ./...", "ok", 0)}},
+		{"as another user", "run-docker-build-with-pull", []event{bashCall("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), bashCall("sudo -u ada docker build --pull .", "ok", 0)}},
+		{"a variable set", "set-cgo-enabled-for-go-build", []event{bashCall("go build ./...", "error: the compiler for this package was not found", 1), bashCall("CGO_ENABLED=0 go build ./...", "ok", 0)}},
+		{"a private variable", "", []event{bashCall("helm lint", "error: the chart version is not a valid version", 1), bashCall("W77812_TOKEN=1 helm lint", "ok", 0)}},
+		{"a runner in front", "use-poetry-run-mypy-instead-of-mypy", []event{bashCall("mypy .", "error: no module with that name was found in this environment", 1), bashCall("poetry run mypy .", "ok", 0)}},
 		{"a list of words", "run-npm-view-with-prefer-offline", []event{
 			argvCall("error: the registry cannot be reached from this network", 1, "npm", "view"), argvCall("ok", 0, "npm", "view", "--prefer-offline"),
 		}},
@@ -35,13 +35,13 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 			argvCall("error: cannot use import statement outside of a module", 1, "bash", "-lc", "ts-node W77812.ts"), argvCall("ok", 0, "bash", "-lc", "tsx W77812.ts"),
 		}},
 		{"quotes and a pipe", "run-gh-pr-with-json", []event{
-			ran(`gh pr "view" 12 | head -n 3`, "error: the output is not machine readable without a format option", 1), ran(`gh pr 'view' 12 --json | head -n 3`, "ok", 0),
+			bashCall(`gh pr "view" 12 | head -n 3`, "error: the output is not machine readable without a format option", 1), bashCall(`gh pr 'view' 12 --json | head -n 3`, "ok", 0),
 		}},
-		{"another option with a value of the session", "", []event{ran("kubectl apply", "error: the namespace is missing in this request", 1), ran("kubectl apply -n W77812", "ok", 0)}},
-		{"an option of a script", "", []event{ran("python3 W77812.py", "error: the output format is missing in this request", 1), ran("python3 W77812.py --json", "ok", 0)}},
-		{"a private program", "", []event{ran("w77812-deploy", "error: the region is missing in this request", 1), ran("w77812-deploy --europe", "ok", 0)}},
-		{"two options at once", "", []event{ran("terraform plan", "error: the state is locked by another process", 1), ran("terraform plan --refresh --compact", "ok", 0)}},
-		{"a here-document", "", []event{ran("psql <<EOF\nselect 1\nEOF", "error: the connection needs a database name", 1), ran("psql <<EOF\nselect 2\nEOF", "ok", 0)}},
+		{"another option with a value of the session", "", []event{bashCall("kubectl apply", "error: the namespace is missing in this request", 1), bashCall("kubectl apply -n W77812", "ok", 0)}},
+		{"an option of a script", "", []event{bashCall("python3 W77812.py", "error: the output format is missing in this request", 1), bashCall("python3 W77812.py --json", "ok", 0)}},
+		{"a private program", "", []event{bashCall("w77812-deploy", "error: the region is missing in this request", 1), bashCall("w77812-deploy --europe", "ok", 0)}},
+		{"two options at once", "", []event{bashCall("terraform plan", "error: the state is locked by another process", 1), bashCall("terraform plan --refresh --compact", "ok", 0)}},
+		{"a here-document", "", []event{bashCall("psql <<EOF\nselect 1\nEOF", "error: the connection needs a database name", 1), bashCall("psql <<EOF\nselect 2\nEOF", "ok", 0)}},
 	})
 }
 
@@ -50,24 +50,24 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	notFound := func(object string) string { return "error: the " + object + " was not found for this command" }
-	checkLearned(t, []lessonCase{
-		{"timed", "run-dotnet-build-with-offline", []event{ran("time dotnet build", notFound("registry index"), 101), ran("time dotnet build --offline", "ok", 0)}},
-		{"with nohup", "run-yarn-build-with-offline", []event{ran("nohup yarn build", notFound("base image"), 101), ran("yarn build --offline", "ok", 0)}},
-		{"as another group", "run-docker-build-with-offline", []event{ran("sudo -g W77812 docker build", notFound("chart version"), 101), ran("docker build --offline", "ok", 0)}},
-		{"with redirected output", "run-flutter-build-with-offline", []event{ran("flutter build > W77812.log 2>&1", notFound("compiler"), 101), ran("flutter build --offline", "ok", 0)}},
-		{"with both outputs redirected", "run-mix-compile-with-offline", []event{ran("mix compile >& W77812.log", notFound("manifest"), 101), ran("mix compile --offline", "ok", 0)}},
-		{"only its output redirected", "", []event{ran("bundle exec", notFound("network"), 101), ran("bundle exec 1> W77812.log", "ok", 0)}},
-		{"an escaped blank", "run-composer-update-with-offline", []event{ran(`cd W77812\ x; composer update`, notFound("namespace"), 101), ran(`cd "W77812 x" && composer update --offline`, "ok", 0)}},
-		{"installed by python", "install-with-python3-m-pip-install-for-tox", []event{ran("tox", "tox"+layout, 2), ran("python3 -m pip install W77812", "ok", 0), ran("tox", "ok", 0)}},
-		{"python that installs nothing", "", []event{ran("nox", "nox"+layout, 2), ran("python3 -m venv install", "ok", 0), ran("nox", "ok", 0)}},
-		{"installed by uv", "install-with-uv-pip-for-pytest", []event{ran("pytest", "pytest"+layout, 2), ran("uv pip install W77812", "ok", 0), ran("pytest", "ok", 0)}},
-		{"uv that installs nothing", "", []event{ran("mypy", "mypy"+layout, 2), ran("uv tree", "ok", 0), ran("mypy", "ok", 0)}},
-		{"a known runner", "use-pnpm-tsc-instead-of-tsc", []event{ran("tsc", notFound("database"), 1), ran("pnpm tsc", "ok", 0)}},
-		{"a program that is no runner", "", []event{ran("eslint", notFound("module"), 1), ran("git eslint", "ok", 0)}},
-		{"an option with a digit", "", []event{ran("helm lint", notFound("certificate"), 1), ran("helm lint --w77812", "ok", 0)}},
-		{"a very long option", "", []event{ran("podman build", notFound("schema"), 1), ran("podman build --"+strings.Repeat("a", 32), "ok", 0)}},
-		{"an option with two words after it", "", []event{ran("mix build", notFound("cluster"), 1), ran("mix build --repo W77812 x", "ok", 0)}},
-		{"a long option with its value apart", "run-gh-build-with-registry", []event{ran("gh build", notFound("template"), 1), ran("gh build --registry W77812", "ok", 0)}},
+	checkLessons(t, []lessonCase{
+		{"timed", "run-dotnet-build-with-offline", []event{bashCall("time dotnet build", notFound("registry index"), 101), bashCall("time dotnet build --offline", "ok", 0)}},
+		{"with nohup", "run-yarn-build-with-offline", []event{bashCall("nohup yarn build", notFound("base image"), 101), bashCall("yarn build --offline", "ok", 0)}},
+		{"as another group", "run-docker-build-with-offline", []event{bashCall("sudo -g W77812 docker build", notFound("chart version"), 101), bashCall("docker build --offline", "ok", 0)}},
+		{"with redirected output", "run-flutter-build-with-offline", []event{bashCall("flutter build > W77812.log 2>&1", notFound("compiler"), 101), bashCall("flutter build --offline", "ok", 0)}},
+		{"with both outputs redirected", "run-mix-compile-with-offline", []event{bashCall("mix compile >& W77812.log", notFound("manifest"), 101), bashCall("mix compile --offline", "ok", 0)}},
+		{"only its output redirected", "", []event{bashCall("bundle exec", notFound("network"), 101), bashCall("bundle exec 1> W77812.log", "ok", 0)}},
+		{"an escaped blank", "run-composer-update-with-offline", []event{bashCall(`cd W77812\ x; composer update`, notFound("namespace"), 101), bashCall(`cd "W77812 x" && composer update --offline`, "ok", 0)}},
+		{"installed by python", "install-with-python3-m-pip-install-for-tox", []event{bashCall("tox", "tox"+layout, 2), bashCall("python3 -m pip install W77812", "ok", 0), bashCall("tox", "ok", 0)}},
+		{"python that installs nothing", "", []event{bashCall("nox", "nox"+layout, 2), bashCall("python3 -m venv install", "ok", 0), bashCall("nox", "ok", 0)}},
+		{"installed by uv", "install-with-uv-pip-for-pytest", []event{bashCall("pytest", "pytest"+layout, 2), bashCall("uv pip install W77812", "ok", 0), bashCall("pytest", "ok", 0)}},
+		{"uv that installs nothing", "", []event{bashCall("mypy", "mypy"+layout, 2), bashCall("uv tree", "ok", 0), bashCall("mypy", "ok", 0)}},
+		{"a known runner", "use-pnpm-tsc-instead-of-tsc", []event{bashCall("tsc", notFound("database"), 1), bashCall("pnpm tsc", "ok", 0)}},
+		{"a program that is no runner", "", []event{bashCall("eslint", notFound("module"), 1), bashCall("git eslint", "ok", 0)}},
+		{"an option with a digit", "", []event{bashCall("helm lint", notFound("certificate"), 1), bashCall("helm lint --w77812", "ok", 0)}},
+		{"a very long option", "", []event{bashCall("podman build", notFound("schema"), 1), bashCall("podman build --"+strings.Repeat("a", 32), "ok", 0)}},
+		{"an option with two words after it", "", []event{bashCall("mix build", notFound("cluster"), 1), bashCall("mix build --repo W77812 x", "ok", 0)}},
+		{"a long option with its value apart", "run-gh-build-with-registry", []event{bashCall("gh build", notFound("template"), 1), bashCall("gh build --registry W77812", "ok", 0)}},
 	})
 }
 
@@ -85,7 +85,7 @@ func TestLessonsOmitPrivateWords(t *testing.T) {
 			private()+" is not a valid "+param, "cannot open "+private()+": "+param+" is required", private(), "the "+param+" of "+private()+" does not exist", "expected a date for "+param+", got "+private(),
 		)
 	}
-	b := newBench(t)
+	b := newFixture(t)
 	for i := range 400 {
 		tool := pick("find", "create", "list", "update", "book") + "_" + pick("order", "room", "ticket", "note") + fmt.Sprint("_", 'a'+rune(i%20))
 		param := pick("order_id", "floor", "due_date", "query", "limit")
@@ -99,12 +99,12 @@ func TestLessonsOmitPrivateWords(t *testing.T) {
 		}
 		events := []event{user("Please look after " + private() + " for " + private())}
 		for range 1 + rnd.IntN(3) {
-			events = append(events, refused(tool, args(), message(param)))
+			events = append(events, failedCall(tool, args(), message(param)))
 		}
 		if rnd.IntN(3) == 0 {
 			events = append(events, call("lookup_"+tool, `{"name":"`+private()+`"}`, `{"found":["`+private()+`","17"]}`))
 		}
-		b.session(fmt.Sprint("s", i), append(events, acceptedCommand(tool, args()))...)
+		b.addSession(fmt.Sprint("s", i), append(events, acceptedCall(tool, args()))...)
 	}
 	b.distil()
 	list := b.lessons()

@@ -37,55 +37,55 @@ func unhex(s string) (out []byte) {
 // A run judges only sessions whose content or feedback changed since the last run. Options limit a run to sessions
 // after a time or to closed sessions.
 func TestRunJudgesOnlyChangedSessions(t *testing.T) {
-	b := newBench(t)
-	writeLesson(t, b, "old-advice")
-	b.agent = "writer"
-	b.tenantSession("default", "one", append(injected("old-advice", "old-advice", "gone"), sample.Lesson{Slug: "another", State: "withheld"}), user("Task one."))
-	b.session("two", user("Task two."))
+	f := newFixture(t)
+	writeLesson(t, f, "old-advice")
+	f.agent = "writer"
+	f.addTenantSession("default", "one", append(injected("old-advice", "old-advice", "gone"), sample.Lesson{Slug: "another", State: "withheld"}), user("Task one."))
+	f.addSession("two", user("Task two."))
 	var open, empty session.ID
 	copy(open[:], "open            ")
 	copy(empty[:], "empty           ")
 	for id, closed := range map[session.ID]bool{open: false, empty: true} {
-		if err := b.store.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "default", ID: id, Started: b.now, Seen: b.now, Closed: closed}}}); err != nil {
+		if err := f.store.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "default", ID: id, Started: f.now, Seen: f.now, Closed: closed}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.now = b.now.Add(48 * time.Hour)
-	b.session("late", user("Task three."))
+	f.now = f.now.Add(48 * time.Hour)
+	f.addSession("late", user("Task three."))
 	run := func(change func(o *distill.Options)) (string, distill.Summary, int) {
 		judge, read := &recordingJudge{}, 0
-		sum := b.distil(func(o *distill.Options) { o.Judge, o.Progress = judge, func(n int) { read += n } }, change)
+		sum := f.distil(func(o *distill.Options) { o.Judge, o.Progress = judge, func(n int) { read += n } }, change)
 		return strings.Join(judge.sessions, ", "), sum, read
 	}
-	judged, sum, read := run(func(o *distill.Options) { o.DryRun, o.Select.Since = true, b.now.Add(-time.Hour) })
-	equal(t, "run since an hour ago: judged sessions, Read, progress", []any{judged, sum.Read, read}, []any{"late of writer with 0", 1, 1})
+	judged, sum, read := run(func(o *distill.Options) { o.DryRun, o.Select.Since = true, f.now.Add(-time.Hour) })
+	checkEqual(t, "run since an hour ago: judged sessions, Read, progress", []any{judged, sum.Read, read}, []any{"late of writer with 0", 1, 1})
 	judged, sum, read = run(func(o *distill.Options) { o.Select.Settled = true })
-	equal(t, "run over closed sessions: judged sessions, Read, Judged, progress", []any{judged, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 4, 3, 4})
+	checkEqual(t, "run over closed sessions: judged sessions, Read, Judged, progress", []any{judged, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 4, 3, 4})
 	judged, sum, read = run(func(*distill.Options) {})
-	equal(t, "second run: judged sessions, Read, Unchanged, progress", []any{judged, sum.Read, sum.Unchanged, read}, []any{"", 5, 5, 5})
+	checkEqual(t, "second run: judged sessions, Read, Unchanged, progress", []any{judged, sum.Read, sum.Unchanged, read}, []any{"", 5, 5, 5})
 
-	b.session("two", user("Task two.")) // a later request without new content
+	f.addSession("two", user("Task two.")) // a later request without new content
 	judged, sum, _ = run(func(*distill.Options) {})
-	equal(t, "run after a request without new content: judged sessions, Unchanged", []any{judged, sum.Unchanged}, []any{"", 5})
-	store := b.store.(*memory)
+	checkEqual(t, "run after a request without new content: judged sessions, Unchanged", []any{judged, sum.Unchanged}, []any{"", 5})
+	store := f.store.(*memoryStore)
 	var two session.ID
 	copy(two[:], "two             ")
-	store.ratings[two] = []feedback.Entry{{ID: "f", At: b.now, Source: "user", Type: "score", Score: 1}}
-	b.session("two", user("Task two."))
+	store.ratings[two] = []feedback.Entry{{ID: "f", At: f.now, Source: "user", Type: "score", Score: 1}}
+	f.addSession("two", user("Task two."))
 	judged, _, _ = run(func(*distill.Options) {})
-	equal(t, "sessions judged after new feedback", judged, "two of writer with 0")
+	checkEqual(t, "sessions judged after new feedback", judged, "two of writer with 0")
 	store.ratings[two][0].Score = 0
-	b.session("two", user("Task two."))
+	f.addSession("two", user("Task two."))
 	judged, _, _ = run(func(*distill.Options) {})
-	equal(t, "sessions judged after changed feedback", judged, "two of writer with 0")
-	equal(t, "Judged with another judge", b.distil().Judged, 3)
+	checkEqual(t, "sessions judged after changed feedback", judged, "two of writer with 0")
+	checkEqual(t, "Judged with another judge", f.distil().Judged, 3)
 
 	for id := range store.sessionNotes {
 		store.sessionNotes[id] = []byte(`{"counting":`)
 	}
 	store.tenantNotes["default"]["case|x"], store.tenantNotes["default"]["opinion|x"] = []byte(`{`), []byte(`{`)
 	judged, _, _ = run(func(*distill.Options) {})
-	equal(t, "sessions judged after notes became unreadable", judged, "one of writer with 1, two of writer with 0, late of writer with 0")
+	checkEqual(t, "sessions judged after notes became unreadable", judged, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
 // All tenants of a run share one budget. The tokens of each answer are counted before the next request.
@@ -102,11 +102,11 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		"cost of input and output": {distill.Budget{Cost: 20, PerInput: 1e6, PerOut: 2e6}, 1, "distill.max_cost"},
 		"limits above the total":   {distill.Budget{Tokens: 91, Cost: 61, PerInput: 1e6}, 6, ""},
 	} {
-		b := newBench(t)
+		f := newFixture(t)
 		for i := range 6 {
-			b.tenantSession([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
+			f.addTenantSession([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
 		}
-		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, c.budget })
+		sum := f.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, c.budget })
 		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.reason) || (sum.Stopped == "") != (c.reason == "") || sum.Tokens != int64(15*c.judged) {
 			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped with prefix %q (empty: Stopped is empty)", name, sum, c.judged, 15*c.judged, c.reason)
 		}
@@ -114,16 +114,16 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 }
 
 func TestRunReadsOnlySelectedTenants(t *testing.T) {
-	b := newBench(t)
+	f := newFixture(t)
 	for _, tenant := range []string{"blue", "green", "red"} {
-		b.tenantSession(tenant, tenant, nil, user("Task of "+tenant))
+		f.addTenantSession(tenant, tenant, nil, user("Task of "+tenant))
 	}
 	distilTenants := func(names ...string) distill.Summary {
-		return b.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &recordingJudge{}, append([]string{}, names...) })
+		return f.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &recordingJudge{}, append([]string{}, names...) })
 	}
-	equal(t, "Judged with no tenant selected", distilTenants().Judged, 0)
-	equal(t, "Judged with tenant red selected", distilTenants("red").Judged, 1)
-	equal(t, "Judged by a later run over all tenants", b.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
+	checkEqual(t, "Judged with no tenant selected", distilTenants().Judged, 0)
+	checkEqual(t, "Judged with tenant red selected", distilTenants("red").Judged, 1)
+	checkEqual(t, "Judged by a later run over all tenants", f.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 
 // A session has the same failure twice, and continues after each of four runs, so that each run judges it again. The
@@ -132,15 +132,15 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
 	}
-	b := newBench(t)
+	f := newFixture(t)
 	look := call("get_order", `{"order_id":"W77811"}`, `{"state":"delivered"}`)
 	events := []event{user("Change it."), failing(1), failing(1), look}
 	for i := range 4 {
-		b.session("one", events...)
-		b.distil()
+		f.addSession("one", events...)
+		f.distil()
 		events = append(events, user(fmt.Sprint("And more, ", i)))
 	}
-	if l := b.toLesson("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
+	if l := f.lessonBySlug("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
 		t.Errorf("lesson: Support() = %d, %d evidence entries, want 1 and 1", l.Support(), len(l.Evidence))
 	}
 }
@@ -158,24 +158,24 @@ func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 // A panic while a session is judged fails only that session. A run continues until the judge fails on three sessions in
 // a row or on all sessions.
 func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
-	b := newBench(t)
-	judge := judgeByWords{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
+	f := newFixture(t)
+	judge := judgeByText{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
 	for i := range 4 {
-		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
+		f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
 	}
 	var reported []string
-	sum := b.distil(func(o *distill.Options) {
-		o.Judge, o.Bank, o.Failed = judge, panickingBank{b.bank}, func(_ string, err error) { reported = append(reported, err.Error()) }
+	sum := f.distil(func(o *distill.Options) {
+		o.Judge, o.Bank, o.Failed = judge, panickingBank{f.bank}, func(_ string, err error) { reported = append(reported, err.Error()) }
 	})
-	equal(t, "Failed, Proposed and number of reported errors", []int{sum.Failed, sum.Proposed, len(reported)}, []int{1, 1, 1})
-	equal(t, "lessons", b.slugs(), []string{"warm-the-cache"})
+	checkEqual(t, "Failed, Proposed and number of reported errors", []int{sum.Failed, sum.Proposed, len(reported)}, []int{1, 1, 1})
+	checkEqual(t, "lessons", f.slugs(), []string{"warm-the-cache"})
 
 	for pattern, fails := range map[string]bool{"!!.!!.!!": false, "...!!!..": true, "!.!.!.!.": false, ".!!": false, "!!": true} {
-		b := newBench(t)
+		f := newFixture(t)
 		for i := range len(pattern) {
-			b.session(fmt.Sprint("s", i), user("Task "+fmt.Sprint(i)))
+			f.addSession(fmt.Sprint("s", i), user("Task "+fmt.Sprint(i)))
 		}
-		sum, err := b.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
+		sum, err := f.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
 			t.Errorf("failures %s: summary = %+v, err = %v, want an error: %v (otherwise Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
@@ -203,40 +203,40 @@ func (m *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 func TestExchangeStoredAfterItsRowIsRead(t *testing.T) {
 	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			f := newFixture(t)
 			var id session.ID
 			copy(id[:], "s               ")
 			write := func(turn int, data string, exchanges ...sample.Exchange) {
 				t.Helper()
-				row := session.Row{Tenant: "default", ID: id, Started: b.now, Seen: b.now.Add(time.Duration(turn) * time.Minute), Closed: closed, Data: []byte(data)}
-				if err := b.store.Write(t.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: exchanges}); err != nil {
+				row := session.Row{Tenant: "default", ID: id, Started: f.now, Seen: f.now.Add(time.Duration(turn) * time.Minute), Closed: closed, Data: []byte(data)}
+				if err := f.store.Write(t.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: exchanges}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			exchange := func(turn int) sample.Exchange {
 				return sample.Exchange{
-					ID: fmt.Sprint("x", turn), Tenant: "default", Session: id.String(), Turn: turn, At: b.now, Outcome: sample.Complete,
+					ID: fmt.Sprint("x", turn), Tenant: "default", Session: id.String(), Turn: turn, At: f.now, Outcome: sample.Complete,
 					New: []json.RawMessage{raw(map[string]any{"role": "user", "content": fmt.Sprint("Task ", turn)})},
 				}
 			}
 			judged := func() int {
 				t.Helper()
-				return b.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged
+				return f.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged
 			}
 			write(1, `{"turns":1,"replies":1}`, exchange(1))
-			equal(t, "Judged after the first turn", judged(), 1)
+			checkEqual(t, "Judged after the first turn", judged(), 1)
 			write(2, `{"turns":2,"replies":1}`)
-			equal(t, "Judged during the second turn", judged(), 0)
+			checkEqual(t, "Judged during the second turn", judged(), 0)
 			write(2, `{"turns":2,"replies":2}`, exchange(2))
-			equal(t, "Judged after the second turn", judged(), 1)
-			equal(t, "Judged without a further turn", judged(), 0)
+			checkEqual(t, "Judged after the second turn", judged(), 1)
+			checkEqual(t, "Judged without a further turn", judged(), 0)
 
 			// A failed turn adds no reply to the row. The settlement shows that the store has its exchange.
 			write(3, `{"turns":3,"replies":2}`)
-			equal(t, "Judged during the third turn", judged(), 0)
+			checkEqual(t, "Judged during the third turn", judged(), 0)
 			write(3, `{"turns":3,"replies":2}`, exchange(3))
-			b.store.(*memory).versions = map[session.ID]int64{id: 2}
-			equal(t, "Judged after the settlement", judged(), 1)
+			f.store.(*memoryStore).versions = map[session.ID]int64{id: 2}
+			checkEqual(t, "Judged after the settlement", judged(), 1)
 		})
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"precept/learn"
 )
 
-// calls returns the number of backend calls of one operation since the previous call of takeCalls.
-func (r *fixture) calls(op string) (n int) {
-	for _, call := range r.be.takeCalls() {
+// countCalls returns the number of backend calls of one operation since the previous call of takeCalls.
+func (f *fixture) countCalls(op string) (n int) {
+	for _, call := range f.backend.takeCalls() {
 		if call == op {
 			n++
 		}
@@ -24,8 +24,8 @@ func (r *fixture) calls(op string) (n int) {
 // If the close of every session in a batch panics, the session after the batch still closes in the same pass.
 func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	t.Parallel()
-	last := sessionOf("last")
-	r := newFixture(t, func(o *options) {
+	last := sessionID("last")
+	f := newFixture(t, func(o *options) {
 		o.Hooks.Before = func(step label.Step, id session.ID, _ string) {
 			if step == "close" && id != last {
 				panic("poison")
@@ -33,29 +33,29 @@ func TestSessionAfterFailingBatchCloses(t *testing.T) {
 		}
 	})
 	for i := range learn.CloseBatch {
-		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
+		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 	}
-	r.clk.add(time.Second)
-	r.beginSession(tenantA, "last", picked(true))
-	r.advancePastClose()
-	same(t, "version of the last session", r.applied(last).Version, 1)
-	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), 1)
-	same(t, "sessions set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
+	f.clock.add(time.Second)
+	f.beginSession(tenantA, "last", newAssignment(true))
+	f.advancePastClose()
+	checkEqual(t, "version of the last session", f.applied(last).Version, 1)
+	checkEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), 1)
+	checkEqual(t, "sessions set aside", f.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
 // If a correction panics while the program stops, the session is recorded as a dead letter.
 func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 	t.Parallel()
-	p := &panickingStep{step: "correct", id: sessionOf("s")}
-	r := newFixture(t, func(o *options) { o.Hooks.Before = p.before })
-	id := r.addSession("s", picked(true))
-	r.advancePastClose()
-	r.postFeedback(tenantA, id, score("late", 1, 1))
-	if err := r.drain(); err != nil {
+	p := &panickingStep{step: "correct", id: sessionID("s")}
+	f := newFixture(t, func(o *options) { o.Hooks.Before = p.before })
+	id := f.addSession("s", newAssignment(true))
+	f.advancePastClose()
+	f.postFeedback(tenantA, id, userScore("late", 1, 1))
+	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "panics", p.panics.Load(), 1)
-	if m := r.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
+	checkEqual(t, "panics", p.panics.Load(), 1)
+	if m := f.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
 		t.Errorf("dead letters = %+v, want one for session %v and step \"correct\"", m, id)
 	}
 }
@@ -63,12 +63,12 @@ func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 // The learner counts exchanges without a sample every few seconds, not at each search for due sessions.
 func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.addSession("s", picked(true))
+	f := newFixture(t, nil)
+	f.addSession("s", newAssignment(true))
 	for _, want := range []int{1, 0, 1, 0} {
-		r.closeDue(r.ctx())
-		same(t, "calls of Unsampled", r.calls("unsampled"), want)
-		r.clk.add(learn.UnsampledEvery / 2)
+		f.closeDue(f.ctx())
+		checkEqual(t, "calls of Unsampled", f.countCalls("unsampled"), want)
+		f.clock.add(learn.UnsampledEvery / 2)
 	}
 }
 
@@ -76,18 +76,18 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 // here 2.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.Beliefs(tenantA)
-	r.RefitAfter(tenantA, 2)
+	f := newFixture(t, nil)
+	f.Beliefs(tenantA)
+	f.RefitAfter(tenantA, 2)
 	for i, fitted := range []bool{false, true, false} {
-		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
-		r.Deliver(r.ctx())
-		r.postFeedback(tenantA, id, score("a", 1, 1))
-		r.clk.add(closeAge + time.Second)
-		r.Deliver(r.ctx())
-		r.be.takeCalls()
-		r.closeDue(r.ctx())
-		same(t, fmt.Sprintf("session s%d: rewarded", i), r.applied(id).Rewarded, true)
-		same(t, fmt.Sprintf("session s%d: priors written", i), slices.Contains(r.be.takeCalls(), "priors"), fitted)
+		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		f.Deliver(f.ctx())
+		f.postFeedback(tenantA, id, userScore("a", 1, 1))
+		f.clock.add(closeAge + time.Second)
+		f.Deliver(f.ctx())
+		f.backend.takeCalls()
+		f.closeDue(f.ctx())
+		checkEqual(t, fmt.Sprintf("session s%d: rewarded", i), f.applied(id).Rewarded, true)
+		checkEqual(t, fmt.Sprintf("session s%d: priors written", i), slices.Contains(f.backend.takeCalls(), "priors"), fitted)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"precept/store"
 )
 
-// step returns turn n of a session with tools: the result of the previous call, and the next call or, in the last turn,
+// toolTurn returns turn n of a session with tools: the result of the previous call, and the next call or, in the last turn,
 // text. If judged is set, the exchange has verdicts on the results, as one from the proxy does.
-func step(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
-	x := exchange(tenantA, name, n, at)
+func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
+	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
 	if n == 1 {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed. ` + text + `"}`)}
@@ -62,7 +62,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 	if memory {
 		size = 64 << 20
 	}
-	r := newFixture(b, withCache(b, size))
+	f := newFixture(b, withCache(b, size))
 	var cpu time.Duration
 	n := 0
 	for b.Loop() {
@@ -70,26 +70,26 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 		for range sessions {
 			name := fmt.Sprint("s", n)
 			n++
-			id := r.beginSession(tenantA, name, picked(n%2 == 0))
+			id := f.beginSession(tenantA, name, newAssignment(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
-				if !r.Offer(store.Turn{Exchange: step(name, turn, turns, r.clk.now(), judged), Size: 1000}) {
+				if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, turns, f.clock.now(), judged), Size: 1000}) {
 					b.Fatal("Offer refused the turn")
 				}
 			}
-			r.Deliver(b.Context())
+			f.Deliver(b.Context())
 			if n%2 == 0 {
-				r.postFeedback(tenantA, id, feedback.Entry{ID: "f", At: r.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser})
+				f.postFeedback(tenantA, id, feedback.Entry{ID: "f", At: f.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser})
 			}
 		}
-		r.record()
-		r.clk.add(closeAge + time.Second)
-		r.record()
-		before, closed := cpuTime(b), r.Learner.Tally.Closed.Load()
+		f.deliverAndCorrect()
+		f.clock.add(closeAge + time.Second)
+		f.deliverAndCorrect()
+		before, closed := cpuTime(b), f.Learner.Tally.Closed.Load()
 		b.StartTimer()
-		r.closeDue(b.Context())
+		f.closeDue(b.Context())
 		b.StopTimer()
 		cpu += cpuTime(b) - before
-		if got := r.Learner.Tally.Closed.Load() - closed; got != sessions {
+		if got := f.Learner.Tally.Closed.Load() - closed; got != sessions {
 			b.Fatalf("got %d closed sessions, want %d", got, sessions)
 		}
 		b.StartTimer()

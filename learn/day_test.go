@@ -36,15 +36,15 @@ var (
 
 // The size of the simulated fleet.
 const (
-	dayReplicas = 10
-	dayTenants  = 50
-	dayLessons  = 2000
-	dayHot      = 6 * time.Hour // learning.hot
-	dayStep     = 10 * time.Minute
-	daySteps    = int(24 * time.Hour / dayStep)
-	partitioned = 3                                // number of the replica that loses Redis for an hour
-	cutFrom     = int(10 * time.Hour / dayStep)    // first step without Redis
-	cutUntil    = cutFrom + int(time.Hour/dayStep) // first step with Redis again
+	dayReplicas        = 10
+	dayTenants         = 50
+	dayLessons         = 2000
+	dayHot             = 6 * time.Hour // learning.hot
+	dayStep            = 10 * time.Minute
+	daySteps           = int(24 * time.Hour / dayStep)
+	partitionedReplica = 3                                // number of the replica that loses Redis for an hour
+	cutFrom            = int(10 * time.Hour / dayStep)    // first step without Redis
+	cutUntil           = cutFrom + int(time.Hour/dayStep) // first step with Redis again
 )
 
 // Ten replicas on one Redis serve the sessions of one day, and a single process on SQLite serves the same sessions. At
@@ -59,15 +59,15 @@ const (
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &day{
-		t: t, clk: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
+		t: t, clock: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
 		events: map[int][]dayEvent{}, exported: map[string]string{}, began: time.Now(),
 	}
-	d.single = openFixture(t, t.TempDir(), d.clk, nil)
+	d.single = openFixture(t, t.TempDir(), d.clock, nil)
 	d.link, d.addrs = newLink(t, server.Addr), slices.Repeat([]string{server.Addr}, dayReplicas)
-	d.addrs[partitioned] = d.link.addr
+	d.addrs[partitionedReplica] = d.link.addr
 	for i := range dayReplicas {
 		d.dirs = append(d.dirs, t.TempDir())
-		d.fleet = append(d.fleet, d.open(i))
+		d.fleet = append(d.fleet, d.openReplica(i))
 	}
 	d.lake = openStore(t, server.URL())
 	d.cooler = d.lake.NewCooler("lake", "exporter")
@@ -78,10 +78,10 @@ func TestADayOfAFleet(t *testing.T) {
 	for step := range daySteps + int(3*time.Hour/dayStep) {
 		if step < daySteps {
 			for range newSessions[step] {
-				d.begin(step)
+				d.startSession(step)
 			}
 		}
-		d.step(step)
+		d.runStep(step)
 		if (step+1)%int(3*time.Hour/dayStep) == 0 {
 			d.export()
 			d.report(server)
@@ -98,8 +98,8 @@ func TestADayOfAFleet(t *testing.T) {
 		counters += strings.Count(got, `"Key"`)
 	}
 	t.Logf("%d counters", counters)
-	if d.moved == 0 || d.late == 0 || d.restarts < 20 || d.left == 0 {
-		t.Errorf("got %d moved sessions, %d late rewards, %d restarts and %d exchanges deleted from Redis, want at least 1, 1, 20 and 1", d.moved, d.late, d.restarts, d.left)
+	if d.moved == 0 || d.lateRewards == 0 || d.restarts < 20 || d.deleted == 0 {
+		t.Errorf("got %d moved sessions, %d late rewards, %d restarts and %d exchanges deleted from Redis, want at least 1, 1, 20 and 1", d.moved, d.lateRewards, d.restarts, d.deleted)
 	}
 	d.report(server)
 	d.reportKinds(server)
@@ -108,7 +108,7 @@ func TestADayOfAFleet(t *testing.T) {
 // day is a simulated day.
 type day struct {
 	t       *testing.T
-	clk     *clock
+	clock   *clock
 	rng     *rand.Rand
 	single  *fixture
 	fleet   []*fixture
@@ -116,7 +116,7 @@ type day struct {
 	addrs   []string // of Redis, as each replica reaches it
 	dirs    []string
 	events  map[int][]dayEvent
-	actions [dayReplicas + 1][]func(r *fixture) // of the current step, by replica; the last element is the single process
+	actions [dayReplicas + 1][]func(f *fixture) // of the current step, by replica; the last element is the single process
 
 	lake     *redis.Store
 	cooler   *redis.Cooler
@@ -125,7 +125,7 @@ type day struct {
 	began time.Time
 	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas, exchanges deleted
 	// from Redis, and exported samples.
-	begun, moved, rewards, late, restarts, left, samples int
+	begun, moved, rewards, lateRewards, restarts, deleted, samples int
 }
 
 // dayEvent is a scheduled event of a session: a request if y < 0, otherwise a reward of y.
@@ -135,9 +135,9 @@ type dayEvent struct {
 	y            float32
 }
 
-// open opens the store and the learner of replica i.
-func (d *day) open(i int) *fixture {
-	return openFixture(d.t, d.dirs[i], d.clk, func(o *options) {
+// openReplica opens the store and the learner of replica i.
+func (d *day) openReplica(i int) *fixture {
+	return openFixture(d.t, d.dirs[i], d.clock, func(o *options) {
 		db, err := redis.Open(redis.Options{URL: "redis://" + d.addrs[i], Now: time.Now})
 		if err != nil {
 			d.t.Fatal(err)
@@ -151,51 +151,51 @@ func (d *day) open(i int) *fixture {
 	})
 }
 
-// at schedules an event for a step of the day.
-func (d *day) at(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
+// schedule schedules an event for a step of the day.
+func (d *day) schedule(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
 
 // isDisconnected reports whether a replica has no connection to Redis during a step.
 func isDisconnected(replica, step int) bool {
-	return replica == partitioned && step >= cutFrom && step < cutUntil
+	return replica == partitionedReplica && step >= cutFrom && step < cutUntil
 }
 
-// do adds an action to the current step, for a replica and for the single process.
-func (d *day) do(replica int, action func(r *fixture)) {
+// addAction adds an action to the current step, for a replica and for the single process.
+func (d *day) addAction(replica int, action func(f *fixture)) {
 	for _, i := range []int{replica, dayReplicas} {
 		d.actions[i] = append(d.actions[i], action)
 	}
 }
 
-// begin starts a session, and schedules its further requests and rewards.
-func (d *day) begin(step int) {
+// startSession starts a session, and schedules its further requests and rewards.
+func (d *day) startSession(step int) {
 	i, home := d.begun, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
 	d.begun++
-	d.do(home, func(r *fixture) {
+	d.addAction(home, func(f *fixture) {
 		tenant, name := e.names()
 		id := session.KeyOf(tenant, session.SpaceName, name)
-		r.Release(r.Add(&session.Record{
-			Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
+		f.Release(f.Add(&session.Record{
+			Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 			Thread:     session.Thread{Turns: *dayRequests, Used: trial.Usage{Input: int64(*dayRequests) * 9000, Cached: int64(*dayRequests) * 8000}},
 			Assignment: d.assignment(i),
 		}), store.Decided)
-		d.turn(r, tenant, name, 1)
+		d.offerTurn(f, tenant, name, 1)
 	})
-	isCutOff := home == partitioned && step >= cutFrom-1 && step < cutUntil
+	isCutOff := home == partitionedReplica && step >= cutFrom-1 && step < cutUntil
 	if d.rng.IntN(5) == 0 && !isCutOff { // the session continues at another replica
-		d.at(step+1, e)
+		d.schedule(step+1, e)
 	}
 	closed := int(closeAge/dayStep) + 3
 	reward := func(step int, y float64) {
 		e := e
 		e.y = float32(y)
-		d.at(step, e)
+		d.schedule(step, e)
 	}
 	switch n := d.rng.IntN(10); {
 	case n < 5 && !isCutOff:
 		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
 	case n < 7: // a reward after close, when the rows of the partitioned replica are in Redis
-		d.late++
+		d.lateRewards++
 		reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+10), float64(i%2))
 	}
 	if d.rng.IntN(10) == 0 { // a correction of the same entry
@@ -221,89 +221,89 @@ func (d *day) assignment(i int) trial.Assignment {
 	return a
 }
 
-// turn offers one turn to a replica.
-func (d *day) turn(r *fixture, tenant, name string, n int) {
-	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
+// offerTurn offers one turn to a replica.
+func (d *day) offerTurn(f *fixture, tenant, name string, n int) {
+	if !f.Offer(store.Turn{Exchange: newExchange(tenant, name, n, d.clock.now()), Size: 100}) {
 		d.t.Error("Offer refused a turn")
 	}
 }
 
-// happen adds the actions of an event to the current step.
-func (d *day) happen(step int, e dayEvent) {
+// runEvent adds the actions of an event to the current step.
+func (d *day) runEvent(step int, e dayEvent) {
 	tenant, name := e.names()
 	at := d.rng.IntN(dayReplicas)
 	if e.y < 0 {
 		at = (int(e.home) + 1 + at%(dayReplicas-1)) % dayReplicas
 	}
 	if isDisconnected(at, step) {
-		at = (partitioned + 1) % dayReplicas
+		at = (partitionedReplica + 1) % dayReplicas
 	}
 	if e.y < 0 {
 		d.moved++
-		d.do(at, func(r *fixture) { d.continued(r, tenant, name) })
+		d.addAction(at, func(f *fixture) { d.continueSession(f, tenant, name) })
 		return
 	}
 	d.rewards++
 	id := session.KeyOf(tenant, session.SpaceName, name)
-	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
-	d.do(at, func(r *fixture) {
-		if got, err := r.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
+	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
+	d.addAction(at, func(f *fixture) {
+		if got, err := f.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
 			d.t.Errorf("Post = %+v, %v, want status %v", got, err, store.Joined)
 		}
 	})
 }
 
-// continued sends the second turn of a session to a replica.
-func (d *day) continued(r *fixture, tenant, name string) {
-	ses, late := r.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
+// continueSession sends the second turn of a session to a replica.
+func (d *day) continueSession(f *fixture, tenant, name string) {
+	ses, late := f.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 	if ses == nil || late {
 		d.t.Errorf("Acquire of session %s at another replica: found = %v, timed out = %v, want true and false", name, ses != nil, late)
 		return
 	}
 	ses.Record.Lock()
-	ses.Record.Identity.Seen = d.clk.now()
+	ses.Record.Identity.Seen = d.clock.now()
 	ses.Record.Unlock()
-	r.Release(ses, store.Decided)
-	d.turn(r, tenant, name, 2)
+	f.Release(ses, store.Decided)
+	d.offerTurn(f, tenant, name, 2)
 }
 
-// step runs the events of one step. All processes work concurrently.
-func (d *day) step(step int) {
-	d.link.set(step < cutFrom || step >= cutUntil)
+// runStep runs the events of one step. All processes work concurrently.
+func (d *day) runStep(step int) {
+	d.link.setOpen(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
-		if len(d.fleet[partitioned].failed()) == 0 {
+		if len(d.fleet[partitionedReplica].takeFailures()) == 0 {
 			d.t.Error("the replica without Redis reported no failure")
 		}
-		d.reconnect(d.fleet[partitioned])
+		d.reconnect(d.fleet[partitionedReplica])
 	}
 	for _, e := range d.events[step] {
-		d.happen(step, e)
+		d.runEvent(step, e)
 	}
 	delete(d.events, step)
 	var all sync.WaitGroup
-	for i, r := range append(slices.Clone(d.fleet), d.single) {
+	for i, f := range append(slices.Clone(d.fleet), d.single) {
 		all.Go(func() {
 			for _, action := range d.actions[i] {
-				action(r)
+				action(f)
 			}
 			d.actions[i] = nil
-			r.record()
-			if r == d.single || step%3 == i%3 && !isDisconnected(i, step) {
-				r.closeDue(d.t.Context())
+			f.deliverAndCorrect()
+			if f == d.single || step%3 == i%3 && !isDisconnected(i, step) {
+				f.closeDue(d.t.Context())
 			}
-			if r != d.single {
-				r.Tidy(d.t.Context())
+			if f != d.single {
+				f.Tidy(d.t.Context())
 			}
-			r.be.takeCalls()
+			f.backend.takeCalls()
 		})
 	}
 	all.Wait()
 	if i := step / 6 % dayReplicas; step%6 == 3 && !isDisconnected(i, step) {
 		d.restarts++
 		d.fleet[i].stop()
-		d.fleet[i] = d.open(i)
+		d.fleet[i] = d.openReplica(i)
 	}
-	d.clk.add(dayStep)
+	d.clock.add(dayStep)
 }
 
 // export reads and acknowledges the new samples, and deletes the exchanges of old sessions.
@@ -329,19 +329,19 @@ func (d *day) export() {
 	if err := d.lake.AckSamples(d.t.Context(), "lake", streams); err != nil {
 		d.t.Fatal(err)
 	}
-	n, _, err := d.cooler.Cool(d.t.Context(), d.clk.now().Add(-dayHot), time.Minute)
+	n, _, err := d.cooler.Cool(d.t.Context(), d.clock.now().Add(-dayHot), time.Minute)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.left += n
+	d.deleted += n
 }
 
 // reconnect waits until a replica reaches Redis again.
-func (d *day) reconnect(r *fixture) {
+func (d *day) reconnect(f *fixture) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
 	for {
-		if _, err := r.be.Tenants(ctx); err == nil {
+		if _, err := f.backend.Tenants(ctx); err == nil {
 			return
 		}
 		if ctx.Err() != nil {
@@ -354,11 +354,11 @@ func (d *day) reconnect(r *fixture) {
 // finishWork closes and corrects the remaining sessions in all processes.
 func (d *day) finishWork() {
 	for range 4 {
-		d.clk.add(closeAge)
-		for _, r := range append(slices.Clone(d.fleet), d.single) {
-			r.record()
-			r.closeDue(d.t.Context())
-			r.recomputeRewards(d.t.Context())
+		d.clock.add(closeAge)
+		for _, f := range append(slices.Clone(d.fleet), d.single) {
+			f.deliverAndCorrect()
+			f.closeDue(d.t.Context())
+			f.recomputeRewards(d.t.Context())
 		}
 	}
 }
@@ -378,8 +378,8 @@ func (d *day) report(server *storetest.Redis) {
 		return value
 	}
 	figures := map[string]any{
-		"time": d.clk.now().Format("15:04"), "sessions": d.begun, "requests": d.begun * *dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.late,
-		"restarts": d.restarts, "samples exported": d.samples, "exchanges out of redis": d.left, "redis keys": server.Must(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
+		"time": d.clock.now().Format("15:04"), "sessions": d.begun, "requests": d.begun * *dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.lateRewards,
+		"restarts": d.restarts, "samples exported": d.samples, "exchanges out of redis": d.deleted, "redis keys": server.Must(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
 		"redis cpu": field("used_cpu_user"), "outboxes": fileBytes(d.t, d.dirs...), "sqlite": fileBytes(d.t, d.single.dir), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.began).Seconds()),
 	}
 	text, err := json.Marshal(figures)
@@ -437,7 +437,7 @@ func (d *day) reportKinds(server *storetest.Redis) {
 type link struct {
 	addr, to string
 	mu       sync.Mutex
-	on       bool
+	isOpen   bool
 	conns    []net.Conn
 }
 
@@ -448,7 +448,7 @@ func newLink(t *testing.T, to string) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &link{addr: l.Addr().String(), to: to, on: true}
+	k := &link{addr: l.Addr().String(), to: to, isOpen: true}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -461,7 +461,7 @@ func newLink(t *testing.T, to string) *link {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		k.set(false)
+		k.setOpen(false)
 		all.Wait()
 	})
 	return k
@@ -476,7 +476,7 @@ func (k *link) serve(ctx context.Context, c net.Conn) {
 	}
 	defer s.Close() //nolint:errcheck // a test
 	k.mu.Lock()
-	on := k.on
+	on := k.isOpen
 	k.conns = append(k.conns, c, s)
 	k.mu.Unlock()
 	if !on {
@@ -494,11 +494,11 @@ func (k *link) serve(ctx context.Context, c net.Conn) {
 	<-done
 }
 
-// set opens or cuts the link.
-func (k *link) set(on bool) {
+// setOpen opens or cuts the link.
+func (k *link) setOpen(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.on = on; on {
+	if k.isOpen = on; on {
 		return
 	}
 	for _, c := range k.conns {

@@ -29,59 +29,59 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 			open := func(tiers ...int) *fixture {
 				return openFixture(t, dir, clk, func(o *options) { o.Reward.Tiers = tiers; backend(o, dir) })
 			}
-			rewardedSessions := func(r *fixture) int64 {
+			rewardedSessions := func(f *fixture) int64 {
 				t.Helper()
-				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA})
+				rep, err := f.Report(f.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return rep.Global.NTreated
 			}
-			checkOtherDefinitions := func(r *fixture, want ...report.Counted) {
+			checkOtherDefinitions := func(f *fixture, want ...report.Counted) {
 				t.Helper()
-				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA})
+				rep, err := f.Report(f.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
 					t.Fatal(err)
 				}
-				sameList(t, "sessions under other definitions", rep.Elsewhere, want)
+				checkEqualList(t, "sessions under other definitions", rep.Elsewhere, want)
 			}
-			verified := score("v", 3, 1)
+			verified := userScore("v", 3, 1)
 			verified.Source, verified.Tier = feedback.SourceSystem, feedback.TierVerifier
 
 			users := open(feedback.TierUser)
-			a := users.addSession("a", picked(true))
-			users.postFeedback(tenantA, a, score("f", 1, 1))
+			a := users.addSession("a", newAssignment(true))
+			users.postFeedback(tenantA, a, userScore("f", 1, 1))
 			users.postFeedback(tenantA, a, verified)
 			users.advancePastClose()
-			same(t, "user definition: rewarded sessions", rewardedSessions(users), 1)
-			same(t, "user definition: sum of rewards", users.counter("", "sumy"), 1)
+			checkEqual(t, "user definition: rewarded sessions", rewardedSessions(users), 1)
+			checkEqual(t, "user definition: sum of rewards", users.counter("", "sumy"), 1)
 			checkOtherDefinitions(users)
-			before := users.Beliefs(tenantA).Posterior(looked)
+			before := users.Beliefs(tenantA).Posterior(lookTwice)
 			users.stop()
 
 			tests := open(feedback.TierVerifier)
-			same(t, "verifier definition: rewarded sessions", rewardedSessions(tests), 0)
+			checkEqual(t, "verifier definition: rewarded sessions", rewardedSessions(tests), 0)
 			checkOtherDefinitions(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
-			same(t, "verifier definition: initial belief", tests.Beliefs(tenantA).Posterior(looked), bandit.New().Posterior(looked))
-			b := tests.addSession("b", picked(true))
+			checkEqual(t, "verifier definition: initial belief", tests.Beliefs(tenantA).Posterior(lookTwice), bandit.New().Posterior(lookTwice))
+			b := tests.addSession("b", newAssignment(true))
 			tests.postFeedback(tenantA, b, verified)
-			tests.postFeedback(tenantA, b, score("f", 1, 0))
+			tests.postFeedback(tenantA, b, userScore("f", 1, 0))
 			tests.advancePastClose()
-			same(t, "verifier definition: rewarded sessions after close", rewardedSessions(tests), 1)
-			belief := tests.Beliefs(tenantA).Posterior(looked)
-			tests.postFeedback(tenantA, a, score("f", 2, 0)) // the user of the first session changes the score
+			checkEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(tests), 1)
+			belief := tests.Beliefs(tenantA).Posterior(lookTwice)
+			tests.postFeedback(tenantA, a, userScore("f", 2, 0)) // the user of the first session changes the score
 			tests.recomputeRewards(tests.ctx())
-			same(t, "verifier definition: belief after a correction under the user definition", tests.Beliefs(tenantA).Posterior(looked), belief)
-			same(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(tests), 1)
-			same(t, "verifier definition: sum of rewards", tests.counter("", "sumy"), 1)
-			sameList(t, "failures", tests.failed(), nil)
+			checkEqual(t, "verifier definition: belief after a correction under the user definition", tests.Beliefs(tenantA).Posterior(lookTwice), belief)
+			checkEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(tests), 1)
+			checkEqual(t, "verifier definition: sum of rewards", tests.counter("", "sumy"), 1)
+			checkEqualList(t, "failures", tests.takeFailures(), nil)
 			tests.stop()
 
 			users = open(feedback.TierUser)
-			same(t, "user definition again: rewarded sessions", rewardedSessions(users), 1)
-			same(t, "user definition again: sum of rewards after the correction", users.counter("", "sumy"), 0)
+			checkEqual(t, "user definition again: rewarded sessions", rewardedSessions(users), 1)
+			checkEqual(t, "user definition again: sum of rewards after the correction", users.counter("", "sumy"), 0)
 			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
-			if after := users.Beliefs(tenantA).Posterior(looked); after.Mean >= before.Mean {
+			if after := users.Beliefs(tenantA).Posterior(lookTwice); after.Mean >= before.Mean {
 				t.Errorf("user definition again: belief = %v, want a mean below that of %v", after, before)
 			}
 		})
@@ -90,19 +90,19 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 
 func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	t.Parallel()
-	same(t, "text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
-	r := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
-	id := r.addSession("s", picked(true))
-	r.postFeedback(tenantA, id, score("f", 1, 1))
-	r.clk.add(25 * time.Hour)
-	r.record()
-	r.closeDue(r.ctx())
-	list, err := r.be.Counters(r.ctx(), tenantA)
+	checkEqual(t, "text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
+	f := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
+	id := f.addSession("s", newAssignment(true))
+	f.postFeedback(tenantA, id, userScore("f", 1, 1))
+	f.clock.add(25 * time.Hour)
+	f.deliverAndCorrect()
+	f.closeDue(f.ctx())
+	list, err := f.backend.Counters(f.ctx(), tenantA)
 	if err != nil || len(list) == 0 {
 		t.Fatalf("Counters returned %d counters and error %v, want at least one and no error", len(list), err)
 	}
 	for _, d := range list {
-		if d.Key.Scope != "" && d.Key.Scope != string(looked.Arm) && d.Key.Scope != "x:coder" {
+		if d.Key.Scope != "" && d.Key.Scope != string(lookTwice.Arm) && d.Key.Scope != "x:coder" {
 			t.Errorf("counter with scope %q, want the scope of the tenant, the arm or the category", d.Key.Scope)
 		}
 	}

@@ -25,50 +25,50 @@ func withCache(t testing.TB, size int64) func(o *options) {
 }
 
 // offerTurns offers the turns from through to of three sessions, and writes them to the backend.
-func (r *fixture) offerTurns(from, to int) {
-	r.t.Helper()
+func (f *fixture) offerTurns(from, to int) {
+	f.t.Helper()
 	const last = 6
 	for turn := from; turn <= to; turn++ {
 		for _, name := range []string{"a", "b", "c"} {
 			if turn == 1 {
-				r.beginSession(tenantA, name, picked(true))
+				f.beginSession(tenantA, name, newAssignment(true))
 			}
-			if !r.Offer(store.Turn{Exchange: step(name, turn, last, r.clk.now(), turn%2 == 0), Size: 1000}) {
-				r.t.Fatal("Offer refused the turn")
+			if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, last, f.clock.now(), turn%2 == 0), Size: 1000}) {
+				f.t.Fatal("Offer refused the turn")
 			}
-			r.clk.add(time.Second)
+			f.clock.add(time.Second)
 		}
-		r.record()
+		f.deliverAndCorrect()
 	}
 }
 
 // samplesText returns all stored samples as JSON.
-func (r *fixture) samplesText() string {
-	r.t.Helper()
-	page, err := r.be.NewestSamples(r.ctx(), tenantA, session.ListRange{Limit: 256})
+func (f *fixture) samplesText() string {
+	f.t.Helper()
+	page, err := f.backend.NewestSamples(f.ctx(), tenantA, session.ListRange{Limit: 256})
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	text, err := json.MarshalIndent(page.List, "", " ")
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return string(text)
 }
 
 func TestCloseReadsExchangesFromCache(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, withCache(t, 1<<20))
-	r.offerTurns(1, 6)
-	r.be.takeCalls()
-	r.advancePastClose()
-	if calls := r.be.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
+	f := newFixture(t, withCache(t, 1<<20))
+	f.offerTurns(1, 6)
+	f.backend.takeCalls()
+	f.advancePastClose()
+	if calls := f.backend.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
 		t.Errorf("calls during close = %q, want samples and no read of exchanges", calls)
 	}
-	same(t, "sessions closed from the cache", r.opts.Exchanges.Hits(), 3)
-	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // rebuilds the samples after the session left the cache
-	r.record()
-	same(t, "correction read exchanges from the backend", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
+	checkEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), 3)
+	f.postFeedback(tenantA, sessionID("a"), userScore("late", 1, 1)) // rebuilds the samples after the session left the cache
+	f.deliverAndCorrect()
+	checkEqual(t, "correction read exchanges from the backend", slices.Contains(f.backend.takeCalls(), "read exchanges"), true)
 }
 
 // The samples do not depend on whether a close reads the exchanges from the cache or from the backend.
@@ -80,50 +80,50 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	want := plain.samplesText()
 	for name, k := range map[string]struct {
 		size       int64
-		disturb    func(r *fixture) *fixture // after half of the turns
+		disturb    func(f *fixture) *fixture // after half of the turns
 		fromMemory int64
 	}{
-		"all sessions in the cache": {1 << 20, func(r *fixture) *fixture { return r }, 3},
-		"one session in the cache":  {40 << 10, func(r *fixture) *fixture { return r }, 1},
-		"no session in the cache":   {100, func(r *fixture) *fixture { return r }, 0},
-		"program killed":            {1 << 20, killed, 0},
-		"repeated write": {1 << 20, func(r *fixture) *fixture {
-			r.be.failNext("write", 1, errDown)
-			return r
+		"all sessions in the cache": {1 << 20, func(f *fixture) *fixture { return f }, 3},
+		"one session in the cache":  {40 << 10, func(f *fixture) *fixture { return f }, 1},
+		"no session in the cache":   {100, func(f *fixture) *fixture { return f }, 0},
+		"program killed":            {1 << 20, copyAfterKill, 0},
+		"repeated write": {1 << 20, func(f *fixture) *fixture {
+			f.backend.failNext("write", 1, errDown)
+			return f
 		}, 3},
-		"repeated delivery": {1 << 20, func(r *fixture) *fixture {
-			r.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
-			r.be.failNext("join", 1, errDown) // the join fails after the exchanges are stored
-			return r
+		"repeated delivery": {1 << 20, func(f *fixture) *fixture {
+			f.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionID("a"), At: f.clock.now()})
+			f.backend.failNext("join", 1, errDown) // the join fails after the exchanges are stored
+			return f
 		}, 3},
-		"exchange stored by another writer": {1 << 20, func(r *fixture) *fixture {
-			x := step("a", 4, 6, r.clk.now(), true)
-			if err := r.be.backend.Write(r.ctx(), session.Batch{Exchanges: []sample.Exchange{*x}}); err != nil {
-				r.t.Fatal(err)
+		"exchange stored by another writer": {1 << 20, func(f *fixture) *fixture {
+			x := toolTurn("a", 4, 6, f.clock.now(), true)
+			if err := f.backend.backend.Write(f.ctx(), session.Batch{Exchanges: []sample.Exchange{*x}}); err != nil {
+				f.t.Fatal(err)
 			}
-			return r
+			return f
 		}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, withCache(t, k.size))
-			r.offerTurns(1, 3)
-			r = k.disturb(r)
-			r.offerTurns(4, 6)
-			r.clk.add(2 * time.Second) // longer than the delay of a retry
-			r.advancePastClose()
-			same(t, "sessions closed from the cache", r.opts.Exchanges.Hits(), k.fromMemory)
-			same(t, "samples", r.samplesText(), want)
+			f := newFixture(t, withCache(t, k.size))
+			f.offerTurns(1, 3)
+			f = k.disturb(f)
+			f.offerTurns(4, 6)
+			f.clock.add(2 * time.Second) // longer than the delay of a retry
+			f.advancePastClose()
+			checkEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), k.fromMemory)
+			checkEqual(t, "samples", f.samplesText(), want)
 		})
 	}
 }
 
-// killed returns a fixture on a copy of the current files, as after a kill of the program.
-func killed(r *fixture) *fixture {
-	dir := r.t.TempDir()
-	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
+// copyAfterKill returns a fixture on a copy of the current files, as after a kill of the program.
+func copyAfterKill(f *fixture) *fixture {
+	dir := f.t.TempDir()
+	files, err := filepath.Glob(filepath.Join(f.dir, "*"))
 	if err != nil || len(files) < 2 {
-		r.t.Fatalf("Glob = %q, %v, want at least two files", files, err)
+		f.t.Fatalf("Glob = %q, %v, want at least two files", files, err)
 	}
 	for _, name := range files {
 		data, err := os.ReadFile(name)
@@ -131,8 +131,8 @@ func killed(r *fixture) *fixture {
 			err = os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600)
 		}
 		if err != nil {
-			r.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 	}
-	return openFixture(r.t, dir, r.clk, withCache(r.t, 1<<20))
+	return openFixture(f.t, dir, f.clock, withCache(f.t, 1<<20))
 }

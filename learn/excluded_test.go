@@ -14,30 +14,30 @@ import (
 	"precept/store/storetest"
 )
 
-// playFlow adds nine sessions: five excluded sessions, a member of a run, and three sessions in the experiment.
-func (r *fixture) playFlow() {
+// addFlowSessions adds nine sessions: five excluded sessions, a member of a run, and three sessions in the experiment.
+func (f *fixture) addFlowSessions() {
 	for name, why := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",
 	} {
 		var a trial.Assignment
 		a.Exclude(why)
-		r.postFeedback(tenantA, r.addSession(name, a), score("a", 1, 1))
+		f.postFeedback(tenantA, f.addSession(name, a), userScore("a", 1, 1))
 	}
-	member, uncertain := r.Acquire(r.ctx(), tenantA, r.addSession("member", trial.Assignment{}))
+	member, uncertain := f.Acquire(f.ctx(), tenantA, f.addSession("member", trial.Assignment{}))
 	if member == nil {
-		r.t.Fatalf("Acquire returned no session, uncertain = %v", uncertain)
+		f.t.Fatalf("Acquire returned no session, uncertain = %v", uncertain)
 	}
 	member.Record.Mutex.Lock()
-	member.Record.Unit.ID, member.Record.State.Dirty = sessionOf("run").String(), true
+	member.Record.Unit.ID, member.Record.State.Dirty = sessionID("run").String(), true
 	member.Record.Mutex.Unlock()
-	r.Release(member, store.Decided)
+	f.Release(member, store.Decided)
 
-	r.postFeedback(tenantA, r.addSession("injected", picked(true)), score("a", 1, 1))
-	control := picked(false)
+	f.postFeedback(tenantA, f.addSession("injected", newAssignment(true)), userScore("a", 1, 1))
+	control := newAssignment(false)
 	control.Control, control.Picks = true, nil
-	r.addSession("control", control)
-	r.addSession("unmatched", trial.Assignment{Decided: true})
-	r.record()
+	f.addSession("control", control)
+	f.addSession("unmatched", trial.Assignment{Decided: true})
+	f.deliverAndCorrect()
 }
 
 // The report counts each closed session once: in the experiment, as excluded for a reason, or as a member of a run. A
@@ -49,48 +49,48 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		ExcludedBy: []report.Excluded{{Reason: trial.ExcludedLate, Sessions: 2}, {Reason: trial.ExcludedTwin, Sessions: 1}, {Reason: trial.ExcludedKeys, Sessions: 1}, {Reason: trial.ExcludedUnknown, Sessions: 1}},
 		Treated:    1, Control: 1, Unmatched: 1, Rewarded: 1, Unrewarded: 2, Members: 1,
 	}
-	check := func(t *testing.T, when string, r *fixture) {
+	check := func(t *testing.T, when string, f *fixture) {
 		t.Helper()
-		same(t, when+": flow", asText(t, r.reported(learn.ReportQuery{}).Flow), asText(t, want))
+		checkEqual(t, when+": flow", toJSON(t, f.mustReport(learn.ReportQuery{}).Flow), toJSON(t, want))
 		stored := map[string]float64{}
 		for _, why := range []string{"late", "member", "secret", "twin", "unknown"} {
-			stored[why] = r.counter("", "excluded."+why)
+			stored[why] = f.counter("", "excluded."+why)
 		}
-		same(t, when+": stored counters", fmt.Sprint(stored), "map[late:2 member:1 secret:1 twin:1 unknown:1]")
+		checkEqual(t, when+": stored counters", fmt.Sprint(stored), "map[late:2 member:1 secret:1 twin:1 unknown:1]")
 	}
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		r := newFixture(t, nil)
-		r.playFlow()
-		r.clk.add(time.Minute)
-		same(t, "Closed before close", r.reported(learn.ReportQuery{}).Flow.Closed, 0)
-		same(t, "provisional flow", asText(t, r.reported(learn.ReportQuery{Provisional: true}).Flow), asText(t, want))
-		r.advancePastClose()
-		check(t, "after close", r)
-		r.closeDue(r.ctx())
-		r.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))
-		r.record()
-		check(t, "after late feedback", r)
-		r = r.reopen(nil)
-		r.advancePastClose()
-		check(t, "after a restart", r)
+		f := newFixture(t, nil)
+		f.addFlowSessions()
+		f.clock.add(time.Minute)
+		checkEqual(t, "Closed before close", f.mustReport(learn.ReportQuery{}).Flow.Closed, 0)
+		checkEqual(t, "provisional flow", toJSON(t, f.mustReport(learn.ReportQuery{Provisional: true}).Flow), toJSON(t, want))
+		f.advancePastClose()
+		check(t, "after close", f)
+		f.closeDue(f.ctx())
+		f.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), userScore("b", 2, 0))
+		f.deliverAndCorrect()
+		check(t, "after late feedback", f)
+		f = f.reopen(nil)
+		f.advancePastClose()
+		check(t, "after a restart", f)
 	})
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		server := storetest.StartRedis(t)
 		one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-		other := openFixture(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-		one.playFlow()
-		one.clk.add(closeAge + time.Minute)
-		one.closeBehind(other)
+		other := openFixture(t, t.TempDir(), one.clock, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+		one.addFlowSessions()
+		one.clock.add(closeAge + time.Minute)
+		one.closeAfterOther(other)
 		check(t, "after both replicas closed the sessions", one)
 		check(t, "after both replicas closed the sessions, at the other replica", other)
-		other.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))
-		one.clk.add(time.Hour)
+		other.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), userScore("b", 2, 0))
+		one.clock.add(time.Hour)
 		one.closeDue(t.Context())
 		one.recomputeRewards(t.Context())
 		check(t, "after late feedback", one)
 		other.stop()
-		check(t, "after a restart", openFixture(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db"))))
+		check(t, "after a restart", openFixture(t, t.TempDir(), one.clock, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db"))))
 	})
 }

@@ -98,7 +98,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	t.Parallel()
 	const otherTenant = "other"
 	server := storetest.StartRedis(t)
-	bad := sessionOf("bad")
+	bad := sessionID("bad")
 	p := &panickingStep{step: "follow", id: bad}
 	var m *panickingRedis
 	open := func(change func(o *options)) *fixture {
@@ -122,15 +122,15 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	mean := func(tenant string) float64 { return b.Beliefs(tenant).Posterior(looked).Mean }
+	mean := func(tenant string) float64 { return b.Beliefs(tenant).Posterior(lookTwice).Mean }
 	playRewarded := func(tenant, name string, y float64) {
 		t.Helper()
-		id := a.beginSession(tenant, name, picked(true))
-		if !a.Offer(store.Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
+		id := a.beginSession(tenant, name, newAssignment(true))
+		if !a.Offer(store.Turn{Exchange: newExchange(tenant, name, 1, a.clock.now()), Size: 100}) {
 			t.Fatal("Offer refused the turn")
 		}
-		a.record()
-		a.postFeedback(tenant, id, score("f"+name, 1, y))
+		a.deliverAndCorrect()
+		a.postFeedback(tenant, id, userScore("f"+name, 1, y))
 		a.recomputeRewards(a.ctx())
 	}
 	waitForRise := func(name, tenant string, from float64) {
@@ -142,9 +142,9 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	playRewarded(tenantA, "bad", 1)
 	playRewarded(tenantA, "good", 1)
 	waitForRise("the reward of the good session", tenantA, prior)
-	same(t, "panics", p.panics.Load(), 1)
-	same(t, "Tally.SetAside", b.Store.Tally.SetAside.Load(), 1)
-	b.Guard().Keep(b.ctx(), b.be)
+	checkEqual(t, "panics", p.panics.Load(), 1)
+	checkEqual(t, "Tally.SetAside", b.Store.Tally.SetAside.Load(), 1)
+	b.Guard().Keep(b.ctx(), b.backend)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
 		t.Errorf("DeadLetters = %+v, %v, want one for the bad session at step follow", marks, err)
@@ -153,12 +153,12 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	tenant := tenantA
 	m.counters.Store(&tenant)
 	a.advancePastClose() // the counters of tenantA change, and b panics when it reads them
-	eventually(t, "the panic at the counters", func() bool { return slices.Contains(b.failed(), "panic follow") })
+	eventually(t, "the panic at the counters", func() bool { return slices.Contains(b.takeFailures(), "panic follow") })
 	playRewarded(otherTenant, "other", 1)
 	waitForRise("the reward of another tenant", otherTenant, otherPrior)
 
 	m.moved.Store(true)
-	eventually(t, "the panic at a poll", func() bool { return slices.Contains(b.failed(), "panic follow") })
+	eventually(t, "the panic at a poll", func() bool { return slices.Contains(b.takeFailures(), "panic follow") })
 	m.moved.Store(false)
 	m.counters.Store(nil)
 	before := mean(otherTenant)
@@ -171,13 +171,13 @@ func TestPanicDuringStartIsReported(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
-	r := openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
+	f := openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 		inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
 		m := &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)
 		o.Backend, o.Fleet = m, m
 	})
-	if got := r.failed(); !slices.Contains(got, "panic load") {
+	if got := f.takeFailures(); !slices.Contains(got, "panic load") {
 		t.Errorf("failures = %v, want \"panic load\" among them", got)
 	}
 }

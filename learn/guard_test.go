@@ -38,17 +38,17 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 }
 
 // startWorkers starts the recorder and the learner. stop ends both.
-func (r *fixture) startWorkers() (stop func()) {
-	ctx, cancel := context.WithCancel(r.ctx())
+func (f *fixture) startWorkers() (stop func()) {
+	ctx, cancel := context.WithCancel(f.ctx())
 	done := make(chan error, 1)
-	go func() { done <- r.Store.Run(ctx) }()
+	go func() { done <- f.Store.Run(ctx) }()
 	learned := make(chan error, 1)
-	go func() { learned <- r.Learner.Run(ctx, r.Done()) }()
+	go func() { learned <- f.Learner.Run(ctx, f.Done()) }()
 	return func() {
-		r.t.Helper()
+		f.t.Helper()
 		cancel()
 		if err := errors.Join(<-done, <-learned); err != nil {
-			r.t.Error(err)
+			f.t.Error(err)
 		}
 	}
 }
@@ -64,40 +64,40 @@ func eventually(t *testing.T, name string, ok func() bool) {
 }
 
 // deadLetters returns the sessions and exchanges that are set aside after a panic.
-func (r *fixture) deadLetters() []session.DeadLetter {
-	r.t.Helper()
-	list, _, err := r.be.backend.(interface {
+func (f *fixture) deadLetters() []session.DeadLetter {
+	f.t.Helper()
+	list, _, err := f.backend.backend.(interface {
 		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
-	}).DeadLetters(r.ctx(), 10)
+	}).DeadLetters(f.ctx(), 10)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return list
 }
 
 // samplesOf returns the stored samples of a session.
-func (r *fixture) samplesOf(id session.ID) (list []sample.Sample) {
-	r.t.Helper()
-	err := r.be.backend.(interface {
+func (f *fixture) samplesOf(id session.ID) (list []sample.Sample) {
+	f.t.Helper()
+	err := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
-	}).EachSample(r.ctx(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error {
+	}).EachSample(f.ctx(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error {
 		if m.ID == id {
 			list = append(list, m.Sample)
 		}
 		return nil
 	})
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return list
 }
 
 // unsampled returns the number of stored exchanges without a sample.
-func (r *fixture) unsampled() int64 {
-	r.t.Helper()
-	n, err := r.be.Unsampled(r.ctx())
+func (f *fixture) unsampled() int64 {
+	f.t.Helper()
+	n, err := f.backend.Unsampled(f.ctx())
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return n
 }
@@ -106,8 +106,8 @@ func (r *fixture) unsampled() int64 {
 // with a reward and samples.
 func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
-	bad, good := sessionOf("bad"), sessionOf("good")
-	badExchange := exchange(tenantA, "bad", 1, time.Time{}).ID
+	bad, good := sessionID("bad"), sessionID("good")
+	badExchange := newExchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, c := range []struct {
 		step   label.Step
 		of     string // id of the exchange that panics, "" if the session panics
@@ -125,35 +125,35 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := &panickingStep{step: c.step, id: bad, exchange: c.of}
-				r := newFixture(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
-				stop := r.startWorkers()
+				f := newFixture(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
+				stop := f.startWorkers()
 				for _, name := range []string{"bad", "good"} {
-					id := r.beginSession(tenantA, name, picked(true))
+					id := f.beginSession(tenantA, name, newAssignment(true))
 					for turn := 1; turn <= 2; turn++ {
-						x := exchange(tenantA, name, turn, r.clk.now())
-						begun := r.Begin(x)
+						x := newExchange(tenantA, name, turn, f.clock.now())
+						begun := f.Begin(x)
 						time.Sleep(2 * learn.CorrectEvery) // the recorder writes while the exchange is in flight
-						r.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
+						f.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
-					eventually(t, "a stored exchange of session "+name, func() bool { return r.exchanges(id) >= 1 })
-					r.postFeedback(tenantA, id, score("f"+name, 1, 1))
+					eventually(t, "a stored exchange of session "+name, func() bool { return f.exchangeCount(id) >= 1 })
+					f.postFeedback(tenantA, id, userScore("f"+name, 1, 1))
 				}
-				r.clk.add(2 * time.Second)
-				eventually(t, "the good session to close with samples", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
-				eventually(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(r.deadLetters()) > 0 })
+				f.clock.add(2 * time.Second)
+				eventually(t, "the good session to close with samples", func() bool { return f.applied(good).Rewarded && len(f.samplesOf(good)) > 0 })
+				eventually(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(f.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
-				same(t, "stored exchanges of the bad session", r.exchanges(bad), c.stored)
-				same(t, "panics", p.panics.Load(), 1)
-				m := r.deadLetters()
+				checkEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), c.stored)
+				checkEqual(t, "panics", p.panics.Load(), 1)
+				m := f.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
 					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, c.step, c.of)
 				}
-				same(t, "Tally.SetAside", r.Store.Tally.SetAside.Load(), 1)
-				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
-					t.Errorf("bad session is closed: got %v, want %v", r.applied(bad).Version > 0, c.closed)
+				checkEqual(t, "Tally.SetAside", f.Store.Tally.SetAside.Load(), 1)
+				if c.closed != (f.applied(bad).Version > 0) && c.step != "encode" {
+					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, c.closed)
 				}
-				if failed := r.failed(); !slices.Contains(failed, "panic "+string(c.step)) {
+				if failed := f.takeFailures(); !slices.Contains(failed, "panic "+string(c.step)) {
 					t.Errorf("failures = %v, want the panic of step %s among them", failed, c.step)
 				}
 			})
@@ -165,52 +165,52 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 // sample.
 func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
-	bad, good := sessionOf("bad"), sessionOf("good")
-	for _, what := range []string{"row", "exchange", "echo", "add feedback", "sample", "settle", "read feedback", "applied"} {
-		t.Run(what, func(t *testing.T) {
+	bad, good := sessionID("bad"), sessionID("good")
+	for _, operation := range []string{"row", "exchange", "echo", "add feedback", "sample", "settle", "read feedback", "applied"} {
+		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, func(o *options) {
-				o.Backend.(*faulty).backend = &panickingBackend{backend: o.Backend.(*faulty).backend, what: what, id: bad}
+			f := newFixture(t, func(o *options) {
+				o.Backend.(*faulty).backend = &panickingBackend{backend: o.Backend.(*faulty).backend, operation: operation, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
-				id := r.beginSession(tenantA, name, picked(true))
-				r.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, name), ID: id, At: r.clk.now()})
-				r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
+				id := f.beginSession(tenantA, name, newAssignment(true))
+				f.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, name), ID: id, At: f.clock.now()})
+				f.Offer(store.Turn{Exchange: newExchange(tenantA, name, 1, f.clock.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
 			}
-			r.record()
-			r.advancePastClose()
-			r.advancePastClose()
-			if !r.applied(good).Rewarded || len(r.samplesOf(good)) != 1 {
-				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
+			f.deliverAndCorrect()
+			f.advancePastClose()
+			f.advancePastClose()
+			if !f.applied(good).Rewarded || len(f.samplesOf(good)) != 1 {
+				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.applied(good), len(f.samplesOf(good)))
 			}
-			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
+			if ids, late := f.Echoes(f.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
 				t.Errorf("Echoes for the good session = %v, timed out = %v, want one session and false", ids, late)
 			}
-			if what == "exchange" {
-				same(t, "dropped exchanges", r.Store.Tally.DroppedBad.Load(), 1)
+			if operation == "exchange" {
+				checkEqual(t, "dropped exchanges", f.Store.Tally.DroppedBad.Load(), 1)
 			}
-			r.Guard().Keep(r.ctx(), r.be)
-			if m := r.panickingBackend().deadLetters; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
+			f.Guard().Keep(f.ctx(), f.backend)
+			if m := f.panickingBackend().deadLetters; operation != "echo" && (len(m) == 0 || m[0].ID != bad) {
 				t.Errorf("dead letters = %+v, want the first one for session %v", m, bad)
 			}
 		})
 	}
 }
 
-func (r *fixture) panickingBackend() *panickingBackend { return r.be.backend.(*panickingBackend) }
+func (f *fixture) panickingBackend() *panickingBackend { return f.backend.backend.(*panickingBackend) }
 
 // panickingBackend is a backend that panics in one operation on the data of one session.
 type panickingBackend struct {
 	backend
-	what        string // the operation that panics
+	operation   string // the operation that panics
 	id          session.ID
 	deadLetters []session.DeadLetter // received by SetAside
 }
 
 // panicIf panics if e is configured to panic for this operation and session.
-func (e *panickingBackend) panicIf(what string, id session.ID) {
-	if e.what == what && id == e.id {
-		panic("the backend: " + what)
+func (e *panickingBackend) panicIf(operation string, id session.ID) {
+	if e.operation == operation && id == e.id {
+		panic("the backend: " + operation)
 	}
 }
 
@@ -270,52 +270,52 @@ func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 // three attempts have failed. An operator can permit a further attempt by calling Readmit with a higher limit.
 func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
-	bad := sessionOf("bad")
+	bad := sessionID("bad")
 	p := &panickingStep{step: "close", id: bad}
 	hook := func(o *options) { o.Hooks.Before = p.before }
-	r := newFixture(t, hook)
-	r.addSession("bad", picked(true))
-	r.clk.add(closeAge + time.Second)
+	f := newFixture(t, hook)
+	f.addSession("bad", newAssignment(true))
+	f.clock.add(closeAge + time.Second)
 	for start := 1; start <= 5; start++ {
-		r.Guard().Readmit(r.ctx(), r.be)
+		f.Guard().Readmit(f.ctx(), f.backend)
 		for range 3 {
-			r.closeDue(r.ctx())
-			r.Guard().Keep(r.ctx(), r.be)
+			f.closeDue(f.ctx())
+			f.Guard().Keep(f.ctx(), f.backend)
 		}
-		same(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.Tries)))
-		same(t, "unsampled exchanges", r.unsampled(), 1)
-		r = r.reopen(hook)
+		checkEqual(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.Tries)))
+		checkEqual(t, "unsampled exchanges", f.unsampled(), 1)
+		f = f.reopen(hook)
 	}
-	m := r.deadLetters()
+	m := f.deadLetters()
 	if len(m) != 1 || m[0].Tries != guard.Tries {
 		t.Errorf("dead letters = %+v, want one with %d tries", m, guard.Tries)
 	}
-	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
+	if n, err := f.backend.Readmit(f.ctx(), 100); n != 1 || err != nil {
 		t.Fatalf("Readmit = %d, %v, want 1 and no error", n, err)
 	}
 	p.step = "none"
-	r.closeDue(r.ctx())
-	same(t, "applied version", r.applied(bad).Version, 1)
-	same(t, "number of dead letters", len(r.deadLetters()), 0)
-	same(t, "unsampled exchanges", r.unsampled(), 0)
+	f.closeDue(f.ctx())
+	checkEqual(t, "applied version", f.applied(bad).Version, 1)
+	checkEqual(t, "number of dead letters", len(f.deadLetters()), 0)
+	checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
 // ForgetSession waits until a close of the session has ended. Otherwise the close would write samples of a deleted
 // session.
 func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.addSession("s", picked(true))
-	ctx, cancel := context.WithCancel(r.ctx())
+	f := newFixture(t, nil)
+	id := f.addSession("s", newAssignment(true))
+	ctx, cancel := context.WithCancel(f.ctx())
 	recorded, forgotten := make(chan error, 1), make(chan error, 1)
-	go func() { recorded <- r.Store.Run(ctx) }()
-	r.be.hook = func(op string) {
+	go func() { recorded <- f.Store.Run(ctx) }()
+	f.backend.hook = func(op string) {
 		if op != "samples" {
 			return
 		}
-		r.be.hook = nil
+		f.backend.hook = nil
 		go func() {
-			n, err := r.ForgetSession(ctx, tenantA, "s")
+			n, err := f.ForgetSession(ctx, tenantA, "s")
 			if err == nil && n != 1 {
 				err = fmt.Errorf("forgot %d sessions, want 1", n)
 			}
@@ -328,13 +328,13 @@ func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 		case <-time.After(10 * learn.CorrectEvery):
 		}
 	}
-	r.clk.add(closeAge + time.Second)
-	r.closeDue(ctx)
+	f.clock.add(closeAge + time.Second)
+	f.closeDue(ctx)
 	err := <-forgotten
 	cancel()
 	if err = errors.Join(err, <-recorded); err != nil {
 		t.Error(err)
 	}
-	same(t, "number of samples", len(r.samplesOf(id)), 0)
-	same(t, "number of exchanges", r.exchanges(id), 0)
+	checkEqual(t, "number of samples", len(f.samplesOf(id)), 0)
+	checkEqual(t, "number of exchanges", f.exchangeCount(id), 0)
 }

@@ -27,9 +27,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	tenantA  = "default"
-	closeAge = time.Hour
-	none     = "null" // the JSON of an empty list of counters
+	tenantA    = "default"
+	closeAge   = time.Hour
+	noCounters = "null" // the JSON of an empty list of counters
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
@@ -210,11 +210,11 @@ func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data 
 type fixture struct {
 	*store.Store
 	*learn.Learner
-	t    testing.TB
-	dir  string
-	be   *faulty
-	clk  *clock
-	opts options
+	t       testing.TB
+	dir     string
+	backend *faulty
+	clock   *clock
+	opts    options
 
 	mu       sync.Mutex
 	failures []string
@@ -240,183 +240,183 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &fixture{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
+	f := &fixture{t: t, dir: dir, clock: clk, backend: &faulty{backend: db, fail: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
-		Now: clk.now, Backend: r.be,
+		Now: clk.now, Backend: f.backend,
 		Lookup:  5 * time.Second, // long enough for a loaded machine
 		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 1 << 30},
 		Content: store.ContentOptions{Keep: true, Personal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, _ error) { r.recordFailure(step) },
-			Panicked: func(step label.Step, _ any) { r.recordFailure("panic " + step) },
+			Failed:   func(step label.Step, _ error) { f.recordFailure(step) },
+			Panicked: func(step label.Step, _ any) { f.recordFailure("panic " + step) },
 		},
 	}}
 	if change != nil {
 		change(&o)
 	}
-	if r.Store, err = store.Open(t.Context(), o.Options); err != nil {
+	if f.Store, err = store.Open(t.Context(), o.Options); err != nil {
 		t.Fatal(err)
 	}
 	learnOptions := learn.Options{
-		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Deliverer: r.Store, Touches: r.Store, Exchanges: r.Store, Guard: r.Guard(),
+		Now: o.Now, Backend: o.Backend.(backend), Memory: f.Store, Deliverer: f.Store, Touches: f.Store, Exchanges: f.Store, Guard: f.Guard(),
 		Reward: o.Reward, Samples: o.Content.Keep, Failed: o.Hooks.Failed,
 	}
 	if o.Fleet != nil {
 		learnOptions.Fleet = o.Fleet.(learn.Fleet)
 	}
-	if r.Learner, err = learn.Open(t.Context(), learnOptions); err != nil {
+	if f.Learner, err = learn.Open(t.Context(), learnOptions); err != nil {
 		t.Fatal(err)
 	}
-	r.opts = o
-	t.Cleanup(r.stop)
-	return r
+	f.opts = o
+	t.Cleanup(f.stop)
+	return f
 }
 
 // recordFailure records the step of a reported failure.
-func (r *fixture) recordFailure(step label.Step) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failures = append(r.failures, string(step))
+func (f *fixture) recordFailure(step label.Step) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failures = append(f.failures, string(step))
 }
 
-// failed returns the steps of the failures reported since the previous call.
-func (r *fixture) failed() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := r.failures
-	r.failures = nil
+// takeFailures returns the steps of the failures reported since the previous call.
+func (f *fixture) takeFailures() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.failures
+	f.failures = nil
 	return out
 }
 
 // stop closes the store. A second call has no effect.
-func (r *fixture) stop() {
-	r.t.Helper()
-	if r.Store == nil {
+func (f *fixture) stop() {
+	f.t.Helper()
+	if f.Store == nil {
 		return
 	}
-	if err := r.Close(); err != nil {
-		r.t.Error(err)
+	if err := f.Close(); err != nil {
+		f.t.Error(err)
 	}
-	r.Store = nil
+	f.Store = nil
 }
 
 // reopen closes the store and opens its directory again.
-func (r *fixture) reopen(change func(o *options)) *fixture {
-	r.t.Helper()
-	r.stop()
-	return openFixture(r.t, r.dir, r.clk, change)
+func (f *fixture) reopen(change func(o *options)) *fixture {
+	f.t.Helper()
+	f.stop()
+	return openFixture(f.t, f.dir, f.clock, change)
 }
 
-// record writes the queue and applies corrections, which is the work of the short tick.
-func (r *fixture) record() {
-	r.Deliver(r.ctx())
-	r.recomputeRewards(r.ctx())
+// deliverAndCorrect writes the queue and applies corrections, which is the work of the short tick.
+func (f *fixture) deliverAndCorrect() {
+	f.Deliver(f.ctx())
+	f.recomputeRewards(f.ctx())
 }
 
-func (r *fixture) recomputeRewards(ctx context.Context) { r.Correct(ctx) }
+func (f *fixture) recomputeRewards(ctx context.Context) { f.Correct(ctx) }
 
-func (r *fixture) closeDue(ctx context.Context) { r.CloseDue(ctx) }
+func (f *fixture) closeDue(ctx context.Context) { f.CloseDue(ctx) }
 
 // advancePastClose advances the clock until all sessions are due, and closes them, which is the work of the long tick.
-func (r *fixture) advancePastClose() {
-	r.clk.add(closeAge + time.Second)
-	r.record()
-	r.closeDue(r.ctx())
+func (f *fixture) advancePastClose() {
+	f.clock.add(closeAge + time.Second)
+	f.deliverAndCorrect()
+	f.closeDue(f.ctx())
 }
 
-func (r *fixture) ctx() context.Context { return r.t.Context() }
+func (f *fixture) ctx() context.Context { return f.t.Context() }
 
 // beginSession starts a session with an assignment, as a first request does.
-func (r *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
+func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
-	ses := r.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
+	ses := f.Add(&session.Record{
+		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:     session.Thread{Turns: 1},
 		Assignment: a,
 	})
-	r.Release(ses, store.Decided)
+	f.Release(ses, store.Decided)
 	return id
 }
 
 // addSession starts a session with an assignment and one turn, and writes it to the database.
-func (r *fixture) addSession(name string, a trial.Assignment) session.ID {
-	r.t.Helper()
-	id := r.beginSession(tenantA, name, a)
-	if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 100}) {
-		r.t.Fatal("Offer refused the turn")
+func (f *fixture) addSession(name string, a trial.Assignment) session.ID {
+	f.t.Helper()
+	id := f.beginSession(tenantA, name, a)
+	if !f.Offer(store.Turn{Exchange: newExchange(tenantA, name, 1, f.clock.now()), Size: 100}) {
+		f.t.Fatal("Offer refused the turn")
 	}
-	r.record()
+	f.deliverAndCorrect()
 	return id
 }
 
 // offer offers turns of one session to the store without recording them.
-func (r *fixture) offer(name string, turns ...int) {
-	r.t.Helper()
+func (f *fixture) offer(name string, turns ...int) {
+	f.t.Helper()
 	for _, n := range turns {
-		if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clk.now()), Size: 100}) {
-			r.t.Fatalf("Offer refused turn %d", n)
+		if !f.Offer(store.Turn{Exchange: newExchange(tenantA, name, n, f.clock.now()), Size: 100}) {
+			f.t.Fatalf("Offer refused turn %d", n)
 		}
 	}
 }
 
 // drain stops the recorder and the learner after they have written and corrected everything.
-func (r *fixture) drain() error {
-	ctx, cancel := context.WithCancel(r.ctx())
+func (f *fixture) drain() error {
+	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()
 	learned := make(chan error, 1)
-	go func() { learned <- r.Learner.Run(ctx, r.Done()) }()
-	return errors.Join(r.Store.Run(ctx), <-learned)
+	go func() { learned <- f.Learner.Run(ctx, f.Done()) }()
+	return errors.Join(f.Store.Run(ctx), <-learned)
 }
 
 // postFeedback posts feedback on a stored session.
-func (r *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
-	r.t.Helper()
-	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
+func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
+	f.t.Helper()
+	got, err := f.Post(f.ctx(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		r.t.Fatalf("Post = %+v, %v, want status %v", got, err, store.Joined)
+		f.t.Fatalf("Post = %+v, %v, want status %v", got, err, store.Joined)
 	}
 }
 
 // counters returns the tenant's stored counters as JSON.
-func (r *fixture) counters(tenant string) string {
-	r.t.Helper()
-	list, err := r.be.Counters(r.ctx(), tenant)
+func (f *fixture) counters(tenant string) string {
+	f.t.Helper()
+	list, err := f.backend.Counters(f.ctx(), tenant)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return string(text)
 }
 
-// sums returns the tenant's stored counters as JSON, without the numbers of rewards at close (heard) and after close
+// countersWithoutTiming returns the tenant's stored counters as JSON, without the numbers of rewards at close (heard) and after close
 // (late), which depend on the time at which feedback arrives.
-func (r *fixture) sums(tenant string) string {
-	r.t.Helper()
-	list, err := r.be.Counters(r.ctx(), tenant)
+func (f *fixture) countersWithoutTiming(tenant string) string {
+	f.t.Helper()
+	list, err := f.backend.Counters(f.ctx(), tenant)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	text, err := json.Marshal(slices.DeleteFunc(list, func(d trial.Delta) bool {
 		return strings.Contains(d.Key.Field, "heard") || strings.HasPrefix(d.Key.Field, "late")
 	}))
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return string(text)
 }
 
 // counter returns the sum of one counter over all days.
-func (r *fixture) counter(scope, field string) float64 {
-	r.t.Helper()
-	list, err := r.be.Counters(r.ctx(), tenantA)
+func (f *fixture) counter(scope, field string) float64 {
+	f.t.Helper()
+	list, err := f.backend.Counters(f.ctx(), tenantA)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	sum := 0.0
-	for _, d := range learn.OfDefinition(r.Definition(), list) {
+	for _, d := range learn.OfDefinition(f.Definition(), list) {
 		if d.Key.Scope == scope && d.Key.Field == field {
 			sum += float64(d.Value) / trial.One
 		}
@@ -425,27 +425,27 @@ func (r *fixture) counter(scope, field string) float64 {
 }
 
 // applied returns the state of a session that its close and corrections stored.
-func (r *fixture) applied(id session.ID) session.Applied {
-	r.t.Helper()
-	a, err := r.be.Applied(r.ctx(), tenantA, id)
+func (f *fixture) applied(id session.ID) session.Applied {
+	f.t.Helper()
+	a, err := f.backend.Applied(f.ctx(), tenantA, id)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return a
 }
 
-// exchanges returns the number of stored exchanges of a session.
-func (r *fixture) exchanges(id session.ID) int {
-	r.t.Helper()
-	list, err := r.be.Exchanges(r.ctx(), tenantA, id)
+// exchangeCount returns the number of stored exchanges of a session.
+func (f *fixture) exchangeCount(id session.ID) int {
+	f.t.Helper()
+	list, err := f.backend.Exchanges(f.ctx(), tenantA, id)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return len(list)
 }
 
-// picked returns an assignment with one pick, which is injected or withheld.
-func picked(injected bool) trial.Assignment {
+// newAssignment returns an assignment with one pick, which is injected or withheld.
+func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
 		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740,
@@ -456,8 +456,8 @@ func picked(injected bool) trial.Assignment {
 	}
 }
 
-// exchange returns the exchange of a turn. Its id is derived from the session and the turn.
-func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
+// newExchange returns the exchange of a turn. Its id is derived from the session and the turn.
+func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	return &sample.Exchange{
 		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: tenant, Agent: "coder",
@@ -467,29 +467,29 @@ func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// score returns user feedback with the score y, given at a minute after 7:00.
-func score(id string, minute int, y float64) feedback.Entry {
+// userScore returns user feedback with the score y, given at a minute after 7:00.
+func userScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
 		Score: y, Tier: feedback.TierUser,
 	}
 }
 
-// same fails the test if got and want differ. name describes the compared value.
-func same[T comparable](t testing.TB, name string, got, want T) {
+// checkEqual fails the test if got and want differ. name describes the compared value.
+func checkEqual[T comparable](t testing.TB, name string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", name, got, want)
 	}
 }
 
-// sameList fails the test if got and want differ. name describes the compared list.
-func sameList[T comparable](t testing.TB, name string, got, want []T) {
+// checkEqualList fails the test if got and want differ. name describes the compared list.
+func checkEqualList[T comparable](t testing.TB, name string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", name, got, want)
 	}
 }
 
-// sessionOf returns the id of the named session of tenantA.
-func sessionOf(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }
+// sessionID returns the id of the named session of tenantA.
+func sessionID(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }

@@ -29,8 +29,8 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 }
 
 // importer returns an importer that writes to the backend of the fixture.
-func (r *fixture) importer() *learn.Importer {
-	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Openings: &learn.Openings{}, Write: r.Import, Cleanse: r.Cleanse}
+func (f *fixture) importer() *learn.Importer {
+	return &learn.Importer{Now: f.clock.now, Learn: f.opts.Content.Keep, Into: f.backend, Openings: &learn.Openings{}, Write: f.Import, Cleanse: f.Cleanse}
 }
 
 // readAllFiles returns the content of all files in a directory.
@@ -50,58 +50,58 @@ func readAllFiles(t *testing.T, dir string) (all []byte) {
 	return all
 }
 
-func (r *fixture) allSamples() map[string]session.StoredSample {
-	r.t.Helper()
-	each := r.be.backend.(interface {
+func (f *fixture) allSamples() map[string]session.StoredSample {
+	f.t.Helper()
+	each := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
 	all := map[string]session.StoredSample{}
-	if err := each.EachSample(r.ctx(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error {
+	if err := each.EachSample(f.ctx(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error {
 		all[s.Sample.ID] = s
 		return nil
 	}); err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return all
 }
 
 func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	at := time.Unix(1_700_000_000, 0)
 	importText := func(tenant, text string) learn.Imported {
 		t.Helper()
-		got, err := r.importer().Import(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
+		got, err := f.importer().Import(f.ctx(), tenant, "coder", transcriptOf(t, text), at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	same(t, "first import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
-	before := r.allSamples()
-	r.clk.add(time.Hour)
-	same(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
-	for id, s := range r.allSamples() {
+	checkEqual(t, "first import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	before := f.allSamples()
+	f.clock.add(time.Hour)
+	checkEqual(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
+	for id, s := range f.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
 			t.Errorf("sample %s: CreatedAt = %v after the second import and %v before, want the time %v of the transcript", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
-	same(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
-	same(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
-	same(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
-	same(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
-	same(t, "number of stored samples", len(r.allSamples()), 5)
-	if strings.Contains(string(readAllFiles(t, r.dir)), "amy@example.com") {
+	checkEqual(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
+	checkEqual(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	checkEqual(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
+	checkEqual(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
+	checkEqual(t, "number of stored samples", len(f.allSamples()), 5)
+	if strings.Contains(string(readAllFiles(t, f.dir)), "amy@example.com") {
 		t.Error("the files contain the email address of the transcript")
 	}
-	r.advancePastClose()
-	same(t, "counters after imports, which have no random assignment", r.counters(tenantA), none)
+	f.advancePastClose()
+	checkEqual(t, "counters after imports, which have no random assignment", f.counters(tenantA), noCounters)
 }
 
 func TestImportWithLearningDisabledFails(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *options) { o.Content.Keep = false })
-	_, err := r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
+	f := newFixture(t, func(o *options) { o.Content.Keep = false })
+	_, err := f.importer().Import(f.ctx(), tenantA, "coder", transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 	if !errors.Is(err, learn.ErrNotLearning()) {
 		t.Errorf("Import: err = %v, want learn.ErrNotLearning", err)
 	}
@@ -113,12 +113,12 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newFixture(t, func(opts *options) { opts.Content.OptOut = o })
+	f := newFixture(t, func(opts *options) { opts.Content.OptOut = o })
 	for _, c := range []struct{ tenant, agent string }{{"acme", "coder"}, {tenantA, "quiet-1"}} {
-		got, err := r.importer().Import(r.ctx(), c.tenant, c.agent, transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
+		got, err := f.importer().Import(f.ctx(), c.tenant, c.agent, transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 		if err != nil || got != (learn.Imported{OptedOut: 1}) {
 			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", c.tenant, c.agent, got, err, learn.Imported{OptedOut: 1})
 		}
 	}
-	same(t, "number of samples", len(r.allSamples()), 0)
+	checkEqual(t, "number of samples", len(f.allSamples()), 0)
 }

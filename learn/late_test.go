@@ -27,105 +27,105 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 // reward and the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.addSession("s", picked(true))
-	r.postFeedback(tenantA, id, score("f1", 1, 1))
-	r.advancePastClose()
-	first := r.samplesOf(id)
-	same(t, "number of samples on day 1", len(first), 1)
-	before := r.counters(tenantA)
+	f := newFixture(t, nil)
+	id := f.addSession("s", newAssignment(true))
+	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
+	f.advancePastClose()
+	first := f.samplesOf(id)
+	checkEqual(t, "number of samples on day 1", len(first), 1)
+	before := f.counters(tenantA)
 	for day := 2; day <= 4; day++ {
-		r.clk.add(24 * time.Hour)
-		x := exchange(tenantA, "s", day, r.clk.now())
+		f.clock.add(24 * time.Hour)
+		x := newExchange(tenantA, "s", day, f.clock.now())
 		x.New[0] = []byte(`{"role":"user","content":"Go on."}`)
-		r.Offer(store.Turn{Exchange: x, Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: detect.Rejection, Rule: "tests"}}})
-		r.record()
-		r.closeDue(r.ctx())
-		r.recomputeRewards(r.ctx())
-		same(t, "unsampled exchanges", r.unsampled(), 0)
-		list := r.samplesOf(id)
-		same(t, "number of exchanges in samples", len(exchangeIDs(list)), day)
+		f.Offer(store.Turn{Exchange: x, Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: detect.Rejection, Rule: "tests"}}})
+		f.deliverAndCorrect()
+		f.closeDue(f.ctx())
+		f.recomputeRewards(f.ctx())
+		checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
+		list := f.samplesOf(id)
+		checkEqual(t, "number of exchanges in samples", len(exchangeIDs(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
 			t.Errorf("day %d: sample %s of day 1 is missing", day, first[0].ID)
 		}
 	}
-	same(t, "reward", r.applied(id).Reward, 1)
-	same(t, "counters", r.counters(tenantA), before)
+	checkEqual(t, "reward", f.applied(id).Reward, 1)
+	checkEqual(t, "counters", f.counters(tenantA), before)
 }
 
 // Implicit feedback affects the reward only until the session closes.
 func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	offerSignal := func(turn int, f detect.Feeling) {
-		r.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
-		r.record()
+		r.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, r.clock.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
+		r.deliverAndCorrect()
 	}
 	offerSignal(1, detect.Approval)
 	r.advancePastClose()
-	same(t, "reward at close", r.applied(id).Reward, 1)
-	r.clk.add(time.Hour)
+	checkEqual(t, "reward at close", r.applied(id).Reward, 1)
+	r.clock.add(time.Hour)
 	offerSignal(2, detect.Rejection)
 	r.closeDue(r.ctx())
 	r.recomputeRewards(r.ctx())
-	same(t, "reward after a later implicit rejection", r.applied(id).Reward, 1)
-	same(t, "unsampled exchanges", r.unsampled(), 0)
-	r.postFeedback(tenantA, id, score("f1", 1, 0.25))
+	checkEqual(t, "reward after a later implicit rejection", r.applied(id).Reward, 1)
+	checkEqual(t, "unsampled exchanges", r.unsampled(), 0)
+	r.postFeedback(tenantA, id, userScore("f1", 1, 0.25))
 	r.recomputeRewards(r.ctx())
-	same(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
+	checkEqual(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
 }
 
 // A session does not close while one of its exchanges is queued or could not be written.
 func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.addSession("s", picked(true))
-	r.clk.add(closeAge + time.Second)
-	r.offer("s", 2)
-	r.closeDue(r.ctx())
-	same(t, "version while an exchange is queued", r.applied(id).Version, 0)
-	r.be.failNext("write", 1, errDown)
-	r.record()
-	r.closeDue(r.ctx())
-	same(t, "version after a failed write of the exchange", r.applied(id).Version, 0)
-	r.clk.add(2 * time.Second)
-	r.record()
-	r.closeDue(r.ctx())
-	same(t, "version after the exchange is stored", r.applied(id).Version, 1)
-	same(t, "number of exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
-	same(t, "unsampled exchanges", r.unsampled(), 0)
+	f := newFixture(t, nil)
+	id := f.addSession("s", newAssignment(true))
+	f.clock.add(closeAge + time.Second)
+	f.offer("s", 2)
+	f.closeDue(f.ctx())
+	checkEqual(t, "version while an exchange is queued", f.applied(id).Version, 0)
+	f.backend.failNext("write", 1, errDown)
+	f.deliverAndCorrect()
+	f.closeDue(f.ctx())
+	checkEqual(t, "version after a failed write of the exchange", f.applied(id).Version, 0)
+	f.clock.add(2 * time.Second)
+	f.deliverAndCorrect()
+	f.closeDue(f.ctx())
+	checkEqual(t, "version after the exchange is stored", f.applied(id).Version, 1)
+	checkEqual(t, "number of exchanges in samples", len(exchangeIDs(f.samplesOf(id))), 2)
+	checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
 // An exchange gets a sample even if the row of its session is missing, as after a crash between the two writes.
 func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.offer("lost", 1)
-	r.record()
-	r = r.reopen(nil)
-	r.advancePastClose()
-	same(t, "number of samples", len(r.samplesOf(sessionOf("lost"))), 1)
-	same(t, "unsampled exchanges", r.unsampled(), 0)
-	sameList(t, "failures", r.failed(), nil)
+	f := newFixture(t, nil)
+	f.offer("lost", 1)
+	f.deliverAndCorrect()
+	f = f.reopen(nil)
+	f.advancePastClose()
+	checkEqual(t, "number of samples", len(f.samplesOf(sessionID("lost"))), 1)
+	checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
+	checkEqualList(t, "failures", f.takeFailures(), nil)
 }
 
 // If a session that had only text when it closed later makes a tool call, the sample of the whole session replaces the
 // first sample.
 func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.addSession("s", picked(true))
-	r.advancePastClose()
-	x := exchange(tenantA, "s", 2, r.clk.now())
+	f := newFixture(t, nil)
+	id := f.addSession("s", newAssignment(true))
+	f.advancePastClose()
+	x := newExchange(tenantA, "s", 2, f.clock.now())
 	x.New = nil
 	x.Reply = sample.Reply{ID: "chatcmpl-2", Calls: []sample.Call{{ID: "c1", Name: "paint", Args: "{}"}}}
-	r.Offer(store.Turn{Exchange: x, Size: 10})
-	r.record()
-	r.clk.add(closeAge)
-	r.closeDue(r.ctx())
-	r.recomputeRewards(r.ctx())
-	list := r.samplesOf(id)
+	f.Offer(store.Turn{Exchange: x, Size: 10})
+	f.deliverAndCorrect()
+	f.clock.add(closeAge)
+	f.closeDue(f.ctx())
+	f.recomputeRewards(f.ctx())
+	list := f.samplesOf(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
 		t.Errorf("samples = %+v, want one of family %s", list, sample.IntentResolution)
 	}
@@ -134,36 +134,36 @@ func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 // If an exchange arrives after close and the program stops, the learner builds the missing sample during shutdown.
 func TestShutdownBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.addSession("s", picked(true))
-	r.advancePastClose()
-	r.offer("s", 2)
-	if err := r.drain(); err != nil {
+	f := newFixture(t, nil)
+	id := f.addSession("s", newAssignment(true))
+	f.advancePastClose()
+	f.offer("s", 2)
+	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "number of exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
+	checkEqual(t, "number of exchanges in samples", len(exchangeIDs(f.samplesOf(id))), 2)
 }
 
 // A webhook event after close gives the session a reward, and a later event replaces the reward.
 func TestLateWebhookEventsCorrectReward(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.addSession("s", picked(true))
-	r.advancePastClose()
+	f := newFixture(t, nil)
+	id := f.addSession("s", newAssignment(true))
+	f.advancePastClose()
 	postEvent := func(name string, minute int, y float64) {
-		e := score(name, minute, y)
+		e := userScore(name, minute, y)
 		e.Stage, e.Rater = feedback.StageEnd, "github"
-		r.postFeedback(tenantA, id, e)
-		r.recomputeRewards(r.ctx())
+		f.postFeedback(tenantA, id, e)
+		f.recomputeRewards(f.ctx())
 	}
-	same(t, "rewarded at close", r.applied(id).Rewarded, false)
+	checkEqual(t, "rewarded at close", f.applied(id).Rewarded, false)
 	postEvent("merged", 2, 1)
-	same(t, "reward after the merge", r.applied(id).Reward, 1)
+	checkEqual(t, "reward after the merge", f.applied(id).Reward, 1)
 	postEvent("reverted", 3, 0)
-	same(t, "rewarded after the revert", r.applied(id).Rewarded, true)
-	same(t, "reward after the revert", r.applied(id).Reward, 0)
+	checkEqual(t, "rewarded after the revert", f.applied(id).Rewarded, true)
+	checkEqual(t, "reward after the revert", f.applied(id).Reward, 0)
 	postEvent("merged", 2, 1)
-	same(t, "reward after a repeated event", r.applied(id).Reward, 0)
-	row := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab").Strata[0]
-	same(t, "number of rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
+	checkEqual(t, "reward after a repeated event", f.applied(id).Reward, 0)
+	row := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab").Strata[0]
+	checkEqual(t, "number of rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

@@ -32,9 +32,9 @@ func TestMigrationChild(t *testing.T) {
 	t.Logf("Migrate: err = %v", err)
 }
 
-// killedMigration starts a migration in a child process. It kills the child when the child has printed the given number
+// runKilledMigration starts a migration in a child process. It kills the child when the child has printed the given number
 // of lines that begin with "copied" and ready returns true, or after 20 seconds.
-func killedMigration(t *testing.T, url string, lines int, ready func() bool) {
+func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrationChild$", "-test.v")
 	child.Env = append(os.Environ(), migrateURL+"="+url)
@@ -103,13 +103,13 @@ func TestReportDuringAMigration(t *testing.T) {
 	}
 	send(server.URL(), 0, sessions/2, 0, func() {})
 	checkReport("before the migration", halfReport, halfNumbers)
-	killedMigration(t, server.URL(), 5, func() bool { return true })
+	runKilledMigration(t, server.URL(), 5, func() bool { return true })
 	checkReport("after a killed copy", halfReport, halfNumbers)
 	endLease := func() { server.Must(t, "DEL", "precept:{precept}:lock:claim:migrate") }
 	endLease()
 	batches.Store(0)
 	send(server.URL(), sessions/2, sessions, 300*time.Millisecond, func() {
-		killedMigration(t, server.URL(), 1, func() bool {
+		runKilledMigration(t, server.URL(), 1, func() bool {
 			n, _ := server.Must(t, "EXISTS", "precept:{precept}:frozen").(int64)
 			return n > 0
 		})

@@ -22,7 +22,7 @@ type feedbackLine struct {
 // drawLine draws a line of a feedback log from few ids, times and raters, so that many lines share them.
 func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	return rapid.Custom(func(rt *rapid.T) feedbackLine {
-		e := score(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
+		e := userScore(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
 			rapid.SampledFrom([]float64{0, .1, 1.0 / 3, .5, 1}).Draw(rt, "score"))
 		e.Tier = rapid.IntRange(1, 3).Draw(rt, "tier")
 		e.Rater = rapid.SampledFrom([]string{"", "kim", "lee"}).Draw(rt, "rater")
@@ -63,7 +63,7 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 		repeated := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "repeated")
 
 		ordered, shuffled := fmt.Sprint("ordered", n), fmt.Sprint("shuffled", n) // tenants
-		play(r, ordered, sessions, log, len(log))
+		playLog(r, ordered, sessions, log, len(log))
 		shuffledLog := append([]feedbackLine(nil), log...)
 		for _, i := range repeated {
 			if len(log) > 0 {
@@ -71,48 +71,48 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 			}
 		}
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffledLog), func(i, j int) { shuffledLog[i], shuffledLog[j] = shuffledLog[j], shuffledLog[i] })
-		play(r, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
+		playLog(r, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
 
-		if want, got := r.sums(ordered), r.sums(shuffled); got != want {
+		if want, got := r.countersWithoutTiming(ordered), r.countersWithoutTiming(shuffled); got != want {
 			rt.Fatalf("stored counters of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
 		}
-		if want, got := inMemory(r, ordered), inMemory(r, shuffled); got != want {
+		if want, got := memoryState(r, ordered), memoryState(r, shuffled); got != want {
 			rt.Fatalf("counters in memory of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
 		}
-		if f := r.failed(); len(f) > 0 {
+		if f := r.takeFailures(); len(f) > 0 {
 			rt.Fatalf("failures = %v, want none", f)
 		}
 	})
 }
 
-// play creates the sessions and posts the log. It closes all sessions after the given number of lines.
-func play(r *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
+// playLog creates the sessions and posts the log. It closes all sessions after the given number of lines.
+func playLog(f *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
 		a := sessions[i]
-		ids[i] = r.beginSession(tenant, fmt.Sprint("s", i), a)
+		ids[i] = f.beginSession(tenant, fmt.Sprint("s", i), a)
 	}
-	r.record()
+	f.deliverAndCorrect()
 	for i := range len(log) + 1 {
 		if i == closing {
-			r.advancePastClose()
+			f.advancePastClose()
 		}
 		if i == len(log) {
 			break
 		}
-		r.Store.Touch(tenant, ids[log[i].session]) // one more call than needed must not change the result
-		r.postFeedback(tenant, ids[log[i].session], log[i].entry)
+		f.Store.Touch(tenant, ids[log[i].session]) // one more call than needed must not change the result
+		f.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
-			r.recomputeRewards(r.ctx())
+			f.recomputeRewards(f.ctx())
 		}
 	}
-	r.recomputeRewards(r.ctx())
+	f.recomputeRewards(f.ctx())
 }
 
-// inMemory returns a tenant's counters and beliefs in memory as text, without the values that depend on the order of
+// memoryState returns a tenant's counters and beliefs in memory as text, without the values that depend on the order of
 // feedback.
-func inMemory(r *fixture, tenant string) string {
-	believed := r.Beliefs(tenant).Clone()
+func memoryState(f *fixture, tenant string) string {
+	believed := f.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)
 	believed.SetPriors(bandit.DefaultPriors())
 	c, text := believed.Measured(), ""

@@ -11,33 +11,33 @@ import (
 	"precept/store/storetest"
 )
 
-var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
+var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
 
 // The chooser learns from the rewards of open sessions. The counters, on which the report is based, count a session
 // only when it closes.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	mean := func() float64 { return r.Beliefs(tenantA).Posterior(looked).Mean }
-	id := r.addSession("s", picked(true))
+	f := newFixture(t, nil)
+	mean := func() float64 { return f.Beliefs(tenantA).Posterior(lookTwice).Mean }
+	id := f.addSession("s", newAssignment(true))
 	prior := mean()
-	r.postFeedback(tenantA, id, score("f1", 1, 1))
-	r.recomputeRewards(r.ctx())
+	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
+	f.recomputeRewards(f.ctx())
 	up := mean()
 	if up <= prior {
 		t.Fatalf("mean after a success = %v, want above %v", up, prior)
 	}
-	same(t, "counters of an open session", r.counters(tenantA), none)
-	r.postFeedback(tenantA, id, score("f2", 2, 0))
-	r.recomputeRewards(r.ctx())
+	checkEqual(t, "counters of an open session", f.counters(tenantA), noCounters)
+	f.postFeedback(tenantA, id, userScore("f2", 2, 0))
+	f.recomputeRewards(f.ctx())
 	if down := mean(); down >= prior {
 		t.Fatalf("mean after a failure = %v, want below %v", down, prior)
 	}
-	r.advancePastClose()
-	same(t, "open sessions with a reward", r.OpenRewards(), 0)
+	f.advancePastClose()
+	checkEqual(t, "open sessions with a reward", f.OpenRewards(), 0)
 	closed := mean()
-	reopened := openFixture(t, r.dir, r.clk, nil)
-	if restarted := reopened.Beliefs(tenantA).Posterior(looked).Mean; restarted != closed {
+	reopened := openFixture(t, f.dir, f.clock, nil)
+	if restarted := reopened.Beliefs(tenantA).Posterior(lookTwice).Mean; restarted != closed {
 		t.Errorf("mean after a restart = %v, want %v as before", restarted, closed)
 	}
 }
@@ -45,24 +45,24 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 // After a restart the rewards of open sessions count again, until this or another process closes the sessions.
 func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.addSession("s", picked(true))
-	r.postFeedback(tenantA, id, score("f1", 1, 1))
-	r.recomputeRewards(r.ctx())
-	want := r.Beliefs(tenantA).Posterior(looked)
-	r.clk.add(time.Minute)
-	reopened := openFixture(t, r.dir, r.clk, nil)
+	f := newFixture(t, nil)
+	id := f.addSession("s", newAssignment(true))
+	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
+	f.recomputeRewards(f.ctx())
+	want := f.Beliefs(tenantA).Posterior(lookTwice)
+	f.clock.add(time.Minute)
+	reopened := openFixture(t, f.dir, f.clock, nil)
 	reopened.closeDue(reopened.ctx())
-	sameList(t, "failures", reopened.failed(), nil)
-	if got := reopened.Beliefs(tenantA).Posterior(looked); got != want {
+	checkEqualList(t, "failures", reopened.takeFailures(), nil)
+	if got := reopened.Beliefs(tenantA).Posterior(lookTwice); got != want {
 		t.Errorf("belief after a restart = %+v, want %+v", got, want)
 	}
-	same(t, "Restored", reopened.Restored(), true)
-	r.advancePastClose() // the other replica closes the session
-	same(t, "open sessions with a reward after the other replica closed one", reopened.OpenRewards(), 1)
-	r.clk.add(time.Minute)
+	checkEqual(t, "Restored", reopened.Restored(), true)
+	f.advancePastClose() // the other replica closes the session
+	checkEqual(t, "open sessions with a reward after the other replica closed one", reopened.OpenRewards(), 1)
+	f.clock.add(time.Minute)
 	reopened.closeDue(reopened.ctx())
-	same(t, "open sessions with a reward after the next pass", reopened.OpenRewards(), 0)
+	checkEqual(t, "open sessions with a reward after the next pass", reopened.OpenRewards(), 0)
 }
 
 // Replicas on one Redis have the same belief after a reward of an open session, whichever replica received the reward.
@@ -75,23 +75,23 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		return openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, inRedis(t, server, filepath.Join(dir, "outbox.db")))
 	}
 	a, b := open(), open()
-	follow := func(r *fixture) {
+	follow := func(f *fixture) {
 		t.Helper()
-		if err := r.Learner.Refresh(r.ctx()); err != nil {
+		if err := f.Learner.Refresh(f.ctx()); err != nil {
 			t.Error(err)
 		}
 	}
-	belief := func(r *fixture) bandit.Posterior { return r.Beliefs(tenantA).Posterior(looked) }
+	belief := func(f *fixture) bandit.Posterior { return f.Beliefs(tenantA).Posterior(lookTwice) }
 	checkEqualBeliefs := func(when string) {
 		t.Helper()
 		if x, y := belief(a), belief(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
 			t.Errorf("%s: beliefs of the replicas differ: %+v and %+v", when, x, y)
 		}
 	}
-	id := a.addSession("s", picked(true))
+	id := a.addSession("s", newAssignment(true))
 	prior := belief(b)
-	belief(a)                                      // a replica follows only the tenants that its requests use
-	b.postFeedback(tenantA, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
+	belief(a)                                          // a replica follows only the tenants that its requests use
+	b.postFeedback(tenantA, id, userScore("f1", 1, 1)) // a replica that does not serve the session receives the feedback
 	b.recomputeRewards(b.ctx())
 	rewarded := belief(b)
 	if rewarded.Mean <= prior.Mean {
@@ -99,7 +99,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	follow(a)
 	checkEqualBeliefs("after a refresh of the other replica")
-	a.postFeedback(tenantA, id, score("f2", 2, 0))
+	a.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	a.recomputeRewards(a.ctx())
 	var both sync.WaitGroup
 	for range 2 { // a concurrent refresh, such as by a report, must not count a session twice
@@ -111,9 +111,9 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		t.Errorf("mean after a failure = %v, want below %v", belief(b).Mean, prior.Mean)
 	}
 	a.advancePastClose()
-	b.clk.add(closeAge + time.Second)
+	b.clock.add(closeAge + time.Second)
 	follow(b)
-	same(t, "open sessions with a reward", b.OpenRewards(), 0)
+	checkEqual(t, "open sessions with a reward", b.OpenRewards(), 0)
 	checkEqualBeliefs("after close")
-	sameList(t, "failures", append(a.failed(), b.failed()...), nil)
+	checkEqualList(t, "failures", append(a.takeFailures(), b.takeFailures()...), nil)
 }

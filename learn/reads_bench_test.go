@@ -96,7 +96,7 @@ func lessonSettlement(n int) session.Settlement {
 	}
 	y := math.Mod(float64(n)*.37, 1)
 	return session.Settlement{
-		Tenant: "default", ID: sessionOf(fmt.Sprint("reads-", n)), To: session.Applied{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")},
+		Tenant: "default", ID: sessionID(fmt.Sprint("reads-", n)), To: session.Applied{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")},
 		Deltas: append(a.Closing(), bandit.Contribution(&a, y, 1)...),
 	}
 }

@@ -13,29 +13,29 @@ import (
 
 // recordLive stores the conversation of a transcript as the proxy does, as a named session in a space. If found is
 // session.ByEcho, it also stores the random ids of the conversation as echoes.
-func (r *fixture) recordLive(space session.Space, name string, found session.Method, tr detect.Transcript) {
-	r.t.Helper()
+func (f *fixture) recordLive(space session.Space, name string, found session.Method, tr detect.Transcript) {
+	f.t.Helper()
 	id := session.KeyOf(tenantA, space, name)
-	ses := r.Add(&session.Record{
-		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: found, Started: r.clk.now(), Seen: r.clk.now()},
+	ses := f.Add(&session.Record{
+		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: found, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:   session.Thread{Turns: 1, FirstWords: session.Opening(tr.Request)},
 	})
-	r.Release(ses, store.Decided)
-	x := exchange(tenantA, name, 1, r.clk.now())
+	f.Release(ses, store.Decided)
+	x := newExchange(tenantA, name, 1, f.clock.now())
 	x.Session = id.String()
-	if !r.Offer(store.Turn{Exchange: x, Size: 100}) {
-		r.t.Fatal("Offer refused the turn")
+	if !f.Offer(store.Turn{Exchange: x, Size: 100}) {
+		f.t.Fatal("Offer refused the turn")
 	}
-	r.record()
+	f.deliverAndCorrect()
 	if found != session.ByEcho {
 		return
 	}
 	var echoes []session.Echo
 	for _, k := range session.UniqueEchoes(tenantA, tr.Request) {
-		echoes = append(echoes, session.Echo{Tenant: tenantA, Key: k, ID: id, At: r.clk.now()})
+		echoes = append(echoes, session.Echo{Tenant: tenantA, Key: k, ID: id, At: f.clock.now()})
 	}
-	if err := r.be.Write(r.ctx(), session.Batch{Echoes: echoes}); err != nil {
-		r.t.Fatal(err)
+	if err := f.backend.Write(f.ctx(), session.Batch{Echoes: echoes}); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
@@ -65,38 +65,38 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		"same opening, different reply":               {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t, nil)
-			r.recordLive(c.space, c.name, c.found, transcriptOf(t, c.live))
-			got, err := r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
+			f := newFixture(t, nil)
+			f.recordLive(c.space, c.name, c.found, transcriptOf(t, c.live))
+			got, err := f.importer().Import(f.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "first import", got, c.want)
-			got, err = r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
+			checkEqual(t, "first import", got, c.want)
+			got, err = f.importer().Import(f.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.want.New = 0
-			same(t, "repeated import", got, c.want)
+			checkEqual(t, "repeated import", got, c.want)
 		})
 	}
 }
 
 func TestImportSkipsSessionRecordedAfterPreviousImport(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	past := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
 	other := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the roof."},{"role":"assistant","content":"The roof is painted."}]}`)
-	m := r.importer()
+	m := f.importer()
 	var recorded []int
 	for _, tr := range []detect.Transcript{other, past} {
-		got, err := m.Import(r.ctx(), tenantA, "coder", tr, time.Unix(1_700_000_000, 0))
+		got, err := m.Import(f.ctx(), tenantA, "coder", tr, time.Unix(1_700_000_000, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		recorded = append(recorded, got.Recorded)
-		r.clk.add(time.Minute)
-		r.recordLive(session.SpaceName, "x", session.ByNew, past)
+		f.clock.add(time.Minute)
+		f.recordLive(session.SpaceName, "x", session.ByNew, past)
 	}
 	if !slices.Equal(recorded, []int{0, 1}) {
 		t.Errorf("transcripts skipped by the two imports = %v, want [0 1]", recorded)

@@ -64,7 +64,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 		var steps []session.Settlement
 		entries := map[session.ID][]feedback.Entry{}
 		for n := from; n < min(from+trafficBatch, x.end); n++ {
-			id, at := sessionOf(fmt.Sprint("shard-", n)), trafficStart().Add(time.Duration(n)*time.Second)
+			id, at := sessionID(fmt.Sprint("shard-", n)), trafficStart().Add(time.Duration(n)*time.Second)
 			b.Rows = append(b.Rows, session.Row{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")})
 			for turn := range 3 {
 				b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", n, "-", turn), Tenant: "default", Session: id.String(), At: at, Turn: turn, Outcome: sample.Complete, Reply: sample.Reply{Text: x.text}})

@@ -41,8 +41,8 @@ func BenchmarkTurn(b *testing.B) {
 				_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
 			}))
 			defer up.Close()
-			r := newFixture(b, &upstream{Server: up}, "", newBook(b, "one: alpha"), injectAll())
-			h := r.Handler()
+			f := newFixture(b, &upstream{Server: up}, "", newBook(b, "one: alpha"), injectAll())
+			h := f.Handler()
 			body := `{"model":"m","messages":[` + c.list + `{"role":"user","content":"alpha"}]}`
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -70,8 +70,8 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 					all := injectAll()
 					maps.Copy(all, flags)
 					var log lockedBuffer
-					r := newFixture(t, up, "", newBook(t, "one: alpha", "two: beta"), all)
-					r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
+					f := newFixture(t, up, "", newBook(t, "one: alpha", "two: beta"), all)
+					f.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 					key := map[string]string{"/v1/responses": "input"}[path]
 					if key == "" {
 						key = "messages"
@@ -79,8 +79,8 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 					list, before := `{"role":"user","content":"do alpha"}`, ""
 					for ; n < 12; n++ {
 						sent := `{"max_tokens":9,"` + key + `":[` + list + `]}`
-						r.send(t, "POST", path, header, sent)
-						got := string(up.last(t).body)
+						f.send(t, "POST", path, header, sent)
+						got := string(up.lastRequest(t).body)
 						if strings.Count(got, "- [one]") != 1 {
 							t.Fatalf("turn %d of %d bytes: got %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
@@ -91,14 +91,14 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 						}
 						list += turnItems(path, n, 3000)
 					}
-					r.send(t, "POST", path, header, `{"max_tokens":9,"`+key+`":[`+list+`,{"role":"user","content":"now beta"}]}`)
-					if got := string(up.last(t).body); strings.Contains(got, "- [two]") || strings.Count(got, "- [one]") != 1 {
+					f.send(t, "POST", path, header, `{"max_tokens":9,"`+key+`":[`+list+`,{"role":"user","content":"now beta"}]}`)
+					if got := string(up.lastRequest(t).body); strings.Contains(got, "- [two]") || strings.Count(got, "- [one]") != 1 {
 						t.Errorf("request above the limit: the upstream got %.600s, want [one] exactly once and no [two]", got)
 					}
 					if n := strings.Count(log.String(), "a conversation exceeds a limit of inspection"); n != 1 {
 						t.Errorf("the log reports the limit %d times, want once: %s", n, log.String())
 					}
-					if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
+					if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
 						t.Errorf("metric of uninspected requests with reason %s = %v, want at least 2", limit, n)
 					}
 				})
@@ -113,16 +113,16 @@ func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnItems(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
-	res, _ := r.send(t, "POST", chatPath, nil, sent)
-	if got := string(up.last(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
+	res, _ := f.send(t, "POST", chatPath, nil, sent)
+	if got := string(up.lastRequest(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
 		t.Errorf("request above the limit: session = %q, body changed: %t, want no session and an unchanged body", res.Header.Get("Precept-Session"), got != sent)
 	}
-	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
+	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
 		t.Errorf("metric of uninspected requests with reason size = %v, want 1", n)
 	}
-	if n := r.bodyBytes(); n != 0 {
+	if n := f.bodyBytes(); n != 0 {
 		t.Errorf("bytes of request bodies in memory after the request = %d, want 0", n)
 	}
 }
@@ -132,11 +132,11 @@ func TestCompressedConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	list := `{"role":"user","content":"do alpha"}`
 	for ; n < 3; n++ {
-		r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, zipped(`{"messages":[`+list+`]}`))
-		if got := string(up.last(t).body); strings.Count(got, "- [one]") != 1 {
+		f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, gzipped(`{"messages":[`+list+`]}`))
+		if got := string(up.lastRequest(t).body); strings.Count(got, "- [one]") != 1 {
 			t.Fatalf("turn %d: got %d blocks, want 1", n, strings.Count(got, "- [one]"))
 		}
 		list += turnItems(chatPath, n, 9000)

@@ -28,7 +28,7 @@ func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 		quoted, _ := json.Marshal(string(args))
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, n*7919, quoted)
 	})
-	r := newFixture(t, up, "", newBook(t, "one: parser"), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
+	f := newFixture(t, up, "", newBook(t, "one: parser"), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	send := func(system, text string, h http.Header) (ses *session.Record, lessons string) {
 		t.Helper()
 		if h == nil {
@@ -36,11 +36,11 @@ func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 		}
 		h.Set("Authorization", "Bearer k")
 		k := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": text}}}
-		res, _ := r.send(t, "POST", chatPath, h, k.body())
+		res, _ := f.send(t, "POST", chatPath, h, k.body())
 		name := res.Header.Get("Precept-Session")
 		for _, id := range session.Candidates("default", name) {
-			if held := r.Options().Store.AcquireInMemory(id); held != nil {
-				defer r.Options().Store.Release(held, 0)
+			if held := f.Options().Store.AcquireInMemory(id); held != nil {
+				defer f.Options().Store.Release(held, 0)
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")
 			}
 		}

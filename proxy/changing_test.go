@@ -45,7 +45,7 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", n*7919)))
 			})
-			r := newFixture(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
+			f := newFixture(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
 			var list []obj
 			previous, session := "", ""
 			for i, s := range k.steps {
@@ -62,8 +62,8 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 					body["tools"] = s.tools
 				}
 				request, _ := json.Marshal(body)
-				res, _ := r.send(t, "POST", chatPath, nil, string(request))
-				got := string(up.last(t).body)
+				res, _ := f.send(t, "POST", chatPath, nil, string(request))
+				got := string(up.lastRequest(t).body)
 				if c := strings.Count(got, "[one]"); c != 1 {
 					t.Errorf("step %d: the upstream got [one] %d times, want once: %s", i, c, got)
 				}

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// mute is a TCP relay in front of a server. It can drop the data of its first connections without closing them, as a
+// silentRelay is a TCP relay in front of a server. It can drop the data of its first connections without closing them, as a
 // firewall does with a connection whose state it has lost.
-type mute struct {
+type silentRelay struct {
 	net.Listener
 	to       string
 	silent   atomic.Int64 // number of the last connection whose data is dropped, counted from 1
@@ -24,13 +24,13 @@ type mute struct {
 	conns    sync.WaitGroup
 }
 
-func newMute(t *testing.T, to string) *mute {
+func newSilentRelay(t *testing.T, to string) *silentRelay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mute{Listener: l, to: to}
+	m := &silentRelay{Listener: l, to: to}
 	m.conns.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -44,7 +44,7 @@ func newMute(t *testing.T, to string) *mute {
 	return m
 }
 
-func (m *mute) relay(c net.Conn, n int64) {
+func (m *silentRelay) relay(c net.Conn, n int64) {
 	up, err := net.Dial("tcp", m.to)
 	if err != nil {
 		_ = c.Close()
@@ -88,17 +88,17 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	m := newMute(t, srv.Listener.Addr().String())
-	r := newFixture(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
-	if c := r.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
+	m := newSilentRelay(t, srv.Listener.Addr().String())
+	f := newFixture(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
+	if c := f.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
 		t.Fatalf("HTTP/2 settings = %+v, want both ping timeouts set, at most a minute in total", c)
 	}
-	r.transport().HTTP2.SendPingTimeout, r.transport().HTTP2.PingTimeout = 50*time.Millisecond, 100*time.Millisecond
+	f.transport().HTTP2.SendPingTimeout, f.transport().HTTP2.PingTimeout = 50*time.Millisecond, 100*time.Millisecond
 
-	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	f.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	ended := make(chan error, 1)
 	go func() {
-		res, err := client(t).Post(r.url+chatPath, "application/json", strings.NewReader(`{"stream":true,"messages":[]}`))
+		res, err := client(t).Post(f.url+chatPath, "application/json", strings.NewReader(`{"stream":true,"messages":[]}`))
 		if err == nil {
 			_, _ = res.Body.Read(make([]byte, 1))
 			begun <- struct{}{}
@@ -115,7 +115,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the client got a complete stream, want a broken one")
 	}
-	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
+	f.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
 	if n := m.accepted.Load(); n != 2 {
 		t.Errorf("got %d connections to the upstream after the first one went silent, want 2", n)
 	}
@@ -131,13 +131,13 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 		} else {
 			srv.Start()
 		}
-		m := newMute(t, srv.Listener.Addr().String())
-		r := newFixture(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
-		if d := r.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
+		m := newSilentRelay(t, srv.Listener.Addr().String())
+		f := newFixture(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
+		if d := f.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
 			t.Fatalf("IdleConnTimeout = %v, want at most 2 minutes", d)
 		}
-		r.transport().IdleConnTimeout = 50 * time.Millisecond
-		r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+		f.transport().IdleConnTimeout = 50 * time.Millisecond
+		f.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 		if m.accepted.Load() != 1 {
 			t.Errorf("got %d connections to the upstream, want 1", m.accepted.Load())
 		}
@@ -154,8 +154,8 @@ func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	r := newFixture(t, &upstream{Server: &httptest.Server{URL: srv.URL}}, "", nil, nil)
-	res, err := client(t).Post(r.url+chatPath, "application/json", strings.NewReader(`{"messages":[]}`))
+	f := newFixture(t, &upstream{Server: &httptest.Server{URL: srv.URL}}, "", nil, nil)
+	res, err := client(t).Post(f.url+chatPath, "application/json", strings.NewReader(`{"messages":[]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

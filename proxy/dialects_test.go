@@ -16,8 +16,8 @@ const block = `Lessons from past experience:\n(Advice from earlier runs, not a r
 // On each API and for each form of content, the block is inserted before the user's own text, or at the top of the
 // result with the error. All other bytes are those of the client. In the bodies, ^ marks the position of the block.
 func TestPositionOfBlockOnEachAPI(t *testing.T) {
-	up := newUpstream(t, model(t))
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	up := newUpstream(t, newModel(t))
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`
 	input := strings.Replace(part, "text", "input_text", 1)
 	for _, c := range []struct{ name, path, body string }{
@@ -39,8 +39,8 @@ func TestPositionOfBlockOnEachAPI(t *testing.T) {
 	} {
 		sent := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(c.body, part, ""), input, ""), "^", "")
 		want := strings.ReplaceAll(c.body, "^", block)
-		res, b := r.send(t, "POST", c.path, http.Header{"Precept-Session": {c.name}}, sent)
-		if got := string(up.last(t).body); res.StatusCode != 200 || got != want {
+		res, b := f.send(t, "POST", c.path, http.Header{"Precept-Session": {c.name}}, sent)
+		if got := string(up.lastRequest(t).body); res.StatusCode != 200 || got != want {
 			t.Errorf("%s: got status %d, body %s, want 200; the upstream got\n%s\nwant\n%s", c.name, res.StatusCode, b, got, want)
 		}
 	}
@@ -53,36 +53,36 @@ func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 		for _, named := range []bool{true, false} {
 			t.Run(fmt.Sprint(api, " named=", named), func(t *testing.T) {
 				t.Parallel()
-				s := newSpeaker(strings.Replace(api, "claude", "messages", 1), "Please fix the build.")
+				s := newAPIAgent(strings.Replace(api, "claude", "messages", 1), "Please fix the build.")
 				s.claude, s.stream = api == "claude", named
-				twelveTurns(t, s, named)
+				checkTwelveTurns(t, s, named)
 			})
 		}
 	}
 }
 
-// twelveTurns sends twelve turns of s, with a restart before turns 6 and 9. It fails the test unless each list at the
+// checkTwelveTurns sends twelve turns of s, with a restart before turns 6 and 9. It fails the test unless each list at the
 // upstream extends the previous one.
-func twelveTurns(t *testing.T, s *speaker, named bool) {
+func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	t.Helper()
-	up := newUpstream(t, model(t))
+	up := newUpstream(t, newModel(t))
 	book := newBook(t, "start: the build", "middle: no rule to make", "late: deploy it")
 	dir := t.TempDir()
-	r := newFixture(t, up, dir, book, injectAll())
-	h := bearer("k", "User-Agent", "test/1")
+	f := newFixture(t, up, dir, book, injectAll())
+	h := bearerHeader("k", "User-Agent", "test/1")
 	if named {
 		h.Set("X-Claude-Code-Session-Id", "twelve")
 	}
 	var previous, session string
 	for turn := range 12 {
 		if turn == 6 || turn == 9 {
-			r.stop()
-			r = newFixture(t, up, dir, book, injectAll())
+			f.stop()
+			f = newFixture(t, up, dir, book, injectAll())
 		}
 		if turn == 8 {
-			s.user("Now deploy it.")
+			s.addUser("Now deploy it.")
 		}
-		res, call, list := s.sendNext(t, r, h)
+		res, call, list := s.sendNext(t, f, h)
 		if session == "" {
 			session = res.Header.Get("Precept-Session")
 		}
@@ -109,28 +109,28 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 }
 
 // exchangesOf stops the fixture, and returns the stored exchanges of a named session of the default tenant.
-func exchangesOf(t *testing.T, r *fixture, name string) []sample.Exchange {
+func exchangesOf(t *testing.T, f *fixture, name string) []sample.Exchange {
 	t.Helper()
-	return storedExchanges(t, r, name)["default"]
+	return storedExchanges(t, f, name)["default"]
 }
 
 // On each API, the client gets the bytes of the upstream's stream, and the stored reply has the content of the stream.
 func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
-	up := newUpstream(t, model(t))
-	r := newFixture(t, up, "", nil, nil)
+	up := newUpstream(t, newModel(t))
+	f := newFixture(t, up, "", nil, nil)
 	var calls []string
 	h := http.Header{"Precept-Session": {"streams"}}
 	for i, api := range []string{"chat", "responses", "messages"} {
-		s := newSpeaker(api, "Fix it. "+api)
+		s := newAPIAgent(api, "Fix it. "+api)
 		s.stream = true
-		res, b := r.send(t, "POST", s.path(), h, s.body())
+		res, b := f.send(t, "POST", s.path(), h, s.body())
 		call := res.Header.Get("X-Call")
 		if want := streamedReply(s.path(), int64(i+1), call); string(b) != want || res.Header.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("%s: the client got %s\n%s\nwant text/event-stream\n%s", api, res.Header.Get("Content-Type"), b, want)
 		}
 		calls = append(calls, call)
 	}
-	got := exchangesOf(t, r, "streams")
+	got := exchangesOf(t, f, "streams")
 	if len(got) != 3 {
 		t.Fatalf("got %d stored exchanges, want 3", len(got))
 	}
@@ -148,24 +148,24 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 // If the provider keeps the history, a request contains only new items. Each lesson is still inserted once, and precept
 // detects loops by the calls in the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
-	up := newUpstream(t, model(t))
-	r := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
-	s := newSpeaker("responses", "do alpha")
-	h := bearer("k")
-	first, call, list := s.sendNext(t, r, h)
+	up := newUpstream(t, newModel(t))
+	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
+	s := newAPIAgent("responses", "do alpha")
+	h := bearerHeader("k")
+	first, call, list := s.sendNext(t, f, h)
 	session := first.Header.Get("Precept-Session")
 	if strings.Count(list, "[one]") != 1 {
 		t.Errorf("first request: list = %s, want [one] exactly once", list)
 	}
 	warned, lessons := 0, 0
 	for turn := 1; turn < 6; turn++ {
-		s.more = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
-		s.past = []pastItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
+		s.extra = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
+		s.history = []historyItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
 		if turn == 4 { // the user interrupts
-			s.past = append(s.past, pastItem{kind: "user", text: "alpha, I said"})
+			s.history = append(s.history, historyItem{kind: "user", text: "alpha, I said"})
 		}
 		var res *http.Response
-		res, call, list = s.sendNext(t, r, h)
+		res, call, list = s.sendNext(t, f, h)
 		if got := res.Header.Get("Precept-Session"); got != session {
 			t.Errorf("turn %d: session = %s, want %s", turn, got, session)
 		}
@@ -186,17 +186,17 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 
 func TestWebsocketIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Openai-Beta": {"responses_websockets=2026-02-06"}}
 	for _, path := range []string{"/v1/responses", "/responses", "/p/agent=codex/v1/responses", "/v1/responses?x=1"} {
-		res, b := r.send(t, "GET", path, h, "")
+		res, b := f.send(t, "GET", path, h, "")
 		if res.StatusCode != http.StatusUpgradeRequired {
 			t.Errorf("%s: got status %d, want 426", path, res.StatusCode)
 		}
-		checkShape(t, "/v1/responses", b)
+		checkErrorFormat(t, "/v1/responses", b)
 	}
-	if up.count() != 0 {
-		t.Errorf("the upstream got %d requests, want 0", up.count())
+	if up.requestCount() != 0 {
+		t.Errorf("the upstream got %d requests, want 0", up.requestCount())
 	}
 }
 
@@ -204,18 +204,18 @@ func TestWebsocketIsRefused(t *testing.T) {
 // nothing is inserted between calls and results.
 func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
-		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}
+		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + jsonString(command) + `}`}}
 	}
 	result := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
-	up := newUpstream(t, model(t))
-	r := newFixture(t, up, "", newBook(t, "one: no rule to make"), injectAll())
+	up := newUpstream(t, newModel(t))
+	f := newFixture(t, up, "", newBook(t, "one: no rule to make"), injectAll())
 	list := []obj{{"role": "user", "content": "go"}}
 	for i := range 3 {
 		a, b := fmt.Sprintf("call_%d_aaaaaaaaaaaaaaaaaaaa", i), fmt.Sprintf("call_%d_bbbbbbbbbbbbbbbbbbbb", i)
 		list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{call(a, "make x"), call(b, fmt.Sprint("cat f", i))}},
 			result(a, "make: *** No rule to make target 'x'.  Stop.\nExit code 2"), result(b, fmt.Sprint("line ", i)))
 		body, _ := json.Marshal(obj{"messages": list, "tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}})
-		r.chat(t, http.Header{"Precept-Session": {"parallel"}}, string(body))
+		f.chat(t, http.Header{"Precept-Session": {"parallel"}}, string(body))
 	}
 	var got struct {
 		Messages []struct {
@@ -223,7 +223,7 @@ func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 			ToolCallID string `json:"tool_call_id"`
 		}
 	}
-	if err := json.Unmarshal(up.last(t).body, &got); err != nil {
+	if err := json.Unmarshal(up.lastRequest(t).body, &got); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Messages) != len(list) {
@@ -240,21 +240,21 @@ func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 // Codex sends the tools for newer models in an item of the input list. Such a request is not a side request, and each
 // turn has the lesson once.
 func TestRequestWithToolsInInputListIsNotSideRequest(t *testing.T) {
-	up := newUpstream(t, model(t))
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	up := newUpstream(t, newModel(t))
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}
 	list := `{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait","parameters":{}}]},` +
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"do alpha"}]}`
 	for turn := range 3 {
-		res, b := r.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
-		got := string(up.last(t).body)
+		res, b := f.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
+		got := string(up.lastRequest(t).body)
 		if res.StatusCode != 200 || strings.Count(got, "[one]") != 1 || !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
 			t.Fatalf("turn %d: got status %d, body %s, want 200; the upstream got\n%s\nwant the tools, and [one] exactly once", turn, res.StatusCode, b, got)
 		}
 		list += fmt.Sprintf(`,{"type":"custom_tool_call","call_id":"call_t%d","name":"exec","input":"ls"},{"type":"custom_tool_call_output","call_id":"call_t%d","output":"a b"}`, turn, turn)
 	}
-	res, _ := r.send(t, "POST", "/v1/responses", h, `{"model":"m","input":[{"type":"message","role":"user","content":"a title for: do alpha"}]}`)
-	if got := string(up.last(t).body); res.StatusCode != 200 || strings.Contains(got, "[one]") {
+	res, _ := f.send(t, "POST", "/v1/responses", h, `{"model":"m","input":[{"type":"message","role":"user","content":"a title for: do alpha"}]}`)
+	if got := string(up.lastRequest(t).body); res.StatusCode != 200 || strings.Contains(got, "[one]") {
 		t.Errorf("request without tools: got status %d, want 200; the upstream got %s, want no lesson", res.StatusCode, got)
 	}
 }

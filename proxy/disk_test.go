@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// checkDisk fails the test if a file in the fixture's data directory contains one of the texts. The fixture must be
+// checkNotOnDisk fails the test if a file in the fixture's data directory contains one of the texts. The fixture must be
 // stopped.
-func checkDisk(t *testing.T, r *fixture, texts ...string) {
+func checkNotOnDisk(t *testing.T, f *fixture, texts ...string) {
 	t.Helper()
 	files := 0
-	err := filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(f.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -29,6 +29,6 @@ func checkDisk(t *testing.T, r *fixture, texts ...string) {
 		t.Fatal(err)
 	}
 	if files == 0 {
-		t.Fatalf("data directory %s is empty", r.dir)
+		t.Fatalf("data directory %s is empty", f.dir)
 	}
 }

@@ -85,10 +85,10 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	}
 	first, firstAddress := serverAt("127.0.0.1")
 	_, secondAddress := serverAt("127.0.0.2")
-	r := newFixture(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", newBook(t, "one: alpha"), injectAll())
 	checkReply := func(name string, status int, want string) {
 		t.Helper()
-		res, body := r.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)
+		res, body := f.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)
 		if res.StatusCode != status || !strings.Contains(string(body), want) {
 			t.Errorf("%s: got status %d, body %s, want status %d and a body with %q", name, res.StatusCode, body, status, want)
 		}

@@ -44,7 +44,7 @@ func TestEarlyResponseReachesSendingClient(t *testing.T) {
 			t.Run(fmt.Sprint(name, secure), func(t *testing.T) {
 				t.Parallel()
 				done := make(chan struct{})
-				u := newRaw(t, secure, func(_ int, c net.Conn, _ *http.Request) bool {
+				u := newRawUpstream(t, secure, func(_ int, c net.Conn, _ *http.Request) bool {
 					_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nX-Own: yes\r\n\r\nbig")
 					<-done
 					return false
@@ -90,7 +90,7 @@ func TestRefusalIsSentBeforeBody(t *testing.T) {
 // The client gets the start of a stream while it still sends its body, and the rest afterwards.
 func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 	for _, secure := range []bool{false, true} {
-		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
+		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")
 			b, _ := io.ReadAll(r.Body)
 			fmt.Fprintf(c, "data: %d\n\n", len(b))
@@ -120,7 +120,7 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
 		200: "HTTP/1.1 100 Continue\r\n\r\n",
 	} {
-		u := newRaw(t, false, func(_ int, c net.Conn, r *http.Request) bool {
+		u := newRawUpstream(t, false, func(_ int, c net.Conn, r *http.Request) bool {
 			_, _ = io.WriteString(c, wire)
 			if status != 200 {
 				return false
@@ -152,7 +152,7 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = time.Minute
 			l := &pipes{dialled: make(chan net.Conn)}
-			srv := &http.Server{Handler: handler(t, "http://127.0.0.1:1", "limits.client_write_timeout=1m"), ReadHeaderTimeout: limit}
+			srv := &http.Server{Handler: newHandler(t, "http://127.0.0.1:1", "limits.client_write_timeout=1m"), ReadHeaderTimeout: limit}
 			go func() { _ = srv.Serve(l) }()
 			defer func() { _ = srv.Close() }()
 			c := l.dial()
@@ -212,7 +212,7 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // headers of the response. The race detector reports a second one.
 func TestBodyExceedsLimitDuringEarlyResponse(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
-	u := newRaw(t, false, func(_ int, c net.Conn, _ *http.Request) bool {
+	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {
 		_, _ = io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n"+strings.Repeat("X-A: b\r\n", 200)+"\r\nbig")
 		_, _ = io.Copy(io.Discard, c)
 		return false

@@ -26,9 +26,9 @@ data: [DONE]
 
 `
 
-// encoded returns callSSE in each Content-Encoding. The name after the colon distinguishes two formats of one encoding.
+// encodedReplies returns callSSE in each Content-Encoding. The name after the colon distinguishes two formats of one encoding.
 // br and zstd are constants, because only package wire imports their libraries.
-func encoded(t *testing.T) map[string][]byte {
+func encodedReplies(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {
 		b, err := base64.StdEncoding.DecodeString(text)
@@ -57,7 +57,7 @@ func encoded(t *testing.T) map[string][]byte {
 // precept requests an uncompressed reply, but can read a compressed one: the id of the call in the reply identifies the
 // session of the next request, and the tokens are counted. The client gets the bytes of the upstream.
 func TestCompressedRepliesAreRead(t *testing.T) {
-	for name, reply := range encoded(t) {
+	for name, reply := range encodedReplies(t) {
 		encoding, _, _ := strings.Cut(name, ":")
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Accept-Encoding"); got != "identity" {
@@ -69,17 +69,17 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		})
-		r := newFixture(t, up, "", nil, nil)
-		res, got := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
+		f := newFixture(t, up, "", nil, nil)
+		res, got := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
 		if !bytes.Equal(got, reply) || res.Header.Get("Content-Encoding") != encoding {
 			t.Errorf("%s: the client got %q with Content-Encoding %q, want %q with %q", name, got, res.Header.Get("Content-Encoding"), reply, encoding)
 		}
 		first := res.Header.Get("Precept-Session")
-		res, _ = r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
+		res, _ = f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
 		if second := res.Header.Get("Precept-Session"); first == "" || second != first {
 			t.Errorf("%s: second request: session = %q, want %q of the first request, not empty", name, second, first)
 		}
-		if n := testutil.ToFloat64(r.Options().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
+		if n := testutil.ToFloat64(f.Options().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
 			t.Errorf("%s: metric of input tokens = %v, want 6000", name, n)
 		}
 	}
@@ -96,30 +96,30 @@ func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 		"corrupt zstd":         {"zstd", "\x28\xb5\x2f\xfdxxxxxxxxx", "corrupt"},
 		"corrupt br":           {"br", "\xff\xff\xff\xffxxxxxxx", "corrupt"},
 		"corrupt deflate":      {"deflate", "\x78\x9c\xff\xff\xff\xff", "corrupt"},
-		"above the size limit": {"gzip", zipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
+		"above the size limit": {"gzip", gzipped(strings.Repeat("data: {}\n\n", 3<<20)), "size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Encoding", c.encoding)
 				_, _ = io.WriteString(w, c.body)
 			})
-			r := newFixture(t, up, "", nil, nil)
-			_, got := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"s"}}, `{"messages":[{"role":"user","content":"build it"}]}`)
+			f := newFixture(t, up, "", nil, nil)
+			_, got := f.send(t, "POST", chatPath, http.Header{"Precept-Session": {"s"}}, `{"messages":[{"role":"user","content":"build it"}]}`)
 			if string(got) != c.body {
 				t.Errorf("the client got %.100q, want %.100q", got, c.body)
 			}
-			if n := testutil.ToFloat64(r.Options().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
+			if n := testutil.ToFloat64(f.Options().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
 				t.Errorf("metric of unread replies with reason %q = %v, want 1", c.reason, n)
 			}
-			eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 1 })
-			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
+			eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == 1 })
+			if x := storedExchanges(t, f, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
 				t.Errorf("stored exchanges = %+v, want a complete one with a truncated reply", x)
 			}
 		})
 	}
 }
 
-func zipped(text string) string {
+func gzipped(text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, _ = io.WriteString(z, text)
@@ -131,13 +131,13 @@ func zipped(text string) string {
 // warning becomes the content of the second result, in this turn and in later turns.
 func TestLoopWarningForResultsWithoutContent(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, injectAll())
+	f := newFixture(t, up, "", nil, injectAll())
 	for name, content := range map[string]string{"null": `,"content":null`, "absent": ``, "empty": `,"content":""`} {
 		list := `{"role":"user","content":"build it"}`
 		for n := range 3 {
 			list += fmt.Sprintf(`,{"role":"assistant","content":[{"type":"tool_use","id":"%s_%d","name":"bash","input":{"command":"make"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"%[1]s_%[2]d","is_error":true%[3]s}]}`, name, n, content)
-			r.send(t, "POST", "/v1/messages", http.Header{"Precept-Session": {name}}, `{"max_tokens":9,"messages":[`+list+`]}`)
-			body := up.last(t).body
+			f.send(t, "POST", "/v1/messages", http.Header{"Precept-Session": {name}}, `{"max_tokens":9,"messages":[`+list+`]}`)
+			body := up.lastRequest(t).body
 			if !json.Valid(body) {
 				t.Fatalf("content %s: the upstream got invalid JSON: %s", name, body)
 			}

@@ -18,8 +18,8 @@ import (
 // Options returns the options of the proxy, which tests may change before the first request.
 func (p *Proxy) Options() *Options { return &p.opts }
 
-// BreakDeciding makes every decision panic.
-func (p *Proxy) BreakDeciding() { p.set.Load().injector = nil }
+// MakeDecisionsPanic makes every decision panic.
+func (p *Proxy) MakeDecisionsPanic() { p.set.Load().injector = nil }
 
 // Front wraps next with the middleware of all handlers.
 func (p *Proxy) Front(next http.Handler) http.Handler { return p.front(next) }

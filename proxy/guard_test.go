@@ -18,8 +18,8 @@ import (
 
 // If precept panics, the client gets an error response, or a broken one if the response had started.
 func TestPanicGivesErrorOrCutsResponse(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, nil)
-	srv := httptest.NewUnstartedServer(r.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
+	srv := httptest.NewUnstartedServer(f.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/late" {
 			_, _ = io.WriteString(w, "half")
 			_ = http.NewResponseController(w).Flush()
@@ -40,7 +40,7 @@ func TestPanicGivesErrorOrCutsResponse(t *testing.T) {
 			t.Errorf("%s: got status %d, headers %v, body %q, read error %v, want status %d, and for /early a precept_error with Retry-After, for /late a read error", path, res.StatusCode, res.Header, b, err, want)
 		}
 	}
-	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
+	if n := testutil.ToFloat64(f.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
 		t.Errorf("metric of failures with step handler = %v, want 2", n)
 	}
 }
@@ -52,7 +52,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
-	r := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
+	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	for i, k := range []struct {
 		method, path, body string
 		dialect, class     string
@@ -62,19 +62,19 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 		{"POST", "/v1/feedback", "{", "precept", "4xx"},
 		{"GET", "/v1/models", "", "none", "2xx"},
 		{"GET", "/v1/dies", "", "none", "5xx"},
-		{"POST", chatPath, alpha, "chat", "2xx"},
+		{"POST", chatPath, alphaRequest, "chat", "2xx"},
 		{"POST", "/v1/messages", strings.Repeat("x", 2000), "messages", "4xx"},
 		{"DELETE", "/v1/feedback", "", "precept", "4xx"},
 		{"DELETE", "/v1/responses", "", "none", "2xx"},
 	} {
-		counter := r.Options().Metrics.Series("requests").WithLabelValues(k.dialect, k.class)
+		counter := f.Options().Metrics.Series("requests").WithLabelValues(k.dialect, k.class)
 		before := testutil.ToFloat64(counter)
-		r.send(t, k.method, k.path, nil, k.body)
+		f.send(t, k.method, k.path, nil, k.body)
 		eventually(t, func() bool { return testutil.ToFloat64(counter) == before+1 })
 		sum := 0.0
 		for _, d := range []string{"none", "chat", "responses", "messages", "precept"} {
 			for _, c := range []string{"none", "2xx", "3xx", "4xx", "5xx"} {
-				sum += testutil.ToFloat64(r.Options().Metrics.Series("requests").WithLabelValues(d, c))
+				sum += testutil.ToFloat64(f.Options().Metrics.Series("requests").WithLabelValues(d, c))
 			}
 		}
 		if sum != float64(i+1) {
@@ -94,34 +94,34 @@ func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))
 	})
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
-	_, _ = io.WriteString(z, alpha)
+	_, _ = io.WriteString(z, alphaRequest)
 	_ = z.Close()
-	for enc, body := range map[string]string{"gzip": zipped.String(), "": alpha} {
+	for enc, body := range map[string]string{"gzip": zipped.String(), "": alphaRequest} {
 		h := http.Header{"Precept-Session": {"s" + enc}}
 		if enc != "" {
 			h.Set("Content-Encoding", enc)
 		}
-		res, _ := r.send(t, "POST", chatPath, h, body)
-		got := up.last(t)
+		res, _ := f.send(t, "POST", chatPath, h, body)
+		got := up.lastRequest(t)
 		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
 			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with length %d and headers %v, want %q with its length and encoding", enc, res.StatusCode, got.body, got.length, got.header, body)
 		}
 	}
-	if up.count() != 4 {
-		t.Errorf("the upstream got %d requests, want 4", up.count())
+	if up.requestCount() != 4 {
+		t.Errorf("the upstream got %d requests, want 4", up.requestCount())
 	}
 }
 
 // The log of a panic contains the id of the request. All production files log through the function that adds the id.
 func TestPanicLogContainsRequestID(t *testing.T) {
 	var log bytes.Buffer
-	r := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
-	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
-	r.BreakDeciding()
-	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)
+	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
+	f.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
+	f.MakeDecisionsPanic()
+	res, _ := f.send(t, http.MethodPost, chatPath, nil, alphaRequest)
 	id := res.Header.Get("Precept-Request-Id")
 	if !strings.HasPrefix(id, "req_") || !strings.Contains(log.String(), "request="+id) {
 		t.Errorf("Precept-Request-Id = %q, want prefix req_ and the id in the log: %s", id, log.String())
@@ -144,11 +144,11 @@ func TestPanicLogContainsRequestID(t *testing.T) {
 // An unknown key of the path form is logged once, redacted. The number of logged keys is limited.
 func TestUnknownKeyOfPathFormIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	r := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
-	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
+	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
+	f.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	for range 3 {
-		res, _ := r.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alpha)
-		_, answer := r.send(t, http.MethodPost, "/v1/feedback", nil, `{"request_id":"`+res.Header.Get("Precept-Request-Id")+`","source":"user","type":"approval"}`)
+		res, _ := f.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alphaRequest)
+		_, answer := f.send(t, http.MethodPost, "/v1/feedback", nil, `{"request_id":"`+res.Header.Get("Precept-Request-Id")+`","source":"user","type":"approval"}`)
 		if res.StatusCode != http.StatusOK || !strings.Contains(string(answer), "joined") {
 			t.Fatalf("misspelt key: got status %d, feedback body %s, want 200 and joined", res.StatusCode, answer)
 		}
@@ -157,13 +157,13 @@ func TestUnknownKeyOfPathFormIsLoggedOnce(t *testing.T) {
 		t.Errorf("got %d log lines about the key sesion, want one that lists the known keys:\n%s", n, log.String())
 	}
 	for _, key := range []string{"sk-proj-planted2abcdefghij1234567890", "planted%40example.org"} {
-		r.send(t, http.MethodPost, "/p/agent=coder,"+key+"=1"+chatPath, nil, alpha)
+		f.send(t, http.MethodPost, "/p/agent=coder,"+key+"=1"+chatPath, nil, alphaRequest)
 	}
 	if got := log.String(); strings.Contains(got, "planted") || strings.Count(got, "key=[REDACTED") != 2 {
 		t.Errorf("log after an API key and an email address in the path:\n%s\nwant two lines with a placeholder", got)
 	}
 	for i := range 100 {
-		r.send(t, http.MethodPost, fmt.Sprintf("/p/agent=coder,x%d=one%s", i, chatPath), nil, alpha)
+		f.send(t, http.MethodPost, fmt.Sprintf("/p/agent=coder,x%d=one%s", i, chatPath), nil, alphaRequest)
 	}
 	if n := strings.Count(log.String(), "has an unknown key"); n != 16 {
 		t.Errorf("got %d log lines about unknown keys, want 16", n)

@@ -52,8 +52,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// seen is a request as the upstream received it.
-type seen struct {
+// receivedRequest is a request as the upstream received it.
+type receivedRequest struct {
 	method, uri string
 	header      http.Header
 	body        []byte
@@ -64,9 +64,9 @@ type seen struct {
 // upstream is a server that records its requests and replies with the handler of a test.
 type upstream struct {
 	*httptest.Server
-	mu    sync.Mutex
-	got   []seen
-	reply http.HandlerFunc
+	mu       sync.Mutex
+	requests []receivedRequest
+	reply    http.HandlerFunc
 }
 
 func newUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
@@ -81,7 +81,7 @@ func newUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		u.mu.Lock()
-		u.got = append(u.got, seen{r.Method, r.RequestURI, r.Header.Clone(), body, r.ContentLength, r.Trailer.Clone()})
+		u.requests = append(u.requests, receivedRequest{r.Method, r.RequestURI, r.Header.Clone(), body, r.ContentLength, r.Trailer.Clone()})
 		u.mu.Unlock()
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		u.reply(w, r)
@@ -90,20 +90,20 @@ func newUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
 	return u
 }
 
-func (u *upstream) last(t *testing.T) seen {
+func (u *upstream) lastRequest(t *testing.T) receivedRequest {
 	t.Helper()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.got) == 0 {
+	if len(u.requests) == 0 {
 		t.Fatal("the upstream got no request")
 	}
-	return u.got[len(u.got)-1]
+	return u.requests[len(u.requests)-1]
 }
 
-func (u *upstream) count() int {
+func (u *upstream) requestCount() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.got)
+	return len(u.requests)
 }
 
 func chatReply(id, text string) string {
@@ -137,9 +137,9 @@ func newFixture(t testing.TB, up *upstream, dir string, book *lesson.Book, flags
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newFixtureOn(t, up, db, book, flags)
-	r.dir = dir
-	return r
+	f := newFixtureOn(t, up, db, book, flags)
+	f.dir = dir
+	return f
 }
 
 // backend is the backend of the store and the learner.
@@ -190,8 +190,8 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 	wg.Go(func() { _ = learner.Run(ctx, st.Done()) })
 	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
-	r := &fixture{Proxy: p, url: srv.URL, up: up, learned: &learner.Tally}
-	r.stop = func() {
+	f := &fixture{Proxy: p, url: srv.URL, up: up, learned: &learner.Tally}
+	f.stop = func() {
 		once.Do(func() {
 			srv.Close()
 			cancel()
@@ -202,8 +202,8 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 			}
 		})
 	}
-	t.Cleanup(r.stop)
-	return r
+	t.Cleanup(f.stop)
+	return f
 }
 
 // testLog is a writer that writes to the log of a test.
@@ -223,9 +223,9 @@ func client(t *testing.T) *http.Client {
 }
 
 // send sends one request and reads the whole response.
-func (r *fixture) send(t *testing.T, method, path string, header http.Header, body string) (*http.Response, []byte) {
+func (f *fixture) send(t *testing.T, method, path string, header http.Header, body string) (*http.Response, []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, f.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,9 +245,9 @@ func (r *fixture) send(t *testing.T, method, path string, header http.Header, bo
 const chatPath = "/v1/chat/completions"
 
 // chat sends a request to the Chat API, and fails the test unless the status is 200.
-func (r *fixture) chat(t *testing.T, header http.Header, body string) []byte {
+func (f *fixture) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
-	res, got := r.send(t, http.MethodPost, chatPath, header, body)
+	res, got := f.send(t, http.MethodPost, chatPath, header, body)
 	if res.StatusCode != http.StatusOK {
 		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
 	}
@@ -272,10 +272,10 @@ func newBook(t testing.TB, lessons ...string) *lesson.Book {
 }
 
 // inFlightCount returns the number of requests in flight.
-func (r *fixture) inFlightCount() int64 { n, _, _ := r.InFlight(); return n }
+func (f *fixture) inFlightCount() int64 { n, _, _ := f.InFlight(); return n }
 
 // bodyBytes returns the number of bytes of request bodies in memory.
-func (r *fixture) bodyBytes() int64 { _, n, _ := r.InFlight(); return n }
+func (f *fixture) bodyBytes() int64 { _, n, _ := f.InFlight(); return n }
 
 // copyBytes returns the number of bytes of captured copies of replies in memory.
-func (r *fixture) copyBytes() int64 { _, _, n := r.InFlight(); return n }
+func (f *fixture) copyBytes() int64 { _, _, n := f.InFlight(); return n }

@@ -27,13 +27,13 @@ func TestShareOfWithheldLessonsIsEpsilon(t *testing.T) {
 		_, _ = io.WriteString(w, chatReply("c", fmt.Sprint("blocks: ", strings.Count(string(b), "- [one]"))))
 	}))}
 	t.Cleanup(up.Close)
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), map[string]string{
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), map[string]string{
 		"bandit.objective": "random", "bandit.epsilon": "0.2", "bandit.control": "0",
 	})
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
 	t.Cleanup(c.CloseIdleConnections)
 	sendTurn := func(session int, body string) bool {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(body))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, strings.NewReader(body))
 		req.Header.Set("Precept-Session", fmt.Sprint("s", session))
 		res, err := c.Do(req)
 		if err != nil {
@@ -61,7 +61,7 @@ func TestShareOfWithheldLessonsIsEpsilon(t *testing.T) {
 		})
 	}
 	all.Wait()
-	r.stop()
+	f.stop()
 	withheld := 0
 	for _, isInjected := range injected {
 		if !isInjected {
@@ -72,7 +72,7 @@ func TestShareOfWithheldLessonsIsEpsilon(t *testing.T) {
 		t.Errorf("the lesson was withheld in %d of %d sessions, want a fifth, within three standard errors", withheld, sessions)
 	}
 	stored := map[string]string{} // state of the lesson, by session
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), ReadOnly: true, Now: time.Now})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(f.dir, "precept.db"), ReadOnly: true, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

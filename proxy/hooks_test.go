@@ -12,7 +12,7 @@ import (
 )
 
 // deliver posts a payload as GitHub does, signed with a secret.
-func (r *fixture) deliver(t *testing.T, secret, event, id, payload string) (code int, a hookAnswer) {
+func (f *fixture) deliver(t *testing.T, secret, event, id, payload string) (code int, a hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte(payload))
@@ -20,14 +20,14 @@ func (r *fixture) deliver(t *testing.T, secret, event, id, payload string) (code
 	h.Set("X-GitHub-Event", event)
 	h.Set("X-GitHub-Delivery", id)
 	h.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(m.Sum(nil)))
-	res, body := r.send(t, "POST", "/v1/hooks/github", h, payload)
+	res, body := f.send(t, "POST", "/v1/hooks/github", h, payload)
 	if err := json.Unmarshal(body, &a); err != nil {
 		t.Fatalf("decode response to a delivery: %v: %s", err, body)
 	}
 	return res.StatusCode, a
 }
 
-type hookAnswer struct {
+type hookResponse struct {
 	Status, Reason string
 	Events         []struct {
 		Session string `json:"session_id"`
@@ -50,8 +50,8 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
-	r := newFixture(t, newUpstream(t, nil), "", nil, flags)
-	r.addWork(t, sessionHeader("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
+	f := newFixture(t, newUpstream(t, nil), "", nil, flags)
+	f.addWork(t, sessionHeader("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
 	merged := hookPayload(t, "github_pull_request_merged.json")
 	for _, k := range []struct {
 		name, secret, event, id, payload string
@@ -67,7 +67,7 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 		{"same body, different id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
 		{"unknown pull request", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
 	} {
-		code, a := r.deliver(t, k.secret, k.event, k.id, k.payload)
+		code, a := f.deliver(t, k.secret, k.event, k.id, k.payload)
 		if code != k.code || a.Status != k.status || k.status == "ignored" && a.Reason == "" || k.status == "" && a.Error.Message == "" {
 			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", k.name, code, a, k.code, k.status)
 		}
@@ -81,38 +81,38 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
-	r := newFixture(t, newUpstream(t, nil), "", nil, flags)
-	r.addWork(t, sessionHeader("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	f := newFixture(t, newUpstream(t, nil), "", nil, flags)
+	f.addWork(t, sessionHeader("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	token := http.Header{"X-Gitlab-Token": {"s3cret"}, "X-Gitlab-Event": {"Pipeline Hook"}}
 	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
-		if res, body := r.send(t, "POST", path, token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != want {
+		if res, body := f.send(t, "POST", path, token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != want {
 			t.Errorf("%s: got status %d, body %s, want status %d", path, res.StatusCode, body, want)
 		}
 	}
-	if res, body := r.send(t, "POST", "/hooks/gitlab/", token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != 200 {
+	if res, body := f.send(t, "POST", "/hooks/gitlab/", token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != 200 {
 		t.Errorf("same delivery under another base URL: got status %d, body %s, want status 200", res.StatusCode, body)
 	}
-	if res, _ := r.send(t, "GET", "/v1/hooks/gitlab", token, ""); res.StatusCode != 405 {
+	if res, _ := f.send(t, "GET", "/v1/hooks/gitlab", token, ""); res.StatusCode != 405 {
 		t.Errorf("GET: got status %d, want 405", res.StatusCode)
 	}
-	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", http.Header{"X-Gitlab-Token": {"other"}}, "{}"); res.StatusCode != 401 {
+	if res, _ := f.send(t, "POST", "/v1/hooks/gitlab", http.Header{"X-Gitlab-Token": {"other"}}, "{}"); res.StatusCode != 401 {
 		t.Errorf("wrong token: got status %d, want 401", res.StatusCode)
 	}
-	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", nil, strings.Repeat(" ", 9<<20)); res.StatusCode != 401 {
+	if res, _ := f.send(t, "POST", "/v1/hooks/gitlab", nil, strings.Repeat(" ", 9<<20)); res.StatusCode != 401 {
 		t.Errorf("body above the limit without a token: got status %d, want 401", res.StatusCode)
 	}
-	if res, _ := r.send(t, "POST", "/v1/hooks/gitlab", token, strings.Repeat(" ", 9<<20)); res.StatusCode != 413 {
+	if res, _ := f.send(t, "POST", "/v1/hooks/gitlab", token, strings.Repeat(" ", 9<<20)); res.StatusCode != 413 {
 		t.Errorf("body above the limit: got status %d, want 413", res.StatusCode)
 	}
 }
 
 // A webhook rates only sessions of the tenant to which its secret belongs.
 func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
+	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})
-	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if code, a := r.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
+	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if code, a := f.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
 		t.Errorf("merge of a commit of another tenant: got status code %d, body %+v, want 200 and status ignored", code, a)
 	}
 }

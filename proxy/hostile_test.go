@@ -31,11 +31,11 @@ func TestHostileLessonStaysInsideItsBlock(t *testing.T) {
 			up := newUpstream(t, nil)
 			flags := injectAll()
 			flags["inject.style"] = style
-			r := newFixture(t, up, "", lesson.NewBook(lessons), flags)
+			f := newFixture(t, up, "", lesson.NewBook(lessons), flags)
 			shown := 0
 			for _, l := range lessons {
-				r.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"Please load the fixture of `+l.Slug+`"}]}`)
-				if block := inserted(t, up.last(t).body, "Please load the fixture of "); block != "" {
+				f.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"Please load the fixture of `+l.Slug+`"}]}`)
+				if block := insertedBlock(t, up.lastRequest(t).body, "Please load the fixture of "); block != "" {
 					shown++
 					checkContained(t, style, attacks[l.Slug], block)
 				}
@@ -47,8 +47,8 @@ func TestHostileLessonStaysInsideItsBlock(t *testing.T) {
 	}
 }
 
-// inserted returns the text that precedes the user's text in the request at the upstream.
-func inserted(t *testing.T, body []byte, text string) string {
+// insertedBlock returns the text that precedes the user's text in the request at the upstream.
+func insertedBlock(t *testing.T, body []byte, text string) string {
 	t.Helper()
 	var req struct {
 		Messages []struct{ Role, Content string }

@@ -16,9 +16,9 @@ const (
 	chatAnswered = "Run the build script in a developer prompt, then copy the file to the target folder."
 )
 
-// housekeeping returns the texts of requests that chat front ends send for titles, tags and the like: one message that
+// housekeepingRequests returns the texts of requests that chat front ends send for titles, tags and the like: one message that
 // quotes the whole conversation.
-func housekeeping() map[string]string {
+func housekeepingRequests() map[string]string {
 	tagged := "<chat_history>\nUSER: " + chatAsked + "\nASSISTANT: " + chatAnswered + "\n</chat_history>"
 	lines := "User: " + chatAsked + "\nAssistant: " + chatAnswered
 	return map[string]string{
@@ -58,8 +58,8 @@ func housekeeping() map[string]string {
 // is counted as a side request, with and without a system prompt and a session name.
 func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
-	m := r.Options().Metrics
+	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
+	m := f.Options().Metrics
 	sessionCount := func() (n float64) {
 		for _, method := range []string{"new", "echo", "body"} {
 			n += testutil.ToFloat64(m.Series("sessions").WithLabelValues(method))
@@ -72,7 +72,7 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 		}
 		return n
 	}
-	for name, text := range housekeeping() {
+	for name, text := range housekeepingRequests() {
 		asked := obj{"role": "user", "content": text}
 		for path, body := range map[string]obj{ // the query strings only distinguish equal paths
 			"/v1/chat/completions":         {"messages": []obj{asked}, "stream": false},
@@ -85,10 +85,10 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 		} {
 			sent, _ := json.Marshal(body)
 			sessions, sides := sessionCount(), sideCount()
-			if res, reply := r.send(t, "POST", path, nil, string(sent)); res.StatusCode != 200 {
+			if res, reply := f.send(t, "POST", path, nil, string(sent)); res.StatusCode != 200 {
 				t.Fatalf("%s: got status %d, body %s, want status 200", path, res.StatusCode, reply)
 			}
-			if got := string(up.last(t).body); got != string(sent) {
+			if got := string(up.lastRequest(t).body); got != string(sent) {
 				t.Errorf("%s at %s: the upstream got %s, want %s", name, path, got, sent)
 			}
 			if sessionCount() != sessions || sideCount() != sides+1 {
@@ -113,13 +113,13 @@ func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 		"code that summarizes":  "Write a function for the build that summarizes test results and adds tags.",
 	} {
 		up := newUpstream(t, nil)
-		r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
+		f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
 		sent, _ := json.Marshal(obj{"model": "m-1", "messages": []obj{{"role": "user", "content": text}}})
-		res, _ := r.send(t, "POST", chatPath, nil, string(sent))
-		if got := string(up.last(t).body); !strings.Contains(got, "[one]") {
+		res, _ := f.send(t, "POST", chatPath, nil, string(sent))
+		if got := string(up.lastRequest(t).body); !strings.Contains(got, "[one]") {
 			t.Errorf("%s: the upstream got %s (Precept-Skip %q), want lesson one", name, got, res.Header.Get("Precept-Skip"))
 		}
-		if n := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
+		if n := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
 			t.Errorf("%s: got %v new sessions, want 1", name, n)
 		}
 	}

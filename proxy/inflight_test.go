@@ -36,12 +36,12 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_total_bytes"] = "7MiB"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	long := `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`
 	var all sync.WaitGroup
 	sendBody := func(body io.Reader) string {
 		all.Go(func() {
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, body)
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, body)
 			res, err := client(t).Do(req)
 			if err != nil {
 				t.Error(err)
@@ -64,12 +64,12 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(long))
 		}
 	}
-	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
+	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
 		t.Errorf("metric of uninspected requests with reason busy = %v, want 2", n)
 	}
 	answer()
 	all.Wait()
-	if n := r.bodyBytes(); n != 0 {
+	if n := f.bodyBytes(); n != 0 {
 		t.Errorf("bytes of request bodies in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
@@ -84,7 +84,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	packed := func(n int) string {
 		var b strings.Builder
 		z := gzip.NewWriter(&b)
@@ -96,7 +96,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	var all sync.WaitGroup
 	sendBody := func(body string) string {
 		all.Go(func() {
-			if res, _ := r.send(t, http.MethodPost, chatPath, http.Header{"Content-Encoding": {"gzip"}}, body); res.StatusCode != http.StatusOK {
+			if res, _ := f.send(t, http.MethodPost, chatPath, http.Header{"Content-Encoding": {"gzip"}}, body); res.StatusCode != http.StatusOK {
 				t.Errorf("gzip body: got status %d, want 200", res.StatusCode)
 			}
 		})
@@ -114,20 +114,20 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 		t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(below))
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
-		if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
+		if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
 			t.Errorf("metric of uninspected requests with reason %s = %v, want %v", reason, n, want)
 		}
 	}
 	answer()
 	all.Wait()
-	if n := r.bodyBytes(); n != 0 {
+	if n := f.bodyBytes(); n != 0 {
 		t.Errorf("bytes of request bodies in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(above); got != above {
 		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(above))
 	}
 	all.Wait()
-	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
+	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
 		t.Errorf("metric of uninspected requests with reason size = %v, want 1", n)
 	}
 }
@@ -136,24 +136,24 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 // requests are served.
 func TestRequestsAboveLimitAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
-	r := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})
+	f := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})
 	const body = `{"messages":[{"role":"user","content":"hi"}]}`
 	var all sync.WaitGroup
 	for range 3 {
-		all.Go(func() { r.chat(t, nil, body) })
+		all.Go(func() { f.chat(t, nil, body) })
 		<-arrived
 	}
 	for path, want := range map[string]string{chatPath: `"type":"precept_error"`, "/v1/messages": `"type":"error"`, "/v1/models": "limits.requests"} {
-		res, b := r.send(t, http.MethodPost, path, nil, body)
+		res, b := f.send(t, http.MethodPost, path, nil, body)
 		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(b), want) {
 			t.Errorf("%s: got status %d, headers %v, body %s, want status 503, Retry-After and a body with %q", path, res.StatusCode, res.Header, b, want)
 		}
 	}
-	if res, b := r.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {
+	if res, b := f.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {
 		t.Errorf("/healthz: got status %d, body %s, want status 200", res.StatusCode, b)
 	}
 	answer()
 	all.Wait()
-	r.chat(t, nil, body)
-	eventually(t, func() bool { return r.inFlightCount() == 0 })
+	f.chat(t, nil, body)
+	eventually(t, func() bool { return f.inFlightCount() == 0 })
 }

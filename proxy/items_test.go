@@ -15,7 +15,7 @@ func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 	flags := injectAll()
 	flags["limits.items"] = "50"
 	flags["debug_headers"] = "true"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	repeat := func(n int, piece string) string {
 		return strings.TrimSuffix(strings.Repeat(piece+",", n), ",")
 	}
@@ -39,13 +39,13 @@ func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 		"parts of a result":  {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
 		"input":              {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
 	} {
-		res, _ := r.send(t, "POST", c.path, nil, c.body)
-		unchanged := string(up.last(t).body) == c.body
+		res, _ := f.send(t, "POST", c.path, nil, c.body)
+		unchanged := string(up.lastRequest(t).body) == c.body
 		if unchanged != c.uninspected || (res.Header.Get("Precept-Lessons") == "one") == c.uninspected {
 			t.Errorf("%s: forwarded unchanged: %t, Precept-Lessons = %q, want unchanged: %t, lesson one: %t", name, unchanged, res.Header.Get("Precept-Lessons"), c.uninspected, !c.uninspected)
 		}
 	}
-	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
+	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
 		t.Errorf("metric of uninspected requests with reason items = %v, want 9", n)
 	}
 }

@@ -16,8 +16,8 @@ func keyHash(key string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// withKeys returns settings with three client keys.
-func withKeys(t *testing.T) map[string]string {
+// keySettings returns settings with three client keys.
+func keySettings(t *testing.T) map[string]string {
 	t.Helper()
 	flags := injectAll()
 	flags["tenancy"] = "keys"
@@ -29,26 +29,26 @@ func withKeys(t *testing.T) map[string]string {
 // A request without a configured key gets an error in the format of its API, and does not reach the upstream.
 func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, withKeys(t))
+	f := newFixture(t, up, "", nil, keySettings(t))
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/models", "/v1/feedback"} {
 		for name, h := range map[string]http.Header{
-			"none": {}, "unlisted": bearer("pk-x"), "empty": bearer(""), "upstream key": bearer("sk-up-a"),
-			"hash": bearer(keyHash("pk-a")), "Basic": {"Authorization": {"Basic pk-a"}}, "unlisted X-Api-Key": {"X-Api-Key": {"pk-x"}},
+			"none": {}, "unlisted": bearerHeader("pk-x"), "empty": bearerHeader(""), "upstream key": bearerHeader("sk-up-a"),
+			"hash": bearerHeader(keyHash("pk-a")), "Basic": {"Authorization": {"Basic pk-a"}}, "unlisted X-Api-Key": {"X-Api-Key": {"pk-x"}},
 		} {
-			res, b := r.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
+			res, b := f.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
 			if res.StatusCode != http.StatusUnauthorized {
 				t.Errorf("%s, key %s: got status %d, want 401", path, name, res.StatusCode)
 			}
-			checkShape(t, path, b)
+			checkErrorFormat(t, path, b)
 		}
 	}
-	if n := up.count(); n != 0 {
+	if n := up.requestCount(); n != 0 {
 		t.Errorf("the upstream got %d requests, want 0", n)
 	}
 }
 
-// checkShape fails the test unless body is an error of precept in the format of the API at that path.
-func checkShape(t *testing.T, path string, body []byte) {
+// checkErrorFormat fails the test unless body is an error of precept in the format of the API at that path.
+func checkErrorFormat(t *testing.T, path string, body []byte) {
 	t.Helper()
 	var e struct {
 		Type  string
@@ -66,76 +66,76 @@ func checkShape(t *testing.T, path string, body []byte) {
 // The key of a client determines its tenant and agent. The upstream gets the upstream_key instead of the key.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, withKeys(t))
+	f := newFixture(t, up, "", nil, keySettings(t))
 	body := `{"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {
 		name string
 		sent http.Header
 		want map[string]string
 	}{
-		{"bearer", bearer("pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": ""}},
+		{"bearer", bearerHeader("pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": ""}},
 		{"lower case", http.Header{"Authorization": {"bearer pk-a"}}, map[string]string{"Authorization": "Bearer sk-up-a"}},
 		{"x-api-key", http.Header{"X-Api-Key": {"pk-b"}}, map[string]string{"X-Api-Key": "sk-up-b", "Authorization": ""}},
 		{"api-key", http.Header{"Api-Key": {"pk-b"}}, map[string]string{"Api-Key": "sk-up-b", "Authorization": ""}},
-		{"both", bearer("pk-a", "X-Api-Key", "pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": "sk-up-a"}},
-		{"no upstream key", bearer("pk-q"), map[string]string{"Authorization": "Bearer pk-q"}},
+		{"both", bearerHeader("pk-a", "X-Api-Key", "pk-a"), map[string]string{"Authorization": "Bearer sk-up-a", "X-Api-Key": "sk-up-a"}},
+		{"no upstream key", bearerHeader("pk-q"), map[string]string{"Authorization": "Bearer pk-q"}},
 	} {
 		for _, path := range []string{chatPath, "/v1/messages", "/v1/models"} {
-			r.send(t, "POST", path, c.sent, body)
+			f.send(t, "POST", path, c.sent, body)
 			for name, want := range c.want {
-				if got := up.last(t).header.Get(name); got != want {
+				if got := up.lastRequest(t).header.Get(name); got != want {
 					t.Errorf("%s, %s: the upstream got %s %q, want %q", c.name, path, name, got, want)
 				}
 			}
 		}
 	}
-	r.send(t, "POST", chatPath+"?x=1&key=pk-a&y=%20z", nil, body)
-	if got := up.last(t); got.uri != chatPath+"?x=1&key=sk-up-a&y=%20z" || got.header.Get("Authorization") != "" {
+	f.send(t, "POST", chatPath+"?x=1&key=pk-a&y=%20z", nil, body)
+	if got := up.lastRequest(t); got.uri != chatPath+"?x=1&key=sk-up-a&y=%20z" || got.header.Get("Authorization") != "" {
 		t.Errorf("key in the query: the upstream got %s with headers %v, want the upstream key in the query only", got.uri, got.header)
 	}
-	r.chat(t, bearer("pk-a", "Precept-Session", "s", "Precept-Agent", "forged", "User-Agent", "x/1"), body)
-	r.chat(t, bearer("pk-b", "Precept-Session", "s", "Precept-Agent", "mine"), body)
-	got := storedExchanges(t, r, "s")
+	f.chat(t, bearerHeader("pk-a", "Precept-Session", "s", "Precept-Agent", "forged", "User-Agent", "x/1"), body)
+	f.chat(t, bearerHeader("pk-b", "Precept-Session", "s", "Precept-Agent", "mine"), body)
+	got := storedExchanges(t, f, "s")
 	for tenant, agent := range map[string]string{"team-a": "coder", "team-b": "mine"} {
 		if xs := got[tenant]; len(xs) != 1 || xs[0].Agent != agent || xs[0].Tenant != tenant {
 			t.Errorf("tenant %s: stored exchanges = %v, want one of agent %s", tenant, xs, agent)
 		}
 	}
-	checkDisk(t, r, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
+	checkNotOnDisk(t, f, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
 }
 
 // With learn: off, requests with a key get lessons, but nothing is stored.
 func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), withKeys(t))
-	r.chat(t, bearer("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
-	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Errorf("the upstream got %s, want lesson one", up.last(t).body)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), keySettings(t))
+	f.chat(t, bearerHeader("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
+	if !strings.Contains(string(up.lastRequest(t).body), "[one]") {
+		t.Errorf("the upstream got %s, want lesson one", up.lastRequest(t).body)
 	}
-	for tenant, xs := range storedExchanges(t, r, "quiet-name") {
+	for tenant, xs := range storedExchanges(t, f, "quiet-name") {
 		if len(xs) > 0 {
 			t.Errorf("tenant %s: stored exchanges = %v, want none", tenant, xs)
 		}
 	}
-	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
+	checkNotOnDisk(t, f, "zanzibar", "quiet-name", "team-q")
 }
 
 // Only the key determines the tenant. Other headers, the path, the query and the body have no effect on it.
 func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, withKeys(t))
-	h := bearer("pk-a", "Precept-Session", "s")
+	f := newFixture(t, up, "", nil, keySettings(t))
+	h := bearerHeader("pk-a", "Precept-Session", "s")
 	for _, name := range []string{"Precept-Tenant", "X-Tenant", "X-Tenant-Id", "Openai-Organization", "Openai-Project", "X-Organization", "X-Precept-Tenant", "X-Forwarded-User", "X-Forwarded-For"} {
 		h.Set(name, "team-b")
 	}
 	h.Set("X-Api-Key", "pk-b") // a second credential next to the key
 	for i, path := range []string{chatPath, "/p/agent=team-b,tenant=team-b" + chatPath, chatPath + "?tenant=team-b&key=pk-b"} {
-		res, b := r.send(t, "POST", path, h, fmt.Sprintf(`{"user":"team-b","tenant":"team-b","metadata":{"tenant":"team-b","user_id":"team-b"},"messages":[{"role":"user","content":"hi %d"}]}`, i))
+		res, b := f.send(t, "POST", path, h, fmt.Sprintf(`{"user":"team-b","tenant":"team-b","metadata":{"tenant":"team-b","user_id":"team-b"},"messages":[{"role":"user","content":"hi %d"}]}`, i))
 		if res.StatusCode != http.StatusOK {
 			t.Errorf("%s: got status %d, body %s, want status 200", path, res.StatusCode, b)
 		}
 	}
-	got := storedExchanges(t, r, "s")
+	got := storedExchanges(t, f, "s")
 	if len(got) != 1 || len(got["team-a"]) != 3 {
 		t.Errorf("stored exchanges = %v, want 3 of tenant team-a only", got)
 	}
@@ -144,7 +144,7 @@ func TestOnlyKeyDeterminesTenant(t *testing.T) {
 // If a key lists roles, Precept-Role is ignored unless it names one of them.
 func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, withKeys(t))
+	f := newFixture(t, up, "", nil, keySettings(t))
 	for key, want := range map[string]map[string]string{
 		"pk-a": {"reviewer": "reviewer", "admin": "admin"},
 		"pk-b": {"reviewer": "reviewer", "Reviewer": "Reviewer", "admin": ""},
@@ -154,8 +154,8 @@ func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req.Header = bearer(key, "Precept-Role", sent)
-			c, err := r.ClaimOf(req)
+			req.Header = bearerHeader(key, "Precept-Role", sent)
+			c, err := f.ClaimOf(req)
 			if err != nil || c.Role != role {
 				t.Errorf("key %s with Precept-Role %s: role = %q, err = %v, want %q and no error", key, sent, c.Role, err, role)
 			}

@@ -35,15 +35,15 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()
 	up := newUpstream(t, callingModel())
-	r := newFixture(t, up, dir, book, flags)
+	f := newFixture(t, up, dir, book, flags)
 	a := newAgent("Fix the build.")
-	res, reply := r.send(t, "POST", chatPath, nil, a.body())
+	res, reply := f.send(t, "POST", chatPath, nil, a.body())
 	first := res.Header.Get("Precept-Session")
-	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Fatalf("first turn: the upstream got %s, want lesson one", up.last(t).body)
+	if !bytes.Contains(up.lastRequest(t).body, []byte("[one]")) {
+		t.Fatalf("first turn: the upstream got %s, want lesson one", up.lastRequest(t).body)
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
-	r.stop()
+	f.stop()
 
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
 	if err != nil {
@@ -51,21 +51,21 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	}
 	late := &lateIndex{backend: db}
 	late.away.Store(true)
-	r = newFixtureOn(t, up, late, book, flags)
-	res, reply = r.send(t, "POST", chatPath, nil, a.body())
-	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Errorf("failed lookup: session = %s, want another one than %s, and no lesson in %s", got, first, up.last(t).body)
+	f = newFixtureOn(t, up, late, book, flags)
+	res, reply = f.send(t, "POST", chatPath, nil, a.body())
+	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.lastRequest(t).body, []byte("[one]")) {
+		t.Errorf("failed lookup: session = %s, want another one than %s, and no lesson in %s", got, first, up.lastRequest(t).body)
 	}
-	excluded := r.Options().Metrics.Series("excluded").WithLabelValues("late")
+	excluded := f.Options().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {
 		t.Errorf("metric of excluded sessions with reason late = %v, want 1", n)
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
 	late.away.Store(false)
 	for turn := range 2 {
-		res, reply = r.send(t, "POST", chatPath, nil, a.body())
-		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
-			t.Errorf("turn %d: session = %s, %d lessons, want %s and 1 lesson in %s", turn+3, got, bytes.Count(up.last(t).body, []byte("[one]")), first, up.last(t).body)
+		res, reply = f.send(t, "POST", chatPath, nil, a.body())
+		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.lastRequest(t).body, []byte("[one]")) != 1 {
+			t.Errorf("turn %d: session = %s, %d lessons, want %s and 1 lesson in %s", turn+3, got, bytes.Count(up.lastRequest(t).body, []byte("[one]")), first, up.lastRequest(t).body)
 		}
 		a.addCall(firstCallID(t, reply), "ls", "x")
 	}

@@ -35,13 +35,13 @@ func (a *agent) body() string {
 // addCall appends the call of the model and the result of the tool.
 func (a *agent) addCall(callID, command, result string) {
 	a.list = append(a.list,
-		obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"id": callID, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}}},
+		obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"id": callID, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + jsonString(command) + `}`}}}},
 		obj{"role": "tool", "tool_call_id": callID, "content": result})
 }
 
 func (a *agent) addUser(text string) { a.list = append(a.list, obj{"role": "user", "content": text}) }
 
-func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
+func jsonString(s string) string { b, _ := json.Marshal(s); return string(b) }
 
 // callingModel returns a model that replies to each request with one tool call under a new id.
 func callingModel() http.HandlerFunc {
@@ -99,7 +99,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 			up := newUpstream(t, callingModel())
 			book := newBook(t, "start: the build", "middle: no rule to make", "late: deploy it")
 			dir := t.TempDir()
-			r := newFixture(t, up, dir, book, injectAll())
+			f := newFixture(t, up, dir, book, injectAll())
 			header := http.Header{"Authorization": {"Bearer k"}, "User-Agent": {"test/1"}}
 			if named {
 				header.Set("Precept-Session", "twenty")
@@ -108,20 +108,20 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 			var previous, session string
 			for turn := range 20 {
 				if turn == 9 || turn == 15 {
-					r.stop()
-					r = newFixture(t, up, dir, book, injectAll())
+					f.stop()
+					f = newFixture(t, up, dir, book, injectAll())
 				}
 				if turn == 12 {
 					a.addUser("Now deploy it.")
 				}
-				res, reply := r.send(t, "POST", chatPath, header, a.body())
+				res, reply := f.send(t, "POST", chatPath, header, a.body())
 				if session == "" {
 					session = res.Header.Get("Precept-Session")
 				}
 				if got := res.Header.Get("Precept-Session"); got != session {
 					t.Fatalf("turn %d: session = %s, want %s", turn, got, session)
 				}
-				list := messagesJSON(t, up.last(t).body)
+				list := messagesJSON(t, up.lastRequest(t).body)
 				if !strings.HasPrefix(list, previous) {
 					t.Fatalf("turn %d: upstream messages\n%s\ndo not extend the previous turn's\n%s", turn, list, previous)
 				}
@@ -151,9 +151,9 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("chatcmpl-same", "the same"))
 	})
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	sendMessage := func(text string) string {
-		res, _ := r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text))
+		res, _ := f.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text))
 		return res.Header.Get("Precept-Session")
 	}
 	if a, b := sendMessage("hi"), sendMessage("hi"); a == b || !strings.HasPrefix(a, "s_") {
@@ -168,7 +168,7 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 			t.Fatalf("attempt %d: session of the retry = %s, want %s of the failed first request", i, b, a)
 		}
 	}
-	res, _ := r.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	res, _ := f.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
 		t.Errorf("session of a hostile path = %q, want at most 256 bytes without control characters", s)
 	}
@@ -186,15 +186,15 @@ func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("c", "ok"))
 	})
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	header := http.Header{"Precept-Session": {"s"}}
-	r.chat(t, header, body)
-	if n := up.count(); n != 2 || string(up.last(t).body) != body {
-		t.Errorf("the upstream got %d requests, want 2; the last body is %q, want the client's %q", n, up.last(t).body, body)
+	f.chat(t, header, body)
+	if n := up.requestCount(); n != 2 || string(up.lastRequest(t).body) != body {
+		t.Errorf("the upstream got %d requests, want 2; the last body is %q, want the client's %q", n, up.lastRequest(t).body, body)
 	}
-	r.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
-	if n := up.count(); n != 3 {
+	f.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
+	if n := up.requestCount(); n != 3 {
 		t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)
 	}
 }
@@ -203,18 +203,18 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
-	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
-	if string(up.last(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
-		t.Errorf("with Precept-Inject: off: the upstream got %q, want %q; reply headers = %v, want Precept-Skip: off", up.last(t).body, body, res.Header)
+	res, _ := f.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
+	if string(up.lastRequest(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
+		t.Errorf("with Precept-Inject: off: the upstream got %q, want %q; reply headers = %v, want Precept-Skip: off", up.lastRequest(t).body, body, res.Header)
 	}
-	res, _ = r.send(t, "POST", chatPath, nil, body)
+	res, _ = f.send(t, "POST", chatPath, nil, body)
 	if res.Header.Get("Precept-Lessons") != "one" {
 		t.Errorf("Precept-Lessons = %q, want \"one\"", res.Header.Get("Precept-Lessons"))
 	}
 	want := `{"messages":[{"role":"user","content":"Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\nalpha"}]}`
-	if got := string(up.last(t).body); got != want {
+	if got := string(up.lastRequest(t).body); got != want {
 		t.Errorf("the upstream got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -225,9 +225,9 @@ func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["reward.close_after"] = "300ms"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	post := func(body string) (int, map[string]any) {
-		res, b := r.send(t, "POST", "/v1/feedback", nil, body)
+		res, b := f.send(t, "POST", "/v1/feedback", nil, body)
 		var m map[string]any
 		_ = json.Unmarshal(b, &m)
 		return res.StatusCode, m
@@ -235,7 +235,7 @@ func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	if code, m := post(`{"id":"early","session_id":"fb","source":"user","type":"score","score":1}`); code != 202 || m["status"] != "parked" {
 		t.Errorf(`feedback before its session: got status %d, body %v, want status 202 and "parked"`, code, m)
 	}
-	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
+	res, _ := f.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
 	id := res.Header.Get("Precept-Request-Id")
 	for _, by := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
 		if code, m := post(`{"id":"f",` + by + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
@@ -250,14 +250,14 @@ func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	if code, _ := post(`{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`); code != 404 {
 		t.Errorf("feedback for an unknown sample: got status %d, want 404", code)
 	}
-	_, b := r.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
+	_, b := f.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any
 	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
 		t.Errorf("one valid and one invalid entry: got body %s, want one joined and one error", b)
 	}
-	eventually(t, func() bool { return r.learned.Samples.Load() > 0 && r.learned.Closed.Load() == 1 })
-	r.stop()
-	checkDisk(t, r, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
+	eventually(t, func() bool { return f.learned.Samples.Load() > 0 && f.learned.Closed.Load() == 1 })
+	f.stop()
+	checkNotOnDisk(t, f, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }
 
 // eventually waits until ok returns true, and fails the test after a minute.
@@ -273,26 +273,26 @@ func eventually(t *testing.T, ok func() bool) {
 func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	dir := t.TempDir()
-	r := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
-	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
-	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
-		t.Errorf("request with learning off: the upstream got %s, want lesson one", up.last(t).body)
+	f := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
+	f.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
+	if !bytes.Contains(up.lastRequest(t).body, []byte("[one]")) {
+		t.Errorf("request with learning off: the upstream got %s, want lesson one", up.lastRequest(t).body)
 	}
-	r.stop()
-	checkDisk(t, r, "zanzibar", "quiet", "[one]")
+	f.stop()
+	checkNotOnDisk(t, f, "zanzibar", "quiet", "[one]")
 }
 
 // A request with an unknown value of Precept-Learn is not stored. The value is logged once.
 func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
-	r := newFixture(t, newUpstream(t, callingModel()), dir, newBook(t, "one: alpha"), injectAll())
-	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
+	f := newFixture(t, newUpstream(t, callingModel()), dir, newBook(t, "one: alpha"), injectAll())
+	f.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	for range 2 {
-		r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"disabled"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
+		f.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"disabled"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	}
-	r.stop()
-	checkDisk(t, r, "zanzibar", "quiet", "[one]")
+	f.stop()
+	checkNotOnDisk(t, f, "zanzibar", "quiet", "[one]")
 	if n := strings.Count(log.String(), "value=disabled"); n != 1 {
 		t.Errorf("the log contains the value %d times, want once:\n%s", n, log.String())
 	}
@@ -303,15 +303,15 @@ func TestSystemPlacementIsStable(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["inject.placement"] = "system"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	header := http.Header{"Precept-Session": {"s"}}
 	for _, body := range []string{
 		`{"messages":[{"role":"system","content":"Be good."},{"role":"user","content":"alpha"}]}`,
 		`{"messages":[{"role":"system","content":"Be good."},{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"more"}]}`,
 	} {
-		r.chat(t, header, body)
+		f.chat(t, header, body)
 		want := strings.Replace(body, "Be good.", `Be good.\n\nLessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.`, 1)
-		if got := string(up.last(t).body); got != want {
+		if got := string(up.lastRequest(t).body); got != want {
 			t.Errorf("the upstream got\n%s\nwant\n%s", got, want)
 		}
 	}
@@ -321,12 +321,12 @@ func TestLoopWarningsCanBeDisabled(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	flags := injectAll()
 	flags["detect.loops"] = "false"
-	r := newFixture(t, up, "", nil, flags)
+	f := newFixture(t, up, "", nil, flags)
 	a := newAgent("Fix it.")
 	for range 4 {
-		a.addCall(firstCallID(t, r.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")
+		a.addCall(firstCallID(t, f.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")
 	}
-	if got := string(up.last(t).body); strings.Contains(got, "LOOP DETECTED") {
+	if got := string(up.lastRequest(t).body); strings.Contains(got, "LOOP DETECTED") {
 		t.Errorf("with detect.loops false: the upstream got %s, want no LOOP DETECTED", got)
 	}
 }

@@ -28,12 +28,12 @@ func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
-	r := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
+	f := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
 	ends := make(chan string, streams) // whether each stream ends with [DONE], and its read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 			req.Header.Set("Precept-Session", fmt.Sprint("s", i))
 			res, err := client(t).Do(req)
 			if err != nil {
@@ -53,7 +53,7 @@ func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 	for range streams {
 		<-began
 	}
-	if n := r.copyBytes(); n > total || n == 0 {
+	if n := f.copyBytes(); n > total || n == 0 {
 		t.Errorf("captured copies have %d bytes, want more than 0 and at most %d", n, total)
 	}
 	close(next)
@@ -62,11 +62,11 @@ func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 			t.Errorf(`stream ends with [DONE], and its read error: got %q, want "true <nil>"`, s)
 		}
 	}
-	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == streams })
-	if n := r.Options().Tally.CopiesCut.Load(); n == 0 || n == streams || r.Options().Tally.Incomplete.Load() != 0 {
-		t.Errorf("CopiesCut = %d of %d, Incomplete = %d, want at least 1 and not all, and 0", n, streams, r.Options().Tally.Incomplete.Load())
+	eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == streams })
+	if n := f.Options().Tally.CopiesCut.Load(); n == 0 || n == streams || f.Options().Tally.Incomplete.Load() != 0 {
+		t.Errorf("CopiesCut = %d of %d, Incomplete = %d, want at least 1 and not all, and 0", n, streams, f.Options().Tally.Incomplete.Load())
 	}
-	if n := r.copyBytes(); n != 0 {
+	if n := f.copyBytes(); n != 0 {
 		t.Errorf("captured copies have %d bytes after all streams, want 0", n)
 	}
 }
@@ -85,7 +85,7 @@ func TestRequestBodyIsReleasedWhenResponseBegins(t *testing.T) {
 		}
 	}))}
 	t.Cleanup(up.Close)
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	const streams, size = 16, 4 << 20
 	body := `{"stream":true,"messages":[{"role":"user","content":"alpha"}],"metadata":{"x":"` + strings.Repeat("x", size) + `"}}`
 	heap := func() uint64 {
@@ -99,7 +99,7 @@ func TestRequestBodyIsReleasedWhenResponseBegins(t *testing.T) {
 	before := heap()
 	var open []io.Closer
 	for i := range streams {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, io.NopCloser(strings.NewReader(body)))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, io.NopCloser(strings.NewReader(body)))
 		req.ContentLength = int64(len(body))
 		req.Header.Set("Precept-Session", fmt.Sprint("s", i))
 		res, err := client(t).Do(req)

@@ -49,8 +49,8 @@ func TestEachStepHasSeriesAtStart(t *testing.T) {
 	}
 }
 
-// total returns the sum over all series of a counter.
-func total(c prometheus.Collector) (sum float64) {
+// counterTotal returns the sum over all series of a counter.
+func counterTotal(c prometheus.Collector) (sum float64) {
 	series := make(chan prometheus.Metric)
 	go func() {
 		defer close(series)
@@ -69,17 +69,17 @@ func total(c prometheus.Collector) (sum float64) {
 func TestDebugHeaderNamesSkipReason(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"
-	r := newFixture(t, newUpstream(t, model(t)), "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, newUpstream(t, newModel(t)), "", newBook(t, "one: alpha"), flags)
 	for body, want := range map[string]string{
 		`{"messages":[` + strings.Repeat(" ", 100) + `]}`: "size",
 		`{"messages":"alpha"}`:                            "list_type",
 		`{"messages":[`:                                   "invalid_json",
 	} {
-		if res, _ := r.send(t, "POST", chatPath, bearer("k"), body); res.Header.Get("Precept-Skip") != want {
+		if res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), body); res.Header.Get("Precept-Skip") != want {
 			t.Errorf("body %.20s: Precept-Skip = %q, want %q", body, res.Header.Get("Precept-Skip"), want)
 		}
 	}
-	if res, _ := r.send(t, "POST", "/v1/embeddings", bearer("k"), `{"input":"alpha"}`); res.Header.Get("Precept-Skip") != "" {
+	if res, _ := f.send(t, "POST", "/v1/embeddings", bearerHeader("k"), `{"input":"alpha"}`); res.Header.Get("Precept-Skip") != "" {
 		t.Errorf("path that is not inspected: Precept-Skip = %q, want none", res.Header.Get("Precept-Skip"))
 	}
 }

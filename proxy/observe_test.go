@@ -31,7 +31,7 @@ type spans struct {
 
 // addTracer adds a tracer with a collector to a fixture. The returned function stops the fixture, and returns the spans
 // of its turns.
-func addTracer(t *testing.T, r *fixture, sample float64) func() []*otlp.Span {
+func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
 	c := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -54,7 +54,7 @@ func addTracer(t *testing.T, r *fixture, sample float64) func() []*otlp.Span {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Options().Tracer = tr
+	f.Options().Tracer = tr
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = tr.Run(ctx) })
@@ -66,7 +66,7 @@ func addTracer(t *testing.T, r *fixture, sample float64) func() []*otlp.Span {
 		return tr.Dropped() == dropped
 	})
 	return func() []*otlp.Span {
-		r.stop() // handlers end their spans after their clients have the answer
+		f.stop() // handlers end their spans after their clients have the answer
 		stop()
 		if strings.Contains(got.raw, "canary") {
 			t.Errorf("spans contain content of the conversation: %q", got.raw)
@@ -75,8 +75,8 @@ func addTracer(t *testing.T, r *fixture, sample float64) func() []*otlp.Span {
 	}
 }
 
-// values returns the attributes of a span as strings. In a list, each value ends with a semicolon.
-func values(s *otlp.Span) map[string]string {
+// spanAttributes returns the attributes of a span as strings. In a list, each value ends with a semicolon.
+func spanAttributes(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
 		v := kv.GetValue()
@@ -99,23 +99,23 @@ func TestSpanOfTurnHasNoContent(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
 	})
-	r := newFixture(t, up, "", newBook(t, "try-again: flaky", "read-first: flaky"), injectAll())
-	spans := addTracer(t, r, 0)
+	f := newFixture(t, up, "", newBook(t, "try-again: flaky", "read-first: flaky"), injectAll())
+	spans := addTracer(t, f, 0)
 	header := http.Header{
 		"Traceparent": {tracedParent}, "Tracestate": {"vendor=x"}, "Precept-Session": {"canary-session"}, "User-Agent": {"coder/1"},
 		"Authorization": {"Bearer canary-key"},
 	}
-	r.chat(t, header, `{"model":"m-large","messages":[{"role":"user","content":"the canary test is flaky"}]}`)
-	forwarded := up.last(t).header
-	r.chat(t, http.Header{"Traceparent": {strings.TrimSuffix(tracedParent, "1") + "0"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
-	if got := up.last(t).header.Get("Traceparent"); got != strings.TrimSuffix(tracedParent, "1")+"0" {
+	f.chat(t, header, `{"model":"m-large","messages":[{"role":"user","content":"the canary test is flaky"}]}`)
+	forwarded := up.lastRequest(t).header
+	f.chat(t, http.Header{"Traceparent": {strings.TrimSuffix(tracedParent, "1") + "0"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+	if got := up.lastRequest(t).header.Get("Traceparent"); got != strings.TrimSuffix(tracedParent, "1")+"0" {
 		t.Errorf("unsampled trace: the upstream got traceparent %q, want it unchanged", got)
 	}
 	all := spans()
 	if len(all) != 1 {
 		t.Fatalf("the collector got %d spans, want 1", len(all))
 	}
-	s, got := all[0], values(all[0])
+	s, got := all[0], spanAttributes(all[0])
 	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
 		hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetName() != "chat m-large" {
 		t.Errorf("the upstream got traceparent %q, tracestate %q, want %q and vendor=x; span %q with parent %x, want chat m-large with parent b7ad6b7169203331", forwarded.Get("Traceparent"), forwarded.Get("Tracestate"), want, s.GetName(), s.GetParentSpanId())
@@ -138,17 +138,17 @@ func TestSpanOfTurnHasNoContent(t *testing.T) {
 // The span of an opted-out turn has no ids, agent or lessons. If the client sends no traceparent, none is forwarded.
 func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, injectAll())
-	spans := addTracer(t, r, 1)
-	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
-	if h := up.last(t).header; h.Get("Traceparent") != "" {
+	f := newFixture(t, up, "", nil, injectAll())
+	spans := addTracer(t, f, 1)
+	f.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+	if h := up.lastRequest(t).header; h.Get("Traceparent") != "" {
 		t.Errorf("the upstream got headers %v, want no Traceparent", h)
 	}
 	all := spans()
 	if len(all) != 1 {
 		t.Fatalf("the collector got %d spans, want 1", len(all))
 	}
-	got := values(all[0])
+	got := spanAttributes(all[0])
 	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {
 		if v, ok := got[k]; ok {
 			t.Errorf("span has attribute %s = %q, want none", k, v)
@@ -176,9 +176,9 @@ func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 		{"request is not JSON", `canary`, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newFixture(t, newUpstream(t, tc.reply), "", nil, nil)
-			spans := addTracer(t, r, 1)
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(tc.body))
+			f := newFixture(t, newUpstream(t, tc.reply), "", nil, nil)
+			spans := addTracer(t, f, 1)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, strings.NewReader(tc.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 				_ = res.Body.Close()
 			}
 			all := spans()
-			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
+			if len(all) != 1 || spanAttributes(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
 				t.Errorf("spans = %v, want one with error.type %q, and status ERROR if and only if error.type is not empty", all, tc.want)
 			}
 		})
@@ -197,22 +197,22 @@ func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 // The token usage that the upstream reports is counted. The ids of sampled traces are exemplars of
 // precept_overhead_seconds.
 func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
+	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
-	r.Options().Metrics = proxy.NewMetrics(reg)
-	spans := addTracer(t, r, 0)
+	f.Options().Metrics = proxy.NewMetrics(reg)
+	spans := addTracer(t, f, 0)
 	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
-	r.chat(t, nil, body)
+	f.chat(t, nil, body)
 	if e := exemplars(t, reg); len(e) != 0 {
 		t.Errorf("exemplars after a turn without a sampled trace = %v, want none", e)
 	}
-	r.chat(t, http.Header{"Traceparent": {tracedParent}}, body)
+	f.chat(t, http.Header{"Traceparent": {tracedParent}}, body)
 	spans()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("exemplars = %v, want 2, the first with trace id 0af7651916cd43dd8448eb211c80319c", e)
 	}
-	got := gathered(t, reg)
+	got := gatherMetrics(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +
 		got["precept_upstream_tokens_total"][2].GetCounter().GetValue(); n != 10 {
 		t.Errorf("precept_upstream_tokens_total = %v, want 10, for 3 input and 2 output tokens in each of two replies", n)
@@ -228,7 +228,7 @@ func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	}
 }
 
-func gathered(t *testing.T, reg *prometheus.Registry) map[string][]*dto.Metric {
+func gatherMetrics(t *testing.T, reg *prometheus.Registry) map[string][]*dto.Metric {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
@@ -244,7 +244,7 @@ func gathered(t *testing.T, reg *prometheus.Registry) map[string][]*dto.Metric {
 // exemplars returns the trace ids of the exemplars of precept_overhead_seconds.
 func exemplars(t *testing.T, reg *prometheus.Registry) (out []string) {
 	t.Helper()
-	for _, m := range gathered(t, reg)["precept_overhead_seconds"] {
+	for _, m := range gatherMetrics(t, reg)["precept_overhead_seconds"] {
 		for _, b := range m.GetHistogram().GetBucket() {
 			for _, l := range b.GetExemplar().GetLabel() {
 				out = append(out, l.GetValue())

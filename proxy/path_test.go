@@ -17,13 +17,13 @@ type endpoint struct {
 	want               int
 }
 
-const rating = `{"session_id":"s","source":"user","type":"rejection","comment":"a private comment"}`
+const feedbackBody = `{"session_id":"s","source":"user","type":"rejection","comment":"a private comment"}`
 
 // endpoints returns requests to the endpoints of the data listener.
 func endpoints() []endpoint {
 	return []endpoint{
-		{"POST", "/v1/feedback", rating, 202},
-		{"POST", "/v1/feedback", "[" + rating + "," + rating + "]", 202},
+		{"POST", "/v1/feedback", feedbackBody, 202},
+		{"POST", "/v1/feedback", "[" + feedbackBody + "," + feedbackBody + "]", 202},
 		{"POST", "/v1/lessons", `{"signature":"open the page","lesson_text":"Send the header."}`, 201},
 		{"GET", "/v1/lessons", "", 200},
 		{"GET", "/v1/lessons?limit=1", "", 200},
@@ -36,9 +36,9 @@ func endpoints() []endpoint {
 		{"GET", "/readyz", "", 200},
 		{"HEAD", "/readyz", "", 200},
 		// Invalid requests must not be forwarded either, because they may contain feedback.
-		{"PUT", "/v1/feedback", rating, 405},
+		{"PUT", "/v1/feedback", feedbackBody, 405},
 		{"GET", "/v1/feedback", "", 405},
-		{"POST", "/v1/feedback/s", rating, 404},
+		{"POST", "/v1/feedback/s", feedbackBody, 404},
 		{"PUT", "/v1/lessons", `{}`, 405},
 		{"POST", "/v1/lessons/fetch", `{}`, 405},
 		{"POST", "/v1/lessons/fetch/x", `{}`, 404},
@@ -85,23 +85,23 @@ func agentForms(path string) map[string]string {
 // precept serves each of its endpoints under every form of base URL, and forwards none of these requests.
 func TestOwnEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
-	r.Options().Bank = newOneLesson()
-	listener := httptest.NewServer(r.Handler())
+	f := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
+	f.Options().Bank = newOneLesson()
+	listener := httptest.NewServer(f.Handler())
 	t.Cleanup(listener.Close)
-	r.url = listener.URL
+	f.url = listener.URL
 	for _, e := range endpoints() {
 		for base, path := range baseForms(e.path) {
 			for form, path := range agentForms(path) {
-				res, body := r.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
+				res, body := f.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
 				if res.StatusCode != e.want || e.want == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
 					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and an Allow header if it is 405", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
 				}
 			}
 		}
 	}
-	if up.count() > 0 {
-		t.Errorf("the upstream got %d requests, want 0; last request: %+v", up.count(), up.last(t))
+	if up.requestCount() > 0 {
+		t.Errorf("the upstream got %d requests, want 0; last request: %+v", up.requestCount(), up.lastRequest(t))
 	}
 }
 
@@ -135,9 +135,9 @@ func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error
 
 // The path form may name the agent of feedback. Feedback of an opted-out agent is ignored.
 func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
+	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
-		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
+		if _, body := f.send(t, "POST", path, nil, feedbackBody); !strings.Contains(string(body), `"status":"`+want+`"`) {
 			t.Errorf("feedback to %s: body = %s, want status %s", path, body, want)
 		}
 	}
@@ -147,7 +147,7 @@ func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 // the known APIs and next to the version, and are kept elsewhere.
 func TestOtherPathsAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	for requested, want := range map[string]string{
 		"/v1//chat/completions":                    "/v1/chat/completions",
 		"//v1/chat/completions":                    "/v1/chat/completions",
@@ -170,8 +170,8 @@ func TestOtherPathsAreForwarded(t *testing.T) {
 		"/lessons":                                 "/v1/lessons",
 		"/v1/healthz/x":                            "/v1/healthz/x",
 	} {
-		r.send(t, "POST", requested, nil, hi)
-		if got := up.last(t).uri; got != want {
+		f.send(t, "POST", requested, nil, hiRequest)
+		if got := up.lastRequest(t).uri; got != want {
 			t.Errorf("%s was forwarded to %s, want %s", requested, got, want)
 		}
 	}
@@ -179,10 +179,10 @@ func TestOtherPathsAreForwarded(t *testing.T) {
 
 func TestRequestToPathWithDoubledSlashGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
-		r.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
-		if body := string(up.last(t).body); !strings.Contains(body, "[one]") {
+		f.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
+		if body := string(up.lastRequest(t).body); !strings.Contains(body, "[one]") {
 			t.Errorf("%s: the upstream got %s, want lesson one", path, body)
 		}
 	}

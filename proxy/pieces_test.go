@@ -18,9 +18,9 @@ func TestReplyWithContentLengthIsForwardedInPieces(t *testing.T) {
 		<-rest
 		_, _ = io.WriteString(w, `: 1}`)
 	})
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	for _, path := range []string{chatPath, "/v1/models"} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+path, strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func TestRequestReachesPathOfProvider(t *testing.T) {
 			})
 			flags := injectAll()
 			flags["upstream"] = up.URL + p.upstream
-			r := newFixture(t, up, t.TempDir(), newBook(t, "one: mend the build"), flags)
+			f := newFixture(t, up, t.TempDir(), newBook(t, "one: mend the build"), flags)
 			for requested, want := range p.requests {
 				method, sent := "POST", `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}]}`
 				inspected := !strings.Contains(requested, "models") && !strings.Contains(requested, "count_tokens")
@@ -82,7 +82,7 @@ func TestRequestReachesPathOfProvider(t *testing.T) {
 				} else if strings.Contains(requested, "responses") {
 					sent = `{"input":"Please mend the build"}`
 				}
-				r.send(t, method, requested, http.Header{"Precept-Session": {p.name + requested}}, sent)
+				f.send(t, method, requested, http.Header{"Precept-Session": {p.name + requested}}, sent)
 				if got != want {
 					t.Errorf("%s was forwarded to %s, want %s", requested, got, want)
 				}

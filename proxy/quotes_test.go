@@ -54,7 +54,7 @@ func sideRequests() map[string][]obj {
 
 // playConversation sends the two turns of the quoted conversation, and returns the session name of the first turn. With
 // tools, it fails the test if the second turn is in another session.
-func playConversation(t *testing.T, r *fixture, key http.Header, tools bool) (name string) {
+func playConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
 	sendList := func() string {
@@ -63,8 +63,8 @@ func playConversation(t *testing.T, r *fixture, key http.Header, tools bool) (na
 			body["tools"] = []obj{{"type": "function", "function": obj{"name": "bash"}}}
 		}
 		b, _ := json.Marshal(body)
-		res, _ := r.send(t, "POST", chatPath, key, string(b))
-		if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
+		res, _ := f.send(t, "POST", chatPath, key, string(b))
+		if got := string(f.up.lastRequest(t).body); strings.Count(got, "[one]") != 1 {
 			t.Fatalf("turn of the quoted conversation: the upstream got %s (Precept-Skip %q), want [one] exactly once", got, res.Header.Get("Precept-Skip"))
 		}
 		return res.Header.Get("Precept-Session")
@@ -78,14 +78,14 @@ func playConversation(t *testing.T, r *fixture, key http.Header, tools bool) (na
 	return first
 }
 
-// answering returns an upstream that replies to the task with a tool call, and to every other request with text.
-func answering(t *testing.T) *upstream {
+// newAnsweringUpstream returns an upstream that replies to the task with a tool call, and to every other request with text.
+func newAnsweringUpstream(t *testing.T) *upstream {
 	t.Helper()
 	var n atomic.Int64
 	up := newUpstream(t, nil)
 	up.reply = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if body := string(up.last(t).body); strings.Contains(body, `"role":"tool"`) || !strings.Contains(body, quotedTask) {
+		if body := string(up.lastRequest(t).body); strings.Contains(body, `"role":"tool"`) || !strings.Contains(body, quotedTask) {
 			_, _ = fmt.Fprint(w, chatReply(fmt.Sprint("c", n.Add(1)), quotedAnswer))
 			return
 		}
@@ -100,19 +100,19 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
-			r := newFixture(t, answering(t), "", newBook(t, "one: parser test"), flags)
-			playConversation(t, r, bearer("k"), true)
+			f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
+			playConversation(t, f, bearerHeader("k"), true)
 			b, _ := json.Marshal(obj{"messages": call})
 			for range 2 { // a framework repeats the request after each turn
-				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
-				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
+				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
+				if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
 					t.Errorf("Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 				}
 			}
-			if n := testutil.ToFloat64(r.Options().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
+			if n := testutil.ToFloat64(f.Options().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
 				t.Errorf("metric of side requests with reason quotes = %v, want 2", n)
 			}
-			if n := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
+			if n := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
 				t.Errorf("metric of new sessions = %v, want 1 for the quoted conversation", n)
 			}
 		})
@@ -144,17 +144,17 @@ func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
-			up := answering(t)
-			r := newFixture(t, up, "", newBook(t, "one: parser test"), flags)
-			playConversation(t, r, bearer("k"), true)
+			up := newAnsweringUpstream(t)
+			f := newFixture(t, up, "", newBook(t, "one: parser test"), flags)
+			playConversation(t, f, bearerHeader("k"), true)
 			up.reply = func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = fmt.Fprint(w, chatReply("c9", `{\"facts\":[\"`+fact+`\"]}`))
 			}
 			for i, call := range calls {
 				b, _ := json.Marshal(call)
-				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
-				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
+				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
+				if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
 					t.Errorf("call %d: Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", i, res.Header.Get("Precept-Skip"), got)
 				}
 			}
@@ -166,23 +166,23 @@ func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newFixture(t, answering(t), "", newBook(t, "one: parser test"), flags)
-	playConversation(t, r, bearer("k"), false)
+	f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
+	playConversation(t, f, bearerHeader("k"), false)
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
-	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
-	if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
+	res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
+	if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
 		t.Errorf("Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
 	}
 }
 
 // A session continues if its messages are replaced by the summary that a side request produced.
 func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
-	up := answering(t)
-	r := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
-	first := playConversation(t, r, bearer("k"), true)
+	up := newAnsweringUpstream(t)
+	f := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
+	first := playConversation(t, f, bearerHeader("k"), true)
 	sessionOf := func(body obj) string {
 		b, _ := json.Marshal(body)
-		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
+		res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 		return res.Header.Get("Precept-Session")
 	}
 	const summary = "The failing parser test of the project is to be mended, and a comma seems to be missing somewhere in it."
@@ -208,11 +208,11 @@ func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	up, dir, book := answering(t), t.TempDir(), newBook(t, "one: parser test")
-	r := newFixture(t, up, dir, book, flags)
-	playConversation(t, r, bearer("k"), true)
-	r.stop()
-	r = newFixture(t, up, dir, book, flags)
+	up, dir, book := newAnsweringUpstream(t), t.TempDir(), newBook(t, "one: parser test")
+	f := newFixture(t, up, dir, book, flags)
+	playConversation(t, f, bearerHeader("k"), true)
+	f.stop()
+	f = newFixture(t, up, dir, book, flags)
 	b, _ := json.Marshal(obj{"tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}, "messages": []obj{
 		{"role": "system", "content": "You build things."},
 		{"role": "user", "content": quotedTask},
@@ -221,9 +221,9 @@ func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 		{"role": "assistant", "content": quotedAnswer},
 		{"role": "user", "content": "Thank you, and what now?"},
 	}})
-	r.send(t, "POST", chatPath, bearer("k"), string(b))
+	f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 	side, _ := json.Marshal(obj{"messages": sideRequests()["mem0 1 (fact retrieval)"]})
-	if res, _ := r.send(t, "POST", chatPath, bearer("k"), string(side)); res.Header.Get("Precept-Skip") != "side:quotes" {
+	if res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(side)); res.Header.Get("Precept-Skip") != "side:quotes" {
 		t.Errorf("side request after a restart: Precept-Skip = %q, want side:quotes", res.Header.Get("Precept-Skip"))
 	}
 }
@@ -256,17 +256,17 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
-			r := newFixture(t, answering(t), "", newBook(t, "one: parser test"), flags)
-			playConversation(t, r, bearer("k"), !c.chat)
+			f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
+			playConversation(t, f, bearerHeader("k"), !c.chat)
 			body := obj{"messages": c.list}
 			if c.tools {
 				body["tools"] = []obj{{"type": "function", "function": obj{"name": "grade"}}}
 			}
 			b, _ := json.Marshal(body)
-			head := bearer(c.key)
+			head := bearerHeader(c.key)
 			maps.Copy(head, c.head)
-			res, _ := r.send(t, "POST", chatPath, head, string(b))
-			if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
+			res, _ := f.send(t, "POST", chatPath, head, string(b))
+			if got := string(f.up.lastRequest(t).body); strings.Count(got, "[one]") != 1 {
 				t.Errorf("the upstream got %s (Precept-Skip %q), want lesson one exactly once", got, res.Header.Get("Precept-Skip"))
 			}
 		})

@@ -35,8 +35,8 @@ import (
 // conversation is the body of a chat request. The verb %d makes it unique.
 const conversation = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
-// handler returns the handler of the data listener in front of an upstream, with a store in memory.
-func handler(t *testing.T, upstream string, flags ...string) http.Handler {
+// newHandler returns the handler of the data listener in front of an upstream, with a store in memory.
+func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 	t.Helper()
 	all := map[string]string{"upstream": upstream + "/v1"}
 	for _, f := range flags {
@@ -74,7 +74,7 @@ func handler(t *testing.T, upstream string, flags ...string) http.Handler {
 // startProxy serves handler and returns the URL.
 func startProxy(t *testing.T, upstream string, flags ...string) string {
 	t.Helper()
-	srv := httptest.NewUnstartedServer(handler(t, upstream, flags...))
+	srv := httptest.NewUnstartedServer(newHandler(t, upstream, flags...))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.Start()
 	t.Cleanup(srv.Close)
@@ -116,9 +116,9 @@ func (u *rawUpstream) waitClosed(t *testing.T) {
 	}
 }
 
-// newRaw starts an upstream. For each request n, counted from 1, it calls serve after the headers have arrived. serve
+// newRawUpstream starts an upstream. For each request n, counted from 1, it calls serve after the headers have arrived. serve
 // reports whether the connection stays open.
-func newRaw(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (more bool)) *rawUpstream {
+func newRawUpstream(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (more bool)) *rawUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -234,9 +234,9 @@ func headerLines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// reply returns a serve function for newRaw that reads the whole request and then writes wire. If more is false, the
+// serveReply returns a serve function for newRawUpstream that reads the whole request and then writes wire. If more is false, the
 // upstream then closes its side, and waits until the other side closes the connection.
-func reply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
+func serveReply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(c, wire)

@@ -20,9 +20,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// recorded is a request of an agent with the response of the model. The content of the recordings is invented, in the
+// recordedRequest is a request of an agent with the response of the model. The content of the recordings is invented, in the
 // format of each agent.
-type recorded struct {
+type recordedRequest struct {
 	// Kind is main (a turn whose list extends the previous list), edited (a turn whose list was edited before its new
 	// part), replaced (a turn after a compaction), delta (a turn with new items only), or side.
 	Kind   string
@@ -34,18 +34,18 @@ type recorded struct {
 	Loop   bool // whether the request must contain the loop warning at the upstream
 }
 
-func readRecording(t *testing.T, path string) []recorded {
+func readRecording(t *testing.T, path string) []recordedRequest {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	var all []recorded
+	var all []recordedRequest
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var r recorded
+		var r recordedRequest
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -73,13 +73,13 @@ func TestRecordedAgentHasOneSession(t *testing.T) {
 	for _, path := range paths {
 		all := readRecording(t, path)
 		name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
-		t.Run(name, func(t *testing.T) { t.Parallel(); (&player{restartAt: -1}).play(t, all) })
-		t.Run(name+" restarted", func(t *testing.T) { t.Parallel(); (&player{restartAt: len(all) / 2}).play(t, all) })
+		t.Run(name, func(t *testing.T) { t.Parallel(); (&replayer{restartAt: -1}).replay(t, all) })
+		t.Run(name+" restarted", func(t *testing.T) { t.Parallel(); (&replayer{restartAt: len(all) / 2}).replay(t, all) })
 	}
 }
 
-// player replays a recording.
-type player struct {
+// replayer replays a recording.
+type replayer struct {
 	restartAt int // the proxy restarts before this request; -1 means never
 	session   string
 	previous  string // list of messages of the previous turn
@@ -87,7 +87,7 @@ type player struct {
 	dir       string // data directory of the proxy
 }
 
-func (p *player) play(t *testing.T, all []recorded) {
+func (p *replayer) replay(t *testing.T, all []recordedRequest) {
 	t.Helper()
 	var reply string
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -103,23 +103,23 @@ func (p *player) play(t *testing.T, all []recorded) {
 	})
 	book, dir := newBook(t, "build: repair the build"), t.TempDir()
 	p.dir = dir
-	r := newFixture(t, up, dir, book, injectAll())
+	f := newFixture(t, up, dir, book, injectAll())
 	for i := range all {
 		if i == p.restartAt {
-			r.stop()
-			r = newFixture(t, up, dir, book, injectAll())
+			f.stop()
+			f = newFixture(t, up, dir, book, injectAll())
 		}
 		rec := &all[i]
-		h := bearer("k")
+		h := bearerHeader("k")
 		for name, value := range rec.Header {
 			h.Set(name, value)
 		}
 		reply = rec.Reply
-		res, got := r.send(t, rec.Method, rec.Path, h, string(rec.Body))
+		res, got := f.send(t, rec.Method, rec.Path, h, string(rec.Body))
 		if res.StatusCode != http.StatusOK || string(got) != reply {
 			t.Fatalf("request %d: got status %d, body %s, want 200, %s", i, res.StatusCode, got, reply)
 		}
-		sent := string(up.last(t).body)
+		sent := string(up.lastRequest(t).body)
 		if rec.Kind == "side" {
 			if sent != string(rec.Body) {
 				t.Errorf("side request %d: the upstream got\n%s\nwant\n%s", i, sent, rec.Body)
@@ -128,7 +128,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 		}
 		p.checkTurn(t, i, rec, res.Header.Get("Precept-Session"), sent)
 	}
-	r.stop()
+	f.stop()
 }
 
 // A stored exchange has verdicts: which of its tool results are errors. Samples built from the stored verdicts equal
@@ -143,9 +143,9 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 		for _, path := range paths {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl"), func(t *testing.T) {
 				t.Parallel()
-				p := &player{restartAt: -1}
-				p.play(t, readRecording(t, path))
-				for _, stored := range p.stored(t) {
+				p := &replayer{restartAt: -1}
+				p.replay(t, readRecording(t, path))
+				for _, stored := range p.storedExchanges(t) {
 					unjudged := slices.Clone(stored)
 					for i := range unjudged {
 						if v := unjudged[i].Verdicts; v != nil {
@@ -167,8 +167,8 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 	}
 }
 
-// stored returns the exchanges of each session in the store.
-func (p *player) stored(t *testing.T) (all [][]sample.Exchange) {
+// storedExchanges returns the exchanges of each session in the store.
+func (p *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(p.dir, "precept.db"), Now: time.Now})
 	if err != nil {
@@ -201,7 +201,7 @@ func samplesOf(list []sample.Exchange) []sample.Sample {
 }
 
 // checkTurn fails the test unless a turn has the expected session, list of messages and inserted texts.
-func (p *player) checkTurn(t *testing.T, i int, rec *recorded, session, sent string) {
+func (p *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session, sent string) {
 	t.Helper()
 	if p.session == "" {
 		p.session = session
@@ -211,7 +211,7 @@ func (p *player) checkTurn(t *testing.T, i int, rec *recorded, session, sent str
 	}
 	list := ""
 	if rec.Kind != "delta" {
-		list = normalList(t, []byte(sent))
+		list = normalizedList(t, []byte(sent))
 	}
 	if rec.Kind == "main" && !strings.HasPrefix(list, p.previous) {
 		t.Errorf("request %d: list at the upstream:\n%s\nwant it to begin with the previous list:\n%s", i, list, p.previous)
@@ -229,13 +229,13 @@ func (p *player) checkTurn(t *testing.T, i int, rec *recorded, session, sent str
 			t.Errorf("request %d: %s occurs %d times, want %d:\n%s", i, text, n, want, sent)
 		}
 	}
-	if got, want := stripped(t, sent), stripped(t, string(rec.Body)); got != want {
+	if got, want := withoutBlocks(t, sent), withoutBlocks(t, string(rec.Body)); got != want {
 		t.Errorf("request %d: body without the inserted blocks:\n%s\nwant the client's body:\n%s", i, got, want)
 	}
 }
 
-// stripped returns a body without inserted blocks, and without parts that only contained blocks.
-func stripped(t *testing.T, body string) string {
+// withoutBlocks returns a body without inserted blocks, and without parts that only contained blocks.
+func withoutBlocks(t *testing.T, body string) string {
 	t.Helper()
 	for _, marks := range [][2]string{{"Lessons from past experience:", `End of lessons.\n\n`}, {"[LOOP DETECTED]", `[END LOOP DETECTED]\n\n`}} {
 		for {

@@ -20,8 +20,8 @@ func jwt(issuer, subject string, issued int) string {
 		part(fmt.Sprint("signature ", issued))
 }
 
-// history returns the messages of a request body.
-func history(t *testing.T, body []byte) []json.RawMessage {
+// messagesOf returns the messages of a request body.
+func messagesOf(t *testing.T, body []byte) []json.RawMessage {
 	t.Helper()
 	var v struct{ Messages []json.RawMessage }
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -46,16 +46,16 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 	}{
 		"opaque tokens, random call ids":                      {callingModel(), "single", false, opaque},
 		"shared opaque token, random call ids":                {callingModel(), "single", true, opaque},
-		"opaque tokens, sequential call ids":                  {sameCalls, "single", false, opaque},
+		"opaque tokens, sequential call ids":                  {sequentialCallsModel, "single", false, opaque},
 		"signed tokens, random call ids":                      {callingModel(), "single", false, signed},
-		"signed tokens, sequential call ids":                  {sameCalls, "single", false, signed},
+		"signed tokens, sequential call ids":                  {sequentialCallsModel, "single", false, signed},
 		"signed tokens, random call ids, by-credential":       {callingModel(), "by-credential", false, signed},
-		"signed tokens, sequential call ids, by-credential":   {sameCalls, "by-credential", false, signed},
+		"signed tokens, sequential call ids, by-credential":   {sequentialCallsModel, "by-credential", false, signed},
 		"shared signed token, random call ids, by-credential": {callingModel(), "by-credential", true, signed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, c.answer)
-			r := newFixture(t, up, "", newBook(t, "one: build", "two: build"), map[string]string{
+			f := newFixture(t, up, "", newBook(t, "one: build", "two: build"), map[string]string{
 				"tenancy": c.tenancy, "bandit.objective": "all", "bandit.epsilon": "0.5", "bandit.control": "0",
 			})
 			agents, sessions, sent := make([]*agent, conversations), make([]string, conversations), make([][]byte, conversations)
@@ -68,16 +68,16 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 					if c.shared {
 						owner = 0
 					}
-					res, reply := r.send(t, "POST", chatPath, bearer(c.token(owner, turn/refresh)), agents[i].body())
+					res, reply := f.send(t, "POST", chatPath, bearerHeader(c.token(owner, turn/refresh)), agents[i].body())
 					before := sent[i]
-					sent[i] = up.last(t).body
+					sent[i] = up.lastRequest(t).body
 					if turn == 0 {
 						sessions[i] = res.Header.Get("Precept-Session")
 					} else {
 						if got := res.Header.Get("Precept-Session"); got != sessions[i] {
 							t.Fatalf("conversation %d, turn %d: session = %s, want %s", i, turn+1, got, sessions[i])
 						}
-						earlier, current := history(t, before), history(t, sent[i])
+						earlier, current := messagesOf(t, before), messagesOf(t, sent[i])
 						for n := range earlier {
 							if !bytes.Equal(earlier[n], current[n]) {
 								t.Fatalf("turn %d: message %d = %s, want %s as in the previous turn", turn+1, n, current[n], earlier[n])
@@ -115,9 +115,9 @@ func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", answerText))
 	})
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	sessionOf := func(token string, list ...string) string {
-		res, _ := r.send(t, "POST", chatPath, bearer(token), bodyOf(list...))
+		res, _ := f.send(t, "POST", chatPath, bearerHeader(token), bodyOf(list...))
 		return res.Header.Get("Precept-Session")
 	}
 	opaque := sessionOf("one", "Why does the parser fail?")
@@ -150,19 +150,19 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 		}
 		answer(w, r)
 	}
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	a := newAgent("Fix it.")
-	first, _ := r.send(t, "POST", chatPath, bearer("expired"), a.body())
-	second, reply := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
+	first, _ := f.send(t, "POST", chatPath, bearerHeader("expired"), a.body())
+	second, reply := f.send(t, "POST", chatPath, bearerHeader("fresh"), a.body())
 	if got, want := second.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want || refused.Load() != 1 {
 		t.Errorf("retry: session = %s, want %s; %d requests were refused, want 1", got, want, refused.Load())
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
-	third, _ := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
+	third, _ := f.send(t, "POST", chatPath, bearerHeader("fresh"), a.body())
 	if got, want := third.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want {
 		t.Errorf("next turn: session = %s, want %s", got, want)
 	}
-	other, _ := r.send(t, "POST", chatPath, bearer("somebody"), newAgent("Fix it.").body())
+	other, _ := f.send(t, "POST", chatPath, bearerHeader("somebody"), newAgent("Fix it.").body())
 	if got := other.Header.Get("Precept-Session"); got == first.Header.Get("Precept-Session") {
 		t.Errorf("equal first request of another agent: session = %s, want a new one", got)
 	}
@@ -199,9 +199,9 @@ func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = fmt.Fprint(w, c.reply)
 			})
-			r := newFixture(t, up, "", nil, nil)
-			one, _ := r.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
-			two, _ := r.send(t, "POST", c.path, bearer("another"), c.second)
+			f := newFixture(t, up, "", nil, nil)
+			one, _ := f.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
+			two, _ := f.send(t, "POST", c.path, bearerHeader("another"), c.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
 				t.Errorf("second request: session = %q, want %q of the first request, not empty", got, want)
 			}
@@ -212,16 +212,16 @@ func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 // The tenant of a JWT is determined by its issuer and subject, the tenant of an opaque key by its bytes.
 func TestTenantOfTokenIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
-	r := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
+	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
 	for _, token := range []string{
 		jwt("https://a.example", "one", 1), jwt("https://a.example", "one", 2), // one tenant
 		jwt("https://a.example", "two", 1), jwt("https://b.example", "one", 1),
 		"opaque-1", "opaque-2", "a.b.c", jwt("", "one", 1), jwt("https://a.example", "", 1),
 	} {
-		r.chat(t, bearer(token, "Precept-Session", "shared"), newAgent("Fix it.").body())
+		f.chat(t, bearerHeader(token, "Precept-Session", "shared"), newAgent("Fix it.").body())
 	}
 	sizes := map[int]int{}
-	for _, exchanges := range storedExchanges(t, r, "shared") {
+	for _, exchanges := range storedExchanges(t, f, "shared") {
 		sizes[len(exchanges)]++
 	}
 	if sizes[2] != 1 || sizes[1] != 7 {

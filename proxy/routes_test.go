@@ -17,8 +17,8 @@ import (
 	"precept/internal/wire"
 )
 
-// hi is a request body that is valid on every API.
-const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
+// hiRequest is a request body that is valid on every API.
+const hiRequest = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
 // newRoutedFixture starts a proxy in front of named upstreams.
 func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]string) *fixture {
@@ -40,10 +40,10 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
-		for range up.count() - before[name] {
+		for range up.requestCount() - before[name] {
 			names = append(names, name)
 		}
-		before[name] = up.count()
+		before[name] = up.requestCount()
 	}
 	return strings.Join(names, "+")
 }
@@ -52,11 +52,11 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 // to openai.
 func TestDefaultRoutesByDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
-	r := newRoutedFixture(t, ups, nil)
+	f := newRoutedFixture(t, ups, nil)
 	before := map[string]int{}
 	anthropic := http.Header{"Anthropic-Version": {"2023-06-01"}, "X-Api-Key": {"k"}}
 	for _, path := range []string{"/v1/models", "/v1/models/claude-x?beta=true", "/v1/files", "/v1/messages", "/models"} {
-		r.send(t, "GET", path, anthropic, "")
+		f.send(t, "GET", path, anthropic, "")
 		if got := newlyUsedUpstreams(ups, before); got != "anthropic" {
 			t.Errorf("GET %s with Anthropic-Version went to %q, want \"anthropic\"", path, got)
 		}
@@ -81,7 +81,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 		{"POST", "/v1/responses/resp_1/cancel", "openai"},
 		{"POST", "/v1/embeddings", "openai"},
 	} {
-		r.send(t, c.method, c.path, nil, hi)
+		f.send(t, c.method, c.path, nil, hiRequest)
 		if got := newlyUsedUpstreams(ups, before); got != c.want {
 			t.Errorf("%s %s went to %q, want %q", c.method, c.path, got, c.want)
 		}
@@ -90,7 +90,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 
 func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 	ups := map[string]*upstream{"a": newUpstream(t, nil), "b": newUpstream(t, nil), "c": newUpstream(t, nil), "d-1": newUpstream(t, nil)}
-	r := newRoutedFixture(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
+	f := newRoutedFixture(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
 	before := map[string]int{}
 	for _, c := range []struct {
 		path, want, uri string
@@ -110,7 +110,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 		{"/p/upstream=" + strings.TrimPrefix(ups["b"].URL, "http://") + chatPath, "", ""},
 		{"/p/upstream=" + strings.NewReplacer(":", "%3A", "/", "%2F").Replace(ups["b"].URL) + chatPath, "", ""},
 	} {
-		res, b := r.send(t, "POST", c.path, nil, hi)
+		res, b := f.send(t, "POST", c.path, nil, hiRequest)
 		got := newlyUsedUpstreams(ups, before)
 		if got != c.want {
 			t.Errorf("%s went to %q, want %q", c.path, got, c.want)
@@ -119,15 +119,15 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 			if res.StatusCode != http.StatusBadGateway {
 				t.Errorf("%s: got status %d, want 502", c.path, res.StatusCode)
 			}
-			checkShape(t, chatPath, b)
-		} else if uri := ups[c.want].last(t).uri; uri != c.uri {
+			checkErrorFormat(t, chatPath, b)
+		} else if uri := ups[c.want].lastRequest(t).uri; uri != c.uri {
 			t.Errorf("%s was forwarded to %s, want %s", c.path, uri, c.uri)
 		}
 	}
 }
 
-// spellings returns different spellings of the address of this host with the port.
-func spellings(port string) []string {
+// hostSpellings returns different spellings of the address of this host with the port.
+func hostSpellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
 		out = append(out, h+":"+port)
@@ -150,36 +150,36 @@ func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 		w.Header().Set("Location", internal.URL+"/latest/meta-data")
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	upstreamHost := strings.TrimPrefix(up.URL, "http://")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(internal.URL, "http://"))
-	for _, host := range spellings(port) {
+	for _, host := range hostSpellings(port) {
 		for _, name := range []string{
 			"X-Forwarded-Host", "Forwarded", "X-Host", "X-Original-Url", "X-Rewrite-Url", "X-Upstream", "X-Upstream-Url", "X-Target-Url", "X-Base-Url", "X-Api-Base", "Precept-Upstream", "Precept-Base-Url",
 			"X-Portkey-Custom-Host", "Helicone-Target-Url", "Helicone-Openai-Api-Base", "X-Litellm-Api-Base", "Openai-Base-Url", "Destination", "Referer", "Origin", "Location", "X-Real-Ip",
 		} {
 			for _, value := range []string{host, "http://" + host + "/v1"} {
-				r.send(t, "POST", chatPath, http.Header{name: {value}}, hi)
+				f.send(t, "POST", chatPath, http.Header{name: {value}}, hiRequest)
 			}
 		}
 		for _, key := range []string{"api_base", "base_url", "baseURL", "upstream", "url", "host", "target", "endpoint", "custom_host"} {
-			r.send(t, "POST", chatPath+"?"+key+"=http://"+strings.ReplaceAll(host, "@", "%40"), nil, hi)
-			r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{%q:"http://%s/v1","metadata":{%q:%q},"messages":[{"role":"user","content":"http://%[2]s/"}]}`, key, host, key, host))
+			f.send(t, "POST", chatPath+"?"+key+"=http://"+strings.ReplaceAll(host, "@", "%40"), nil, hiRequest)
+			f.send(t, "POST", chatPath, nil, fmt.Sprintf(`{%q:"http://%s/v1","metadata":{%q:%q},"messages":[{"role":"user","content":"http://%[2]s/"}]}`, key, host, key, host))
 		}
 		for _, line := range []string{
 			"POST http://" + host + chatPath, "POST //" + host + chatPath, "POST /http://" + host + chatPath, "POST /p/upstream=" + host + chatPath, "POST /p/upstream=http:%2F%2F" + strings.ReplaceAll(host, "/", "%2F") + chatPath,
 			"POST /v1/..//" + host + "/chat/completions", "POST /@" + host + chatPath, "POST /%2f%2f" + host + chatPath, "POST /\\" + host + chatPath, "GET http://" + host + "/", "CONNECT " + host, "POST " + chatPath,
 		} {
-			rawRequest(t, r.url, line, strings.TrimPrefix(host, "x@"))
+			rawRequest(t, f.url, line, strings.TrimPrefix(host, "x@"))
 		}
 	}
 	if n := connections.Load(); n != 0 {
 		t.Errorf("the internal server got %d connections, want 0", n)
 	}
-	if up.count() < 100 {
-		t.Errorf("the upstream got %d requests, want at least 100", up.count())
+	if up.requestCount() < 100 {
+		t.Errorf("the upstream got %d requests, want at least 100", up.requestCount())
 	}
-	for _, s := range up.got {
+	for _, s := range up.requests {
 		if s.header.Get("Host") != "" && s.header.Get("Host") != upstreamHost {
 			t.Errorf("the upstream got Host: %s, want %s", s.header.Get("Host"), upstreamHost)
 		}
@@ -194,7 +194,7 @@ func rawRequest(t *testing.T, base, line, host string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", line, host, len(hi), hi)
+	fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", line, host, len(hiRequest), hiRequest)
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
@@ -212,31 +212,31 @@ func TestErrorHasFormatOfRequestedAPI(t *testing.T) {
 			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s%s with a long body: got status %d, Content-Type %q, want 413, application/json", prefix, path, res.StatusCode, res.Header.Get("Content-Type"))
 			}
-			checkShape(t, path, b)
+			checkErrorFormat(t, path, b)
 		}
-		res, b := unresponsive.send(t, "POST", path, nil, hi)
+		res, b := unresponsive.send(t, "POST", path, nil, hiRequest)
 		if res.StatusCode != http.StatusGatewayTimeout {
 			t.Errorf("%s with an unresponsive upstream: got status %d, want 504", path, res.StatusCode)
 		}
-		checkShape(t, path, b)
-		res, b = down.send(t, "POST", path, nil, hi)
+		checkErrorFormat(t, path, b)
+		res, b = down.send(t, "POST", path, nil, hiRequest)
 		if res.StatusCode != http.StatusBadGateway {
 			t.Errorf("%s with the upstream down: got status %d, want 502", path, res.StatusCode)
 		}
-		checkShape(t, path, b)
+		checkErrorFormat(t, path, b)
 		w := httptest.NewRecorder()
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/p/agent=x"+path, nil)
 		proxy.WriteInternalError(w, req)
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s with an internal error: got status %d, headers %v, want 503 with Retry-After", path, w.Code, w.Header())
 		}
-		checkShape(t, path, w.Body.Bytes())
+		checkErrorFormat(t, path, w.Body.Bytes())
 	}
 	res, b := down.send(t, "POST", "/v1/feedback", nil, `{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`)
 	if res.StatusCode != http.StatusNotFound {
 		t.Errorf("feedback for an unknown sample: got status %d, want 404", res.StatusCode)
 	}
-	checkShape(t, "/v1/feedback", b)
+	checkErrorFormat(t, "/v1/feedback", b)
 }
 
 func TestAPIOfPath(t *testing.T) {

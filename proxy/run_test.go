@@ -13,8 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// counting returns a handler that replies to each request with a new tool call, and counts the requests in n.
-func counting(n *int) http.HandlerFunc {
+// countingModel returns a handler that replies to each request with a new tool call, and counts the requests in n.
+func countingModel(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
 		_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", *n*7919)))
@@ -46,15 +46,15 @@ func (k *agentConversation) addCall(n int, args, output string) {
 
 // waitForUnit waits until the randomization unit with the id has the given number of members, and returns a copy of its
 // record. A unit is a run, or a named session with its sub-agents.
-func waitForUnit(t *testing.T, r *fixture, id session.ID, members int) *session.Record {
+func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
 	eventually(t, func() bool {
-		if ses := r.Options().Store.AcquireInMemory(id); ses != nil {
+		if ses := f.Options().Store.AcquireInMemory(id); ses != nil {
 			ses.Record.Mutex.Lock()
 			data, _ := ses.Record.Encode()
 			ses.Record.Mutex.Unlock()
-			r.Options().Store.Release(ses, 0)
+			f.Options().Store.Release(ses, 0)
 			rec, _ = session.Decode(id, data)
 		}
 		return rec != nil && rec.Unit.Members == members
@@ -67,18 +67,18 @@ func waitForUnit(t *testing.T, r *fixture, id session.ID, members int) *session.
 // recognized as such.
 func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
 	n := 0
-	up := newUpstream(t, counting(&n))
+	up := newUpstream(t, countingModel(&n))
 	dir, book, flags := t.TempDir(), newBook(t, "one: mend the build", "two: find the parser"), injectAll()
 	flags["debug_headers"] = "true"
-	r := newFixture(t, up, dir, book, flags)
+	f := newFixture(t, up, dir, book, flags)
 	h := http.Header{"X-Claude-Code-Session-Id": {"uuid-1"}, "Authorization": {"Bearer k"}}
 	send := func(body string) (skip, sent string) {
 		t.Helper()
-		res, _ := r.send(t, "POST", chatPath, h, body)
+		res, _ := f.send(t, "POST", chatPath, h, body)
 		if name := res.Header.Get("Precept-Session"); name != "uuid-1" {
 			t.Errorf("Precept-Session = %q, want \"uuid-1\"", name)
 		}
-		return res.Header.Get("Precept-Skip"), string(up.last(t).body)
+		return res.Header.Get("Precept-Skip"), string(up.lastRequest(t).body)
 	}
 	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
 	sub := &agentConversation{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
@@ -108,18 +108,18 @@ func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
 		}
 		sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 		if i == 1 {
-			r.stop()
-			r = newFixture(t, up, dir, book, flags)
+			f.stop()
+			f = newFixture(t, up, dir, book, flags)
 		}
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
 		t.Errorf("third turn of the parent: the upstream got %s, want [one] exactly once and no [two]", sent)
 	}
-	unit := waitForUnit(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
+	unit := waitForUnit(t, f, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // picks of two lessons and of the loop warning
 		t.Errorf("assignment of the parent = %+v, want 3 picks and 2 matched lessons", a)
 	}
-	if x := storedExchangesIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
+	if x := storedExchangesIn(t, f, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
 		t.Errorf("got %d stored exchanges of the parent, want 3", len(x))
 	}
 }
@@ -127,8 +127,8 @@ func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
 // Any text may be the name of a run. Requests of a tenant with equal names belong to one run, and no name reaches the
 // upstream or a header of the reply.
 func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
-	up := newUpstream(t, model(t))
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	up := newUpstream(t, newModel(t))
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	long := strings.Repeat("a", 10<<10)
 	for i, c := range []struct{ header, path, name string }{
 		{long, "", long},
@@ -146,15 +146,15 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 			h["Precept-Run"] = []string{c.header}
 		}
 		before := 0
-		if ses := r.Options().Store.AcquireInMemory(session.RunKey("default", c.name)); ses != nil {
+		if ses := f.Options().Store.AcquireInMemory(session.RunKey("default", c.name)); ses != nil {
 			before = ses.Record.Unit.Members
-			r.Options().Store.Release(ses, 0)
+			f.Options().Store.Release(ses, 0)
 		}
-		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
+		res, _ := f.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
 			t.Errorf("run name %d: got status %s, X-Evil %q, want status 200 and no X-Evil", i, res.Status, res.Header.Get("X-Evil"))
 		}
-		got := up.last(t)
+		got := up.lastRequest(t)
 		for k := range got.header {
 			if strings.HasPrefix(k, "Precept-") || k == "X-Evil" {
 				t.Errorf("run name %d: the upstream got header %s", i, k)
@@ -163,7 +163,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		if got.uri != chatPath {
 			t.Errorf("run name %d: the upstream got path %s, want %s", i, got.uri, chatPath)
 		}
-		unit := waitForUnit(t, r, session.RunKey("default", c.name), before+1)
+		unit := waitForUnit(t, f, session.RunKey("default", c.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
 			t.Errorf("run name %d: stored name = %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
 		}
@@ -171,11 +171,11 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		if strings.Contains(c.name, "\xff") {
 			continue
 		}
-		if res, answer := r.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
+		if res, answer := f.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
 			t.Errorf(`run name %d: feedback on the run: got status %s, body %s, want 202 and "joined"`, i, res.Status, answer)
 		}
 	}
-	if ses := r.Options().Store.AcquireInMemory(session.RunKey("other", "x")); ses != nil {
+	if ses := f.Options().Store.AcquireInMemory(session.RunKey("other", "x")); ses != nil {
 		t.Error("a run of one tenant exists in another tenant")
 	}
 }
@@ -192,14 +192,14 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", n)))
 	})
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	send := func(run, name, body string) string {
 		t.Helper()
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
 		if name != "" {
 			h.Set("Precept-Session", name)
 		}
-		res, _ := r.send(t, "POST", chatPath, h, body)
+		res, _ := f.send(t, "POST", chatPath, h, body)
 		return res.Header.Get("Precept-Session")
 	}
 	first := `{"messages":[{"role":"user","content":"alpha"}]}`
@@ -216,8 +216,8 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 			t.Errorf(`agent reviewer in run %s: got session %q, want "reviewer"`, run, got)
 		}
 	}
-	waitForUnit(t, r, session.RunKey("default", "a"), 2)
-	waitForUnit(t, r, session.RunKey("default", "b"), 2)
+	waitForUnit(t, f, session.RunKey("default", "a"), 2)
+	waitForUnit(t, f, session.RunKey("default", "b"), 2)
 	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
 	if continued := send("a", "", next); continued != failed {
@@ -226,36 +226,36 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	if elsewhere := send("c", "", next); elsewhere == failed {
 		t.Errorf("conversation continued in another run: got session %s of the first run, want a new one", elsewhere)
 	}
-	waitForUnit(t, r, session.RunKey("default", "c"), 1)
+	waitForUnit(t, f, session.RunKey("default", "c"), 1)
 }
 
 // A run is not stored if all its members opted out. Otherwise it is stored with the picks of the other members.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
-	up := newUpstream(t, model(t))
+	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
-	r := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	send := func(run, learn, text string) {
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
 		if learn != "" {
 			h.Set("Precept-Learn", learn)
 		}
-		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, text))
-		if !strings.Contains(string(up.last(t).body), "[one]") {
-			t.Errorf("Precept-Learn %q: the upstream got %s, want lesson one", learn, up.last(t).body)
+		f.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, text))
+		if !strings.Contains(string(up.lastRequest(t).body), "[one]") {
+			t.Errorf("Precept-Learn %q: the upstream got %s, want lesson one", learn, up.lastRequest(t).body)
 		}
 	}
 	send("silent-canary-1", "off", "x")
 	send("mixed", "off", "secret-canary-2")
 	send("mixed", "", "open")
 	send("silent-canary-1", "off", "y")
-	r.stop()
-	r = newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
+	f.stop()
+	f = newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	stored := func(run string) *session.Record {
-		ses, _ := r.Options().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
+		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
 		if ses == nil {
 			return nil
 		}
-		defer r.Options().Store.Release(ses, 0)
+		defer f.Options().Store.Release(ses, 0)
 		return ses.Record
 	}
 	if rec := stored("silent-canary-1"); rec != nil {
@@ -278,15 +278,15 @@ func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 	})
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {"ci-1"}}
-	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the first"}]}`)
+	f.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the first"}]}`)
 	strict = false
-	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the second"}]}`)
-	if !strings.Contains(string(up.last(t).body), "[one]") {
-		t.Errorf("second member: the upstream got %s, want lesson one", up.last(t).body)
+	f.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the second"}]}`)
+	if !strings.Contains(string(up.lastRequest(t).body), "[one]") {
+		t.Errorf("second member: the upstream got %s, want lesson one", up.lastRequest(t).body)
 	}
-	if unit := waitForUnit(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
+	if unit := waitForUnit(t, f, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
 		t.Errorf("assignment of the run = %+v, want Refused and one pick", unit.Assignment)
 	}
 }
@@ -303,7 +303,7 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	for i := range lessons {
 		lessons[i] = fmt.Sprintf("l%02d: topic%02d", i, i)
 	}
-	r := newFixture(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
+	f := newFixture(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	outcomes := map[string]map[string]bool{} // "given" or "withheld", by run and lesson
@@ -316,7 +316,7 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 			k := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
 			for turn := range 6 {
 				k.list = append(k.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", g, (g+turn)%12, (g+2*turn)%12)})
-				res, answer := r.send(t, "POST", chatPath, h, k.body())
+				res, answer := f.send(t, "POST", chatPath, h, k.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
 					t.Errorf("agent %d, turn %d: got status %s, body %s, want one choice", g, turn, res.Status, answer)
@@ -336,7 +336,7 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 				}
 				mu.Unlock()
 				body, _ := json.Marshal(obj{"run_id": fmt.Sprint("run-", g%2), "type": "score", "score": 0.5, "rater": fmt.Sprint(g)})
-				r.send(t, "POST", "/v1/feedback", h, string(body))
+				f.send(t, "POST", "/v1/feedback", h, string(body))
 			}
 		})
 	}

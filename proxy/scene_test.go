@@ -22,39 +22,39 @@ type scene struct {
 
 func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 	t.Helper()
-	p := &scene{t: t, path: chatPath}
+	s := &scene{t: t, path: chatPath}
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, p.reply)
+		_, _ = io.WriteString(w, s.reply)
 	})
 	flags := injectAll()
 	maps.Copy(flags, more)
-	p.fixture = newFixture(t, up, "", newBook(t, lessons...), flags)
-	return p
+	s.fixture = newFixture(t, up, "", newBook(t, lessons...), flags)
+	return s
 }
 
 // ask sends a list of messages, to which the model responds with reply, and returns the list that the upstream got.
-func (p *scene) ask(reply string, list []obj, more ...obj) []string {
-	p.t.Helper()
-	p.reply = reply
+func (s *scene) ask(reply string, list []obj, more ...obj) []string {
+	s.t.Helper()
+	s.reply = reply
 	body := obj{"model": "m", "messages": list}
 	for _, m := range more {
 		maps.Copy(body, m)
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		p.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	res, got := p.send(p.t, "POST", p.path, http.Header{"Content-Type": {"application/json"}}, string(text))
+	res, got := s.send(s.t, "POST", s.path, http.Header{"Content-Type": {"application/json"}}, string(text))
 	if res.StatusCode != http.StatusOK {
-		p.t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
+		s.t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
 	}
-	p.session = res.Header.Get("Precept-Session")
+	s.session = res.Header.Get("Precept-Session")
 	var upstream struct{ Messages []json.RawMessage }
-	if err := json.Unmarshal(p.up.last(p.t).body, &upstream); err != nil {
-		p.t.Fatal(err)
+	if err := json.Unmarshal(s.up.lastRequest(s.t).body, &upstream); err != nil {
+		s.t.Fatal(err)
 	}
-	p.sent = upstream.Messages
+	s.sent = upstream.Messages
 	out := make([]string, 0, len(upstream.Messages))
 	for _, m := range upstream.Messages {
 		out = append(out, string(m))
@@ -92,8 +92,8 @@ func tools(names ...string) obj {
 }
 
 // checkText fails the test unless exactly the items of list with the indices want contain text.
-func (p *scene) checkText(name string, list []string, text string, want ...int) {
-	p.t.Helper()
+func (s *scene) checkText(name string, list []string, text string, want ...int) {
+	s.t.Helper()
 	var got []int
 	for i, m := range list {
 		if strings.Contains(m, text) {
@@ -101,16 +101,16 @@ func (p *scene) checkText(name string, list []string, text string, want ...int) 
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		p.t.Errorf("%s: items with %s = %v, want %v; list: %s", name, text, got, want, list)
+		s.t.Errorf("%s: items with %s = %v, want %v; list: %s", name, text, got, want, list)
 	}
 }
 
 // checkPrefix fails the test unless the list after begins with all items of the list before.
-func (p *scene) checkPrefix(name string, before, after []string) {
-	p.t.Helper()
+func (s *scene) checkPrefix(name string, before, after []string) {
+	s.t.Helper()
 	for i, m := range before {
 		if i >= len(after) || after[i] != m {
-			p.t.Errorf("%s: list:\n%s\nwant item %d as in the previous request:\n%s", name, after, i, m)
+			s.t.Errorf("%s: list:\n%s\nwant item %d as in the previous request:\n%s", name, after, i, m)
 			return
 		}
 	}
@@ -121,21 +121,21 @@ func (p *scene) checkPrefix(name string, before, after []string) {
 func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
+			s := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
 			first := []obj{newMessage("user", "Please mend the build"), newMessage("assistant", `{"plan": `)}
-			a := p.ask(chatReply("c1", `"look at the log"}`), first)
-			p.checkText("first turn", a, "[one]", 0)
-			name, answer := p.session, `"look at the log"}`
+			a := s.ask(chatReply("c1", `"look at the log"}`), first)
+			s.checkText("first turn", a, "[one]", 0)
+			name, answer := s.session, `"look at the log"}`
 			if merged {
 				answer = `{"plan": ` + answer
 			}
-			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], newMessage("assistant", answer), newMessage("user", "Now the parser"), newMessage("assistant", `{"plan": `)})
-			if p.session != name {
-				t.Errorf("second turn: session = %q, want %q", p.session, name)
+			b := s.ask(chatReply("c2", `"done"}`), []obj{first[0], newMessage("assistant", answer), newMessage("user", "Now the parser"), newMessage("assistant", `{"plan": `)})
+			if s.session != name {
+				t.Errorf("second turn: session = %q, want %q", s.session, name)
 			}
-			p.checkText("second turn", b, "[one]", 0)
-			p.checkText("second turn", b, "[two]", 2)
-			p.checkPrefix("second turn", a[:1], b)
+			s.checkText("second turn", b, "[one]", 0)
+			s.checkText("second turn", b, "[two]", 2)
+			s.checkPrefix("second turn", a[:1], b)
 		})
 	}
 }
@@ -143,39 +143,39 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 // The first request of a session may already contain a tool call and its result after the task. The block is inserted
 // at the newest item, not at the task.
 func TestBlockOfSeededFirstRequestIsAtNewestItem(t *testing.T) {
-	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
+	s := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
-	a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-	p.checkText("first turn", a, "[one]", 5)
-	p.checkText("first turn", a, "[two]")
-	name := p.session
-	b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-	p.checkPrefix("second turn", a, b)
-	p.checkText("second turn", b, "[one]", 5)
-	if p.session != name {
-		t.Errorf("second turn: session = %q, want %q", p.session, name)
+	a := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
+	s.checkText("first turn", a, "[one]", 5)
+	s.checkText("first turn", a, "[two]")
+	name := s.session
+	b := s.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+	s.checkPrefix("second turn", a, b)
+	s.checkText("second turn", b, "[one]", 5)
+	if s.session != name {
+		t.Errorf("second turn: session = %q, want %q", s.session, name)
 	}
 
 	// An example conversation before the last user message is not matched.
-	c := p.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
-	p.checkText("request with an example conversation", c, "[one]")
+	c := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
+	s.checkText("request with an example conversation", c, "[one]")
 }
 
 // smolagents inserts a plan and a further user message after the task. The task is still matched.
 func TestTaskBeforePlanIsMatched(t *testing.T) {
-	p := newScene(t, []string{"one: mend the build"}, nil)
+	s := newScene(t, []string{"one: mend the build"}, nil)
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
 	}
 	plan := "Here are the facts I know and the plan of action that I will follow to solve the task:\n```\n1. Look at the log of the build.\n```"
 	list := []obj{part("system", "You are an expert assistant who can solve any task using code blobs."), part("user", "New task:\nPlease mend the build"), part("assistant", plan), part("user", "Now proceed and carry out this plan.")}
-	a := p.ask(chatReply("c1", "Thought: I look.\n<code>\nprint(1)\n</code>"), list)
-	p.checkText("after the plan", a, "[one]", 3)
-	name := p.session
-	b := p.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
-	p.checkPrefix("next step", a, b)
-	if p.session != name {
-		t.Errorf("next step: session = %q, want %q", p.session, name)
+	a := s.ask(chatReply("c1", "Thought: I look.\n<code>\nprint(1)\n</code>"), list)
+	s.checkText("after the plan", a, "[one]", 3)
+	name := s.session
+	b := s.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
+	s.checkPrefix("next step", a, b)
+	if s.session != name {
+		t.Errorf("next step: session = %q, want %q", s.session, name)
 	}
 }
 
@@ -184,46 +184,46 @@ func TestMatchSystemSettingMatchesSystemPrompt(t *testing.T) {
 	list := []obj{newMessage("system", "You are a builder. Your task: mend the build of the shop."), newMessage("user", "Begin!")}
 	for setting, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
 		t.Run(setting, func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
-			p.path = "/p/agent=crew-a/v1/chat/completions"
-			a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-			p.checkText("first turn", a, "[one]", want...)
-			b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-			p.checkPrefix("second turn", a, b)
+			s := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
+			s.path = "/p/agent=crew-a/v1/chat/completions"
+			a := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
+			s.checkText("first turn", a, "[one]", want...)
+			b := s.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+			s.checkPrefix("second turn", a, b)
 		})
 	}
-	p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
-	a := p.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
-	p.checkText("only a system prompt", a, "[one]", 0)
-	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
-	p.checkPrefix("only a system prompt", a, b)
+	s := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
+	a := s.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
+	s.checkText("only a system prompt", a, "[one]", 0)
+	b := s.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
+	s.checkPrefix("only a system prompt", a, b)
 }
 
 // Some model servers send tool calls without ids. The conversation still has one session.
 func TestCallsWithoutIDsKeepSession(t *testing.T) {
 	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends empty ids or generates ids itself
 		t.Run("ids "+agentID, func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{newMessage("system", "S"), newMessage("user", "Please mend the build")}
 			args := `{"command":"make","comment":"a longer comment of what is done here, in words"}`
 			var before []string
 			name := ""
 			for i := range 5 {
-				got := p.ask(callReply("", args), list, tools("f"))
-				p.checkPrefix(fmt.Sprint("turn ", i), before, got)
-				p.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
-				if before = got; name != "" && p.session != name {
-					t.Errorf("turn %d: session = %q, want %q", i, p.session, name)
+				got := s.ask(callReply("", args), list, tools("f"))
+				s.checkPrefix(fmt.Sprint("turn ", i), before, got)
+				s.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
+				if before = got; name != "" && s.session != name {
+					t.Errorf("turn %d: session = %q, want %q", i, s.session, name)
 				}
-				name = p.session
+				name = s.session
 				id := agentID
 				if id != "" {
 					id = fmt.Sprintf(agentID, i)
 				}
 				list = append(list, callMessage(id, strings.ReplaceAll(args, `":"`, `": "`)), toolResult(id, "Error: no such module: shop\nexit code 1"))
 			}
-			p.checkText("last turn", before, "[two]", 3)
-			p.checkText("last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
+			s.checkText("last turn", before, "[two]", 3)
+			s.checkText("last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
 		})
 	}
 }
@@ -236,7 +236,7 @@ func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 	}
 	for _, identity := range []string{"text", "calls"} {
 		t.Run(identity, func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build", "two: question 3"}, nil)
+			s := newScene(t, []string{"one: mend the build", "two: question 3"}, nil)
 			var rest []obj
 			name := ""
 			for i := range 5 {
@@ -245,15 +245,15 @@ func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 				if identity == "calls" {
 					reply = callReply(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}")
 				}
-				got := p.ask(reply, append([]obj{newMessage("system", "S"), first}, rest...))
-				p.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
+				got := s.ask(reply, append([]obj{newMessage("system", "S"), first}, rest...))
+				s.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if !strings.HasPrefix(got[1], `{"content":"Lessons from past experience:`) {
 					t.Errorf("turn %d: first user message = %s, want it to begin with the block", i, got[1])
 				}
-				if name != "" && p.session != name {
-					t.Errorf("turn %d: session = %q, want %q", i, p.session, name)
+				if name != "" && s.session != name {
+					t.Errorf("turn %d: session = %q, want %q", i, s.session, name)
 				}
-				name = p.session
+				name = s.session
 				if identity == "calls" {
 					rest = append(rest, callMessage(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), toolResult(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
 				} else {
@@ -261,7 +261,7 @@ func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 				}
 			}
 			if identity == "text" {
-				p.checkText("turn with question 3", []string{string(p.sent[2*3+1])}, "[two]", 0)
+				s.checkText("turn with question 3", []string{string(s.sent[2*3+1])}, "[two]", 0)
 			}
 		})
 	}

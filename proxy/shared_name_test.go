@@ -10,9 +10,9 @@ import (
 // If an application sends the same prompt_cache_key in all its conversations, each conversation has a separate session
 // with a lesson, even after a restart.
 func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
-	up := newUpstream(t, model(t))
+	up := newUpstream(t, newModel(t))
 	dir, book := t.TempDir(), newBook(t, "one: mend the build")
-	r := newFixture(t, up, dir, book, injectAll())
+	f := newFixture(t, up, dir, book, injectAll())
 	sessionNames := func(from int) map[string]bool {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -20,7 +20,7 @@ func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
 		for i := range 20 {
 			wg.Go(func() {
 				body := fmt.Sprintf(`{"prompt_cache_key":"my-app","messages":[{"role":"system","content":"You build."},{"role":"user","content":"Please mend the build %d"}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, from+i)
-				res, _ := r.send(t, "POST", chatPath, nil, body)
+				res, _ := f.send(t, "POST", chatPath, nil, body)
 				mu.Lock()
 				defer mu.Unlock()
 				out[res.Header.Get("Precept-Session")] = true
@@ -32,26 +32,26 @@ func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
 	if got := sessionNames(0); len(got) != 20 || !got["my-app"] {
 		t.Fatalf("20 conversations with one key: got %d sessions %v, want 20, one of them my-app", len(got), got)
 	}
-	r.stop()
-	r = newFixture(t, up, dir, book, injectAll())
+	f.stop()
+	f = newFixture(t, up, dir, book, injectAll())
 	if got := sessionNames(100); len(got) != 20 || got["my-app"] {
 		t.Errorf("20 conversations after a restart: got %d sessions %v, want 20 without my-app", len(got), got)
 	}
 	sendEqual := func() string {
-		res, _ := r.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please mend the build"}]}`)
+		res, _ := f.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please mend the build"}]}`)
 		return res.Header.Get("Precept-Session")
 	}
 	if first, second := sendEqual(), sendEqual(); first != "another" || second == first {
 		t.Errorf("two equal first requests: sessions = %s, %s, want \"another\" and a new one", first, second)
 	}
-	r.stop()
-	r = newFixture(t, up, dir, book, injectAll())
+	f.stop()
+	f = newFixture(t, up, dir, book, injectAll())
 	if third := sendEqual(); third == "another" {
 		t.Errorf("equal first request after a restart: session = %q, want a new one", third)
 	}
 	up.mu.Lock()
 	defer up.mu.Unlock()
-	for _, s := range up.got {
+	for _, s := range up.requests {
 		if strings.Count(string(s.body), "[one]") != 1 {
 			t.Errorf("the upstream got %s, want [one] exactly once", s.body)
 		}

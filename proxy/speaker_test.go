@@ -8,41 +8,43 @@ import (
 	"testing"
 )
 
-// pastItem is an item of a conversation, independent of the API.
-type pastItem struct {
+// historyItem is an item of a conversation, independent of the API.
+type historyItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
 }
 
-// speaker is a scripted agent on one of the three APIs. It keeps its own history, without inserted text.
-type speaker struct {
-	api    string // chat, responses, messages
-	claude bool   // whether to format the list like Claude Code, see asClaude
-	stream bool
-	more   obj // additional members of the body
-	past   []pastItem
+// apiAgent is a scripted agent on one of the three APIs. It keeps its own history, without inserted text.
+type apiAgent struct {
+	api     string // chat, responses, messages
+	claude  bool   // whether to format the list like Claude Code, see asClaude
+	stream  bool
+	extra   obj // additional members of the body
+	history []historyItem
 }
 
-func newSpeaker(api, task string) *speaker {
-	s := &speaker{api: api}
-	s.past = []pastItem{{kind: "system", text: "You build things."}, {kind: "user", text: task}}
+func newAPIAgent(api, task string) *apiAgent {
+	s := &apiAgent{api: api}
+	s.history = []historyItem{{kind: "system", text: "You build things."}, {kind: "user", text: task}}
 	return s
 }
 
-func (s *speaker) path() string {
+func (s *apiAgent) path() string {
 	return map[string]string{"chat": chatPath, "responses": "/v1/responses", "messages": "/v1/messages"}[s.api]
 }
 
-func (s *speaker) user(text string) { s.past = append(s.past, pastItem{kind: "user", text: text}) }
+func (s *apiAgent) addUser(text string) {
+	s.history = append(s.history, historyItem{kind: "user", text: text})
+}
 
 // addCall appends a call and its result.
-func (s *speaker) addCall(id, command, result string, failed bool) {
-	s.past = append(s.past, pastItem{kind: "call", text: `{"command":` + quoted(command) + `}`, id: id}, pastItem{kind: "result", text: result, id: id, failed: failed})
+func (s *apiAgent) addCall(id, command, result string, failed bool) {
+	s.history = append(s.history, historyItem{kind: "call", text: `{"command":` + jsonString(command) + `}`, id: id}, historyItem{kind: "result", text: result, id: id, failed: failed})
 }
 
 // item returns an item in the format of the API.
-func (s *speaker) item(e pastItem) obj {
+func (s *apiAgent) item(e historyItem) obj {
 	switch s.api + " " + e.kind {
 	case "chat call":
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": e.id, "type": "function", "function": obj{"name": "bash", "arguments": e.text}}}}
@@ -71,10 +73,10 @@ func (s *speaker) item(e pastItem) obj {
 }
 
 // body returns the next request with the whole history.
-func (s *speaker) body() string {
+func (s *apiAgent) body() string {
 	b := obj{"model": "vendor-1", "stream": s.stream}
 	var list []obj
-	for _, e := range s.past {
+	for _, e := range s.history {
 		if s.api == "messages" && e.kind == "system" {
 			b["system"] = []obj{{"type": "text", "text": e.text, "cache_control": obj{"type": "ephemeral"}}}
 			continue
@@ -92,7 +94,7 @@ func (s *speaker) body() string {
 	case "messages":
 		b["messages"], b["max_tokens"], b["tools"] = list, 100, []obj{{"name": "bash", "input_schema": obj{}}}
 	}
-	maps.Copy(b, s.more)
+	maps.Copy(b, s.extra)
 	out, err := json.Marshal(b)
 	if err != nil {
 		panic(err)
@@ -117,19 +119,19 @@ func asClaude(list []obj) {
 }
 
 // sendNext sends the next request. It returns the response, the id of the call in it, and the list that the upstream
-// got, as normalList returns it.
-func (s *speaker) sendNext(t *testing.T, r *fixture, h http.Header) (res *http.Response, call, list string) {
+// got, as normalizedList returns it.
+func (s *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
-	res, b := r.send(t, "POST", s.path(), h, s.body())
+	res, b := f.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {
 		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, b)
 	}
-	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
+	return res, res.Header.Get("X-Call"), normalizedList(t, f.up.lastRequest(t).body)
 }
 
-// normalList returns the list of a body in a normal form, without the closing bracket: a string becomes a text part,
+// normalizedList returns the list of a body in a normal form, without the closing bracket: a string becomes a text part,
 // adjacent text parts are joined, and cache_control, refusal and members with the prefix __ are removed.
-func normalList(t *testing.T, body []byte) string {
+func normalizedList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }
 	if err := json.Unmarshal(body, &b); err != nil {

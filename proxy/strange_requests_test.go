@@ -44,7 +44,7 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 // For each of these requests, the upstream gets the request that Go's ReverseProxy sends, or the client's bytes where
 // ReverseProxy changes them.
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
-	up := newRaw(t, false, echoRequest)
+	up := newRawUpstream(t, false, echoRequest)
 	ours, theirs := startProxy(t, up.url), startPlainProxy(t, up.url)
 	hi := fmt.Sprintf(conversation, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-const events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+const eventStreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// strangeWires holds unusual responses of upstreams. If want is empty, precept must respond as Go's ReverseProxy does.
+// unusualResponses holds unusual responses of upstreams. If want is empty, precept must respond as Go's ReverseProxy does.
 // Otherwise the status and the body must begin with want.
-var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
+var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
 	"Content-Length":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
 	"chunked":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
 	"until close":                   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\nhello"},
@@ -68,29 +68,29 @@ var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglo
 	"hop-by-hop headers":            {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
 	"unrequested gzip":              {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
 	"precept header":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
-	"events, CRLF":                  {wire: events + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
-	"events, lone CR":               {wire: events + "data: {}\r\rdata: [DONE]\r\r"},
-	"events, BOM, comments":         {wire: events + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
-	"events, cut in a line":         {wire: events + "data: {}\n\ndata: {\"choi"},
-	"events, one of 3 MiB":          {wire: events + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
-	"events, invalid UTF-8":         {wire: events + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
+	"events, CRLF":                  {wire: eventStreamHead + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
+	"events, lone CR":               {wire: eventStreamHead + "data: {}\r\rdata: [DONE]\r\r"},
+	"events, BOM, comments":         {wire: eventStreamHead + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
+	"events, cut in a line":         {wire: eventStreamHead + "data: {}\n\ndata: {\"choi"},
+	"events, one of 3 MiB":          {wire: eventStreamHead + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
+	"events, invalid UTF-8":         {wire: eventStreamHead + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
 	"events in zstd":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
 	"brotli, cut":                   {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
 	"surplus":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 	"surplus after chunks":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// For each response in strangeWires, over TCP and TLS, the client gets what want says, or the response of Go's
+// For each response in unusualResponses, over TCP and TLS, the client gets what want says, or the response of Go's
 // ReverseProxy.
 func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	requestLines := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
-	for name, k := range strangeWires {
+	for name, k := range unusualResponses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, secure := range []bool{false, true} {
-				up := newRaw(t, secure, reply(k.wire, strings.HasPrefix(name, "surplus")))
+				up := newRawUpstream(t, secure, serveReply(k.wire, strings.HasPrefix(name, "surplus")))
 				ours := startProxy(t, up.url)
-				theirs := startPlainProxy(t, newRaw(t, secure, reply(k.wire, false)).url)
+				theirs := startPlainProxy(t, newRawUpstream(t, secure, serveReply(k.wire, false)).url)
 				for request, head := range requestLines {
 					body := ""
 					if request != "models" {
@@ -98,7 +98,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 					}
 					for range 2 {
 						up.waitClosed(t)
-						compare(t, fmt.Sprint(request, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
+						checkSameReply(t, fmt.Sprint(request, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
 					}
 				}
 			}
@@ -106,9 +106,9 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// compare fails the test unless the response of precept begins with want or, if want is empty, equals the response of
+// checkSameReply fails the test unless the response of precept begins with want or, if want is empty, equals the response of
 // the plain proxy.
-func compare(t *testing.T, name, want string, got clientReply, theirs func() clientReply) {
+func checkSameReply(t *testing.T, name, want string, got clientReply, theirs func() clientReply) {
 	t.Helper()
 	if want != "" {
 		if s := fmt.Sprint(got.status, " ", got.body); got.end != "whole" || !strings.HasPrefix(s, want) || strings.Contains(got.header, "Content-Type") && got.status == 200 {
@@ -183,7 +183,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 				if strings.HasPrefix(head, "GET") {
 					body = ""
 				}
-				compare(t, head, "", sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
+				checkSameReply(t, head, "", sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
 			}
 			if proto.Load() != "HTTP/2.0" {
 				t.Errorf("the upstream got the request over %v, want HTTP/2.0", proto.Load())
@@ -196,7 +196,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 // bytes may fail, more often on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
-		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
+		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
 			b, _ := io.ReadAll(r.Body)
 			_, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen", len(b), b)
 			return err == nil
@@ -227,7 +227,7 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 // If a connection fails, a request that the upstream may have read is not sent again.
 func TestRequestOnBrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
-		u := newRaw(t, secure, func(n int, c net.Conn, r *http.Request) bool {
+		u := newRawUpstream(t, secure, func(n int, c net.Conn, r *http.Request) bool {
 			_, _ = io.Copy(io.Discard, r.Body)
 			if n%4 == 0 { // close the connection without a response
 				return false

@@ -16,8 +16,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// bearer returns an Authorization header with the key, and further headers given as pairs of a name and a value.
-func bearer(key string, more ...string) http.Header {
+// bearerHeader returns an Authorization header with the key, and further headers given as pairs of a name and a value.
+func bearerHeader(key string, more ...string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + key}}
 	for i := 0; i+1 < len(more); i += 2 {
 		h.Set(more[i], more[i+1])
@@ -26,16 +26,16 @@ func bearer(key string, more ...string) http.Header {
 }
 
 // storedExchanges stops the fixture, and returns the stored exchanges of a named session, by tenant.
-func storedExchanges(t *testing.T, r *fixture, name string) map[string][]sample.Exchange {
+func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.Exchange {
 	t.Helper()
-	return storedExchangesIn(t, r, session.SpaceName, name)
+	return storedExchangesIn(t, f, session.SpaceName, name)
 }
 
 // storedExchangesIn is like storedExchanges, for a session name from another source, such as the header of an agent.
-func storedExchangesIn(t *testing.T, r *fixture, space session.Space, name string) map[string][]sample.Exchange {
+func storedExchangesIn(t *testing.T, f *fixture, space session.Space, name string) map[string][]sample.Exchange {
 	t.Helper()
-	r.stop()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), Now: time.Now})
+	f.stop()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(f.dir, "precept.db"), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +55,9 @@ func storedExchangesIn(t *testing.T, r *fixture, space session.Space, name strin
 	return out
 }
 
-// sameCalls replies to each request with a tool call whose id is derived from the number of messages in the request, so
+// sequentialCallsModel replies to each request with a tool call whose id is derived from the number of messages in the request, so
 // that all clients get the same sequential ids, as from some model servers.
-func sameCalls(w http.ResponseWriter, r *http.Request) {
+func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
 	w.Header().Set("Content-Type", "application/json")
@@ -67,23 +67,23 @@ func sameCalls(w http.ResponseWriter, r *http.Request) {
 // With tenancy single, all clients share one tenant. A sequential call id does not identify a session for a client with
 // another key.
 func TestSingleTenancyHasOneTenant(t *testing.T) {
-	up := newUpstream(t, sameCalls)
-	r := newFixture(t, up, "", nil, nil)
+	up := newUpstream(t, sequentialCallsModel)
+	f := newFixture(t, up, "", nil, nil)
 	for _, key := range []string{"k-one", "k-two"} {
-		r.chat(t, bearer(key, "Precept-Session", "shared"), newAgent("Fix it.").body())
+		f.chat(t, bearerHeader(key, "Precept-Session", "shared"), newAgent("Fix it.").body())
 	}
 	a := newAgent("Nameless.")
-	res, reply := r.send(t, "POST", chatPath, bearer("k-one"), a.body())
+	res, reply := f.send(t, "POST", chatPath, bearerHeader("k-one"), a.body())
 	a.addCall(firstCallID(t, reply), "ls", "x")
-	same, _ := r.send(t, "POST", chatPath, bearer("k-one"), a.body())
-	other, _ := r.send(t, "POST", chatPath, bearer("k-two"), a.body())
+	same, _ := f.send(t, "POST", chatPath, bearerHeader("k-one"), a.body())
+	other, _ := f.send(t, "POST", chatPath, bearerHeader("k-two"), a.body())
 	if got := same.Header.Get("Precept-Session"); got != res.Header.Get("Precept-Session") {
 		t.Errorf("second request with the same key: session = %s, want %s", got, res.Header.Get("Precept-Session"))
 	}
 	if got := other.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
 		t.Errorf("request with another key and the call id of the first reply: session = %s, want a new one", got)
 	}
-	got := storedExchanges(t, r, "shared")
+	got := storedExchanges(t, f, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
 		t.Errorf("got stored exchanges of %d tenants, %d of the default tenant, want 1 and 2", len(got), len(got["default"]))
 	}
@@ -92,40 +92,40 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 // With tenancy by-credential, the same session name under two keys refers to two sessions, with separate loop detection
 // and feedback.
 func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
-	up := newUpstream(t, sameCalls)
-	r := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
-	one, two := bearer("k-one", "Precept-Session", "build"), bearer("k-two", "Precept-Session", "build")
+	up := newUpstream(t, sequentialCallsModel)
+	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
+	one, two := bearerHeader("k-one", "Precept-Session", "build"), bearerHeader("k-two", "Precept-Session", "build")
 	failure := "make: *** No rule to make target 'x'.  Stop.\nExit code 2"
 	a := newAgent("Fix the build.")
 	for range 2 {
-		a.addCall(firstCallID(t, r.chat(t, one, a.body())), "make x", failure)
+		a.addCall(firstCallID(t, f.chat(t, one, a.body())), "make x", failure)
 	}
-	res, _ := r.send(t, "POST", chatPath, one, a.body())
-	if !strings.Contains(string(up.last(t).body), "[LOOP DETECTED]") {
-		t.Fatalf("third turn of the first key: the upstream got %s, want a loop warning", up.last(t).body)
+	res, _ := f.send(t, "POST", chatPath, one, a.body())
+	if !strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
+		t.Fatalf("third turn of the first key: the upstream got %s, want a loop warning", up.lastRequest(t).body)
 	}
 	b := newAgent("Fix the build.")
-	b.addCall(firstCallID(t, r.chat(t, two, b.body())), "make x", failure)
-	other, _ := r.send(t, "POST", chatPath, two, b.body())
-	if strings.Contains(string(up.last(t).body), "[LOOP DETECTED]") {
+	b.addCall(firstCallID(t, f.chat(t, two, b.body())), "make x", failure)
+	other, _ := f.send(t, "POST", chatPath, two, b.body())
+	if strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
 		t.Error("a loop of one key causes a warning for another key")
 	}
 	if res.Header.Get("Precept-Request-Id") == other.Header.Get("Precept-Request-Id") {
 		t.Errorf("two requests have the same id %s", other.Header.Get("Precept-Request-Id"))
 	}
 
-	requestID := res.Header.Get("Precept-Request-Id") // the id of the response is chatcmpl-6, see sameCalls
+	requestID := res.Header.Get("Precept-Request-Id") // the id of the response is chatcmpl-6, see sequentialCallsModel
 	for _, by := range []string{`"session_id":"build"`, `"request_id":"` + requestID + `"`, `"response_id":"chatcmpl-6"`} {
 		for key, want := range map[string]string{"k-one": "joined", "k-three": "parked"} {
-			if status := postAs(t, r, bearer(key), by); status != want {
+			if status := postApproval(t, f, bearerHeader(key), by); status != want {
 				t.Errorf("feedback with %s by %s: status = %s, want %s", key, by, status, want)
 			}
 		}
 	}
-	if status := postAs(t, r, bearer("k-two"), `"request_id":"`+requestID+`"`); status != "parked" {
+	if status := postApproval(t, f, bearerHeader("k-two"), `"request_id":"`+requestID+`"`); status != "parked" {
 		t.Errorf("feedback by the request id of another key: status = %s, want parked", status)
 	}
-	got := storedExchanges(t, r, "build")
+	got := storedExchanges(t, f, "build")
 	if len(got) != 3 && len(got) != 2 {
 		t.Errorf("got %d stored tenants, want 2 or 3", len(got))
 	}
@@ -141,13 +141,13 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	if len(sizes) != 2 || sizes[0]+sizes[1] != 5 {
 		t.Errorf("numbers of exchanges by tenant = %v, want two tenants with 5 exchanges in total", sizes)
 	}
-	checkDisk(t, r, "k-one", "k-two", "k-three")
+	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
 
-// postAs posts an approval with a JSON member such as "session_id":"build", and returns the status of the feedback.
-func postAs(t *testing.T, r *fixture, h http.Header, by string) string {
+// postApproval posts an approval with a JSON member such as "session_id":"build", and returns the status of the feedback.
+func postApproval(t *testing.T, f *fixture, h http.Header, by string) string {
 	t.Helper()
-	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
+	res, b := f.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
 	if err := json.Unmarshal(b, &a); err != nil || res.StatusCode != http.StatusAccepted {
 		t.Fatalf("feedback by %s: got status %d, body %s, want 202", by, res.StatusCode, b)
@@ -158,35 +158,35 @@ func postAs(t *testing.T, r *fixture, h http.Header, by string) string {
 // Fifty concurrent tenants use the same session names, call ids and texts, except for a canary that identifies the
 // tenant. The requests at the upstream and the stored exchanges of a tenant contain no canary of another tenant.
 func TestConcurrentTenantsDoNotMix(t *testing.T) {
-	up := newUpstream(t, sameCalls)
-	r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
+	up := newUpstream(t, sequentialCallsModel)
+	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
 	const tenants, turns = 50, 5
 	c := client(t)
 	var wg sync.WaitGroup
 	for i := range tenants {
 		for _, named := range []bool{true, false} {
 			wg.Go(func() {
-				h, task := bearer(fmt.Sprintf("key-%d", i)), "Fix the build."
+				h, task := bearerHeader(fmt.Sprintf("key-%d", i)), "Fix the build."
 				if named {
 					h.Set("Precept-Session", "build")
 				} else {
 					task = "Build it anew."
 				}
-				if err := converse(t, r, c, h, newAgent(fmt.Sprintf("%s canary-%d-", task, i)), turns); err != nil {
+				if err := converse(t, f, c, h, newAgent(fmt.Sprintf("%s canary-%d-", task, i)), turns); err != nil {
 					t.Errorf("conversation of tenant %d: %v", i, err)
 				}
 			})
 		}
 	}
 	wg.Wait()
-	for _, s := range up.got {
+	for _, s := range up.requests {
 		key := strings.TrimPrefix(s.header.Get("Authorization"), "Bearer key-")
 		own := strings.Count(string(s.body), "canary-"+key+"-")
 		if all := strings.Count(string(s.body), "canary-"); own == 0 || own != all {
 			t.Errorf("request with key %s contains %d canaries, %d of them of this key, want at least one and no other", key, all, own)
 		}
 	}
-	got := storedExchanges(t, r, "build")
+	got := storedExchanges(t, f, "build")
 	if len(got) != tenants {
 		t.Errorf("got %d stored tenants, want %d", len(got), tenants)
 	}
@@ -212,11 +212,11 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 }
 
 // converse sends the turns of an agent. It returns an error, because a goroutine must not call t.Fatal.
-func converse(t *testing.T, r *fixture, c *http.Client, h http.Header, a *agent, turns int) error {
+func converse(t *testing.T, f *fixture, c *http.Client, h http.Header, a *agent, turns int) error {
 	t.Helper()
 	session := ""
 	for turn := range turns {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(a.body()))
+		req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(a.body()))
 		if err != nil {
 			return err
 		}

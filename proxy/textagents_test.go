@@ -145,7 +145,7 @@ func textAgents() []textAgent {
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{newMessage("system", "S"), newMessage("user", a.task)}
 			var before, answers, results []string
 			name := ""
@@ -154,14 +154,14 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 				if a.list != nil {
 					now = append(list[:1:1], a.list(a.task, answers, results)...)
 				}
-				got := p.ask(chatReply("c", a.answer(i)), now)
+				got := s.ask(chatReply("c", a.answer(i)), now)
 				if a.list == nil {
-					p.checkPrefix(fmt.Sprint("step ", i), before, got)
+					s.checkPrefix(fmt.Sprint("step ", i), before, got)
 				}
-				if name != "" && p.session != name {
-					t.Errorf("step %d: session = %q, want %q", i, p.session, name)
+				if name != "" && s.session != name {
+					t.Errorf("step %d: session = %q, want %q", i, s.session, name)
 				}
-				before, name = got, p.session
+				before, name = got, s.session
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(strings.Join(got, "\n"), text); n != want {
 						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
@@ -181,7 +181,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 
 // dspy's ReAct writes all earlier steps into one message. Each block stays at its position in that message.
 func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
-	p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+	s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
 	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"
 	done, before, name := "", "", ""
@@ -191,15 +191,15 @@ func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 			tool, args, result = "look", `{"path": "Makefile"}`, "shop: shop.c"
 		}
 		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
-		got := p.ask(chatReply("c", reply), []obj{newMessage("system", "S"), newMessage("user", head+done+tail)})[1]
-		if name != "" && p.session != name {
-			t.Errorf("step %d: session = %q, want %q", i, p.session, name)
+		got := s.ask(chatReply("c", reply), []obj{newMessage("system", "S"), newMessage("user", head+done+tail)})[1]
+		if name != "" && s.session != name {
+			t.Errorf("step %d: session = %q, want %q", i, s.session, name)
 		}
 		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, before) {
 			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, before)
 		}
-		before, name = kept, p.session
+		before, name = kept, s.session
 		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 			if n := strings.Count(got, text); n != want {
 				t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
@@ -234,7 +234,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 	}
 	for name, render := range templates {
 		t.Run(name, func(t *testing.T) {
-			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			var steps []string
 			session, before := "", ""
 			for i := range 5 {
@@ -243,15 +243,15 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 					command, result = "cat Makefile", "shop: shop.c"
 				}
 				answer := fmt.Sprintf(answers[name], i, command)
-				got := p.ask(chatReply("c", answer), []obj{newMessage("system", "S"), newMessage("user", render(steps))})[1]
-				if session != "" && p.session != session {
-					t.Errorf("step %d: session = %q, want %q", i, p.session, session)
+				got := s.ask(chatReply("c", answer), []obj{newMessage("system", "S"), newMessage("user", render(steps))})[1]
+				if session != "" && s.session != session {
+					t.Errorf("step %d: session = %q, want %q", i, s.session, session)
 				}
 				kept, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {
 					t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, before)
 				}
-				session, before = p.session, strings.TrimSuffix(kept, `","role":"user"}`)
+				session, before = s.session, strings.TrimSuffix(kept, `","role":"user"}`)
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(got, text); n != want {
 						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
@@ -275,11 +275,11 @@ func TestConversationsSimilarToTextAgentsGetNoWarning(t *testing.T) {
 		"aider runs the test twice": {newMessage("user", "Please mend the build"), newMessage("assistant", "Done."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), newMessage("assistant", "Ok."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newScene(t, nil, nil)
+			s := newScene(t, nil, nil)
 			for i := range list {
 				if i%2 == 0 {
-					got := p.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), newMessage("", "The end."))[i+1]["content"])), list[:i+1])
-					p.checkText(name, got, "[LOOP DETECTED]")
+					got := s.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), newMessage("", "The end."))[i+1]["content"])), list[:i+1])
+					s.checkText(name, got, "[LOOP DETECTED]")
 				}
 			}
 		})

@@ -34,26 +34,26 @@ func TestUnmodifiedBodyIsForwardedByteForByte(t *testing.T) {
 		"not JSON":                  "hello",
 	}
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
-			r.chat(t, http.Header{"Content-Type": {"application/json"}}, body)
-			if got := up.last(t); string(got.body) != body {
+			f.chat(t, http.Header{"Content-Type": {"application/json"}}, body)
+			if got := up.lastRequest(t); string(got.body) != body {
 				t.Errorf("the upstream got %q, want %q", got.body, body)
 			}
 		})
 	}
 	t.Run("8 MiB of brackets", func(t *testing.T) {
 		body := `{"messages":` + strings.Repeat("[", 8<<20-20)
-		r.chat(t, nil, body)
-		if got := up.last(t); string(got.body) != body {
+		f.chat(t, nil, body)
+		if got := up.lastRequest(t); string(got.body) != body {
 			t.Errorf("the upstream got %d bytes %.100q, want %d bytes %.100q", len(got.body), got.body, len(body), body)
 		}
 	})
 	t.Run("above the inspection limit", func(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"alpha ` + strings.Repeat("x", 9<<20) + `"}]}`
-		r.chat(t, nil, body)
-		if got := up.last(t); string(got.body) != body || got.length != int64(len(body)) {
+		f.chat(t, nil, body)
+		if got := up.lastRequest(t); string(got.body) != body || got.length != int64(len(body)) {
 			t.Errorf("the upstream got Content-Length %d and body %.100q, want %d and %.100q", got.length, got.body, len(body), body)
 		}
 	})
@@ -65,7 +65,7 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "tea")
 	})
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	for _, c := range []struct{ method, path, want string }{
 		{"GET", "/v1/models", "/v1/models"},
 		{"GET", "/v1/models?a=1;b&c=%zz&&d", "/v1/models?a=1;b&c=%zz&&d"},
@@ -81,8 +81,8 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		{"GET", "/p/agent=coder,session=ci-42/v1/models", "/v1/models"},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
-			res, body := r.send(t, c.method, c.path, nil, "")
-			got := up.last(t)
+			res, body := f.send(t, c.method, c.path, nil, "")
+			got := up.lastRequest(t)
 			if got.uri != c.want || got.method != c.method {
 				t.Errorf("the upstream got %s %s, want %s %s", got.method, got.uri, c.method, c.want)
 			}
@@ -96,15 +96,15 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 	}
 	t.Run("multipart", func(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n\x00\x01\r\n--b--\r\n"
-		r.send(t, "POST", "/v1/audio/transcriptions", http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, body)
-		if got := up.last(t); string(got.body) != body || got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
+		f.send(t, "POST", "/v1/audio/transcriptions", http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, body)
+		if got := up.lastRequest(t); string(got.body) != body || got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
 			t.Errorf("the upstream got %q with headers %v, want %q as multipart/form-data", got.body, got.header, body)
 		}
 	})
 	t.Run("HEAD /", func(t *testing.T) {
-		res, _ := r.send(t, "HEAD", "/", nil, "")
-		if res.StatusCode != http.StatusTeapot || up.last(t).method != "HEAD" {
-			t.Errorf("HEAD /: the client got status %d, want 418; the upstream got method %s, want HEAD", res.StatusCode, up.last(t).method)
+		res, _ := f.send(t, "HEAD", "/", nil, "")
+		if res.StatusCode != http.StatusTeapot || up.lastRequest(t).method != "HEAD" {
+			t.Errorf("HEAD /: the client got status %d, want 418; the upstream got method %s, want HEAD", res.StatusCode, up.lastRequest(t).method)
 		}
 	})
 }
@@ -116,13 +116,13 @@ func TestHeadersAreForwardedExceptPreceptAndHopByHop(t *testing.T) {
 		w.Header().Set("X-Ratelimit-Remaining", "7")
 		_, _ = io.WriteString(w, chatReply("c1", "x"))
 	})
-	r := newFixture(t, up, "", nil, nil)
-	res, _ := r.send(t, "POST", chatPath+"?beta=true", http.Header{
+	f := newFixture(t, up, "", nil, nil)
+	res, _ := f.send(t, "POST", chatPath+"?beta=true", http.Header{
 		"X-Foo": {"bar"}, "Openai-Organization": {"org"}, "Anthropic-Beta": {"a,b"}, "Cookie": {"a=1", "b=2"},
 		"Connection": {"X-Hop"}, "X-Hop": {"1"}, "X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1.2.3.4"},
 		"Precept-Session": {"mine"}, "Precept-Tags": {"x"}, "Authorization": {"Bearer sk-1"}, "Accept-Encoding": {"gzip, br"},
 	}, `{"messages":[{"role":"user","content":"hi"}]}`)
-	got := up.last(t)
+	got := up.lastRequest(t)
 	for k, want := range map[string]string{
 		"X-Foo": "bar", "Openai-Organization": "org", "Anthropic-Beta": "a,b", "X-Forwarded-For": "1.2.3.4",
 		"Forwarded": "for=1.2.3.4", "Authorization": "Bearer sk-1", "Accept-Encoding": "identity", "X-Hop": "", "Connection": "",
@@ -165,13 +165,13 @@ func TestUpstreamStatusIsForwarded(t *testing.T) {
 			w.WriteHeader(c.code)
 			_, _ = io.WriteString(w, c.body)
 		})
-		r := newFixture(t, up, "", nil, nil)
-		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
+		f := newFixture(t, up, "", nil, nil)
+		res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
 			t.Errorf("upstream status %d: the client got status %d, body %q, headers %v, want body %q, Retry-After 7 and Content-Type %q", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
 		}
-		if up.count() != 1 {
-			t.Errorf("upstream status %d: the upstream got %d requests, want 1", c.code, up.count())
+		if up.requestCount() != 1 {
+			t.Errorf("upstream status %d: the upstream got %d requests, want 1", c.code, up.requestCount())
 		}
 	}
 }
@@ -187,8 +187,8 @@ func TestCompressedBodiesAreForwarded(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(zipped.Bytes())
 	})
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
-	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	res, body := f.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
 	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
 		t.Errorf("the client got %q with Content-Encoding %q, want %q with gzip", body, res.Header.Get("Content-Encoding"), zipped.Bytes())
 	}
@@ -196,20 +196,20 @@ func TestCompressedBodiesAreForwarded(t *testing.T) {
 	z = gzip.NewWriter(&req)
 	_, _ = io.WriteString(z, `{"messages":[{"role":"user","content":"no match"}]}`)
 	_ = z.Close()
-	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
-	if got := up.last(t); string(got.body) != req.String() || got.header.Get("Content-Encoding") != "gzip" {
+	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
+	if got := up.lastRequest(t); string(got.body) != req.String() || got.header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("gzip body without a match: the upstream got %q with Content-Encoding %q, want %q with gzip", got.body, got.header.Get("Content-Encoding"), req.String())
 	}
 	req.Reset()
 	z = gzip.NewWriter(&req)
 	_, _ = io.WriteString(z, `{"messages":[{"role":"user","content":"alpha"}]}`)
 	_ = z.Close()
-	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
-	if got := up.last(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
+	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
+	if got := up.lastRequest(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
 		t.Errorf("gzip body with a match: the upstream got %q with headers %v and Content-Length %d, want an uncompressed body with lesson one and its length", got.body, got.header, got.length)
 	}
-	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
-	if got := up.last(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
+	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
+	if got := up.lastRequest(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
 		t.Errorf("invalid zstd body: the upstream got %q with headers %v, want \"not zstd\" as zstd", got.body, got.header)
 	}
 }
@@ -223,8 +223,8 @@ func TestStreamArrivingByteByByteIsForwardedUnchanged(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	r := newFixture(t, up, "", nil, nil)
-	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != text {
+	f := newFixture(t, up, "", nil, nil)
+	if got := f.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != text {
 		t.Errorf("the client got %q, want %q", got, text)
 	}
 }
@@ -238,8 +238,8 @@ func TestEachChunkOfStreamIsFlushed(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	r := newFixture(t, up, "", nil, nil)
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	f := newFixture(t, up, "", nil, nil)
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -272,8 +272,8 @@ func TestStreamLineOfFiveMegabytesIsForwarded(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, line+"data: [DONE]\n\n")
 	})
-	r := newFixture(t, up, "", nil, nil)
-	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
+	f := newFixture(t, up, "", nil, nil)
+	if got := f.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
 		t.Errorf("the client got %d bytes that end in %.20q, want the line of %d bytes and [DONE]", len(got), got[max(0, len(got)-20):], len(line))
 	}
 }
@@ -286,8 +286,8 @@ func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	r := newFixture(t, up, "", nil, nil)
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	f := newFixture(t, up, "", nil, nil)
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	res, err := client(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -318,9 +318,9 @@ func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 			<-r.Context().Done()
 			close(cancelled)
 		})
-		r := newFixture(t, up, "", nil, nil)
+		f := newFixture(t, up, "", nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		req, _ := http.NewRequestWithContext(ctx, "POST", r.url+chatPath, strings.NewReader(`{"messages":[{"role":"user","content":"hi"}]}`))
+		req, _ := http.NewRequestWithContext(ctx, "POST", f.url+chatPath, strings.NewReader(`{"messages":[{"role":"user","content":"hi"}]}`))
 		go func() {
 			res, err := client(t).Do(req)
 			if err == nil {
@@ -341,8 +341,8 @@ func TestStreamIsCutAfterIdleTimeout(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	r := newFixture(t, up, "", nil, map[string]string{"limits.stream_idle_timeout": "300ms"})
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	f := newFixture(t, up, "", nil, map[string]string{"limits.stream_idle_timeout": "300ms"})
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	res, err := client(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -355,9 +355,9 @@ func TestStreamIsCutAfterIdleTimeout(t *testing.T) {
 
 func TestExpectChunkedBodyAndTrailersAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
-	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestExpectChunkedBodyAndTrailersAreForwarded(t *testing.T) {
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("second status line = %q, %v, want status 200", line, err)
 	}
-	got := up.last(t)
+	got := up.lastRequest(t)
 	if got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
 		t.Errorf("the upstream got trailer %v and body %q, want X-Sum: 42 and lesson one", got.trailer, got.body)
 	}
@@ -381,10 +381,10 @@ func TestExpectChunkedBodyAndTrailersAreForwarded(t *testing.T) {
 // Unannounced trailers are forwarded, except those that net/http refuses to send and those of precept.
 func TestForbiddenTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	for _, trailer := range []string{"Transfer-Encoding: chunked", "Content-Length: 3", "Trailer: X-Sum", "Precept-Session: evil"} {
-		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -395,7 +395,7 @@ func TestForbiddenTrailersAreDropped(t *testing.T) {
 			t.Errorf("trailer %s: status line = %q, %v, want status 200", trailer, line, err)
 			continue
 		}
-		got := up.last(t)
+		got := up.lastRequest(t)
 		if len(got.trailer) != 1 || got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
 			t.Errorf("trailer %s: the upstream got trailers %v and body %q, want only trailer X-Sum: 42, and lesson one in the body", trailer, got.trailer, got.body)
 		}
@@ -407,8 +407,8 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = w.Write(b)
 	})
-	r := newFixture(t, up, "", nil, nil)
-	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	f := newFixture(t, up, "", nil, nil)
+	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,16 +437,16 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 // /v1/messages gets an error in the format of the Messages API.
 func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
-	res, body := r.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
+	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
+	res, body := f.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
 	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
 		t.Errorf("body above limits.body_bytes: got status %d, body %s, want 413 with precept_error", res.StatusCode, body)
 	}
-	res, _ = r.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
+	res, _ = f.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
 	if res.StatusCode != http.StatusUpgradeRequired {
 		t.Errorf("websocket: got status %d, want 426", res.StatusCode)
 	}
-	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,11 +456,11 @@ func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 	if !strings.Contains(line, "405") {
 		t.Errorf("CONNECT: status line = %q, want status 405", line)
 	}
-	if up.count() != 0 {
-		t.Errorf("the upstream got %d requests, want 0", up.count())
+	if up.requestCount() != 0 {
+		t.Errorf("the upstream got %d requests, want 0", up.requestCount())
 	}
 	up.Close()
-	res, body = r.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	res, body = f.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != 502 || !strings.Contains(string(body), `"type":"error"`) || !strings.Contains(string(body), "precept_error") {
 		t.Errorf("upstream down: got status %d, body %s, want 502 with the types error and precept_error", res.StatusCode, body)
 	}
@@ -468,8 +468,8 @@ func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 
 func TestUnresponsiveUpstreamGivesGatewayTimeout(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	r := newFixture(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
-	res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	f := newFixture(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
+	res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
 		t.Errorf("unresponsive upstream: got status %d, body %s, want 504 with precept_error", res.StatusCode, body)
 	}

@@ -62,7 +62,7 @@ func (u *countingUpstream) waitForOpen(t *testing.T, want int) {
 	eventually(t, func() bool { return u.conns() == want })
 }
 
-func settingsFor(t *testing.T, upstream string, more ...string) *configs.Config {
+func parseSettings(t *testing.T, upstream string, more ...string) *configs.Config {
 	t.Helper()
 	flags := map[string]string{"upstream": upstream + "/v1"}
 	for i := 0; i < len(more); i += 2 {
@@ -82,28 +82,28 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			old, next := newCountingUpstream(t, http2), newCountingUpstream(t, http2)
-			r := newFixture(t, &upstream{Server: old.Server}, "", nil, nil)
+			f := newFixture(t, &upstream{Server: old.Server}, "", nil, nil)
 			body := `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
-			sendRequest := func(r *fixture) {
+			sendRequest := func(f *fixture) {
 				t.Helper()
-				if got := string(r.chat(t, nil, body)); got != "first, last" {
+				if got := string(f.chat(t, nil, body)); got != "first, last" {
 					t.Fatalf("body = %q, want \"first, last\"", got)
 				}
 			}
 			if http2 {
-				r.transport().IdleConnTimeout = 500 * time.Millisecond
+				f.transport().IdleConnTimeout = 500 * time.Millisecond
 			}
-			sendRequest(r)
+			sendRequest(f)
 			old.waitForOpen(t, 1)
-			if err := r.Configure(settingsFor(t, old.URL, "inject.k", "1")); err != nil { // the same upstream
+			if err := f.Configure(parseSettings(t, old.URL, "inject.k", "1")); err != nil { // the same upstream
 				t.Fatal(err)
 			}
-			sendRequest(r)
+			sendRequest(f)
 			if n := old.conns(); n != 1 {
 				t.Errorf("open connections after a reload that changes no upstream = %d, want 1", n)
 			}
 
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"wait"}]}`))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+chatPath, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"wait"}]}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,10 +112,10 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = res.Body.Close() }()
-			if err := r.Configure(settingsFor(t, next.URL)); err != nil {
+			if err := f.Configure(parseSettings(t, next.URL)); err != nil {
 				t.Fatal(err)
 			}
-			sendRequest(r)
+			sendRequest(f)
 			next.waitForOpen(t, 1)
 			old.waitForOpen(t, 1) // the request in flight keeps its connection
 			close(old.hold)
@@ -124,11 +124,11 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			old.waitForOpen(t, 0)
 
-			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // the connection to next is idle
+			if err := f.Configure(parseSettings(t, old.URL)); err != nil { // the connection to next is idle
 				t.Fatal(err)
 			}
 			next.waitForOpen(t, 0)
-			sendRequest(r)
+			sendRequest(f)
 		})
 	}
 }
@@ -143,11 +143,11 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(end) })
-	r := newFixture(t, up, "", nil, nil)
-	if err := r.Configure(settingsFor(t, up.URL, "limits.upstream_header_timeout", "50ms")); err != nil {
+	f := newFixture(t, up, "", nil, nil)
+	if err := f.Configure(parseSettings(t, up.URL, "limits.upstream_header_timeout", "50ms")); err != nil {
 		t.Fatal(err)
 	}
-	if res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); res.StatusCode != http.StatusGatewayTimeout {
+	if res, text := f.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); res.StatusCode != http.StatusGatewayTimeout {
 		t.Errorf("after the reload: got status %d, body %s, want 504", res.StatusCode, text)
 	}
 }
@@ -156,17 +156,17 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 // because the URL may have the scheme https for an HTTP server.
 func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, "", nil, nil)
+	f := newFixture(t, up, "", nil, nil)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
-	if err := r.Configure(settingsFor(t, "https://"+silent.Addr().String(), "limits.upstream_header_timeout", "1h")); err != nil {
+	if err := f.Configure(parseSettings(t, "https://"+silent.Addr().String(), "limits.upstream_header_timeout", "1h")); err != nil {
 		t.Fatal(err)
 	}
-	r.transport().TLSHandshakeTimeout = time.Millisecond
-	res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
+	f.transport().TLSHandshakeTimeout = time.Millisecond
+	res, text := f.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "TLS handshake") {
 		t.Errorf("got status %d, body %s, want status 504 and a body with \"TLS handshake\"", res.StatusCode, text)
 	}
@@ -174,4 +174,4 @@ func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 
 // transport returns the transport of the fixture's only configured upstream. The default upstreams of the vendors have
 // other transports.
-func (r *fixture) transport() *http.Transport { return r.Transport("127.0.0.1:") }
+func (f *fixture) transport() *http.Transport { return f.Transport("127.0.0.1:") }

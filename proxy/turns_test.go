@@ -21,32 +21,32 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
-			up := newUpstream(t, model(t))
-			r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+			up := newUpstream(t, newModel(t))
+			f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 			h := http.Header{"X-Session-Id": {"ses_" + api}, "User-Agent": {"test/1"}}
-			s := newSpeaker(api, "do alpha")
+			s := newAPIAgent(api, "do alpha")
 			for i := range 3 {
-				_, call, _ := s.sendNext(t, r, h)
+				_, call, _ := s.sendNext(t, f, h)
 				s.addCall(call, fmt.Sprint("cat ", i), fmt.Sprint("line ", i), false)
 			}
 			side := *s
-			side.more = obj{"tools": []any{}}
-			side.past = append(slices.Clip(side.past), pastItem{kind: "user", text: "Summarize the conversation so far for a hand-over."})
+			side.extra = obj{"tools": []any{}}
+			side.history = append(slices.Clip(side.history), historyItem{kind: "user", text: "Summarize the conversation so far for a hand-over."})
 			body := side.body()
-			if r.send(t, "POST", s.path(), h, body); string(up.last(t).body) != body {
-				t.Errorf("request for a summary: the upstream got %s, want %s", up.last(t).body, body)
+			if f.send(t, "POST", s.path(), h, body); string(up.lastRequest(t).body) != body {
+				t.Errorf("request for a summary: the upstream got %s, want %s", up.lastRequest(t).body, body)
 			}
-			s.past = []pastItem{s.past[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
-			_, call, list := s.sendNext(t, r, h)
+			s.history = []historyItem{s.history[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
+			_, call, list := s.sendNext(t, f, h)
 			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
 				t.Errorf("list after the compaction = %s, want [one] exactly once, after the summary", list)
 			}
 			s.addCall(call, "ls", "x", false)
-			_, _, next := s.sendNext(t, r, h)
+			_, _, next := s.sendNext(t, f, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
 				t.Errorf("list of the next turn:\n%s\nwant it to extend the previous list, with [one] exactly once:\n%s", next, list)
 			}
-			x := storedExchangesIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
+			x := storedExchangesIn(t, f, session.SpaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {
 				t.Errorf("got %d stored exchanges %v, want 5, the last one of turn 5", n, x)
 			}
@@ -64,15 +64,15 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 		}
 		return all
 	}
-	up := newUpstream(t, model(t))
+	up := newUpstream(t, newModel(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	h := http.Header{"X-Session-Id": {"ses_side"}, "User-Agent": {"opencode/1.18.33 ai-sdk/x"}}
 	send := func(body obj) string {
 		b, _ := json.Marshal(body)
-		res, _ := r.send(t, "POST", chatPath, h, string(b))
-		if got := up.last(t).body; bytes.Equal(got, b) != strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
+		res, _ := f.send(t, "POST", chatPath, h, string(b))
+		if got := up.lastRequest(t).body; bytes.Equal(got, b) != strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
 			t.Errorf("Precept-Skip %q: the upstream got %s, want the client's bytes if and only if the header begins with side:", res.Header.Get("Precept-Skip"), got)
 		}
 		return res.Header.Get("Precept-Skip")
@@ -98,7 +98,7 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("%s: Precept-Skip = %q, want prefix side: %t", c.name, skip, c.side)
 		}
 	}
-	x := storedExchangesIn(t, r, session.SpaceXSession, "ses_side")["default"]
+	x := storedExchangesIn(t, f, session.SpaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
 		t.Errorf("got %d stored exchanges %v, want one of turn 1 and one of turn 2", len(x), x)
 	}
@@ -106,28 +106,28 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 
 // A request for a title or a commit message without a session name starts no session.
 func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
-	up := newUpstream(t, model(t))
+	up := newUpstream(t, newModel(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	for _, system := range []string{"You are a title generator.", "You are an expert at writing Git commits. Write a short commit message."} {
 		b, _ := json.Marshal(obj{"messages": []obj{{"role": "system", "content": system}, {"role": "user", "content": "do alpha"}}})
-		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
-		if got := up.last(t).body; !bytes.Equal(got, b) || !strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
+		res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
+		if got := up.lastRequest(t).body; !bytes.Equal(got, b) || !strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
 			t.Errorf("%s: Precept-Skip = %q, want prefix side:; the upstream got %q, want %q", system, res.Header.Get("Precept-Skip"), got, b)
 		}
 	}
-	if n := total(r.Options().Metrics.Series("sessions")); n != 0 {
+	if n := counterTotal(f.Options().Metrics.Series("sessions")); n != 0 {
 		t.Errorf("metric of sessions after the side requests = %v, want 0", n)
 	}
-	if failed := total(r.Options().Metrics.Series("fail_open")); failed != 0 {
+	if failed := counterTotal(f.Options().Metrics.Series("fail_open")); failed != 0 {
 		t.Errorf("metric of failed steps = %v, want 0", failed)
 	}
-	s := newSpeaker("chat", "do alpha")
-	if _, _, list := s.sendNext(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
+	s := newAPIAgent("chat", "do alpha")
+	if _, _, list := s.sendNext(t, f, bearerHeader("k")); strings.Count(list, "[one]") != 1 {
 		t.Errorf("first turn: the upstream got %s, want [one] exactly once", list)
 	}
-	if n := total(r.Options().Metrics.Series("sessions")); n != 1 {
+	if n := counterTotal(f.Options().Metrics.Series("sessions")); n != 1 {
 		t.Errorf("metric of sessions after one conversation = %v, want 1", n)
 	}
 }
@@ -159,7 +159,7 @@ func TestRetryBelongsToSameTurn(t *testing.T) {
 func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 	t.Helper()
 	var failing atomic.Bool
-	good := model(t)
+	good := newModel(t)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if failing.Load() {
 			fault(w, r)
@@ -167,18 +167,18 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 		}
 		good(w, r)
 	})
-	r := newFixture(t, up, "", newBook(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
-	h := bearer("k", "User-Agent", "test/1")
+	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
+	h := bearerHeader("k", "User-Agent", "test/1")
 	if named {
 		h.Set("Precept-Session", "retry")
 	}
-	s, c := newSpeaker("chat", "do alpha"), client(t)
+	s, c := newAPIAgent("chat", "do alpha"), client(t)
 	session := ""
 	for turn := range 3 {
 		var bodies []string
 		for try := range 3 {
 			failing.Store(try < 2)
-			req, err := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(s.body()))
+			req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(s.body()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +189,7 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 			}
 			_, _ = io.Copy(io.Discard, res.Body)
 			_ = res.Body.Close()
-			bodies = append(bodies, string(up.last(t).body))
+			bodies = append(bodies, string(up.lastRequest(t).body))
 			if session == "" {
 				session = res.Header.Get("Precept-Session")
 			}
@@ -205,7 +205,7 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 		}
 	}
 	loops, complete := 0, 0
-	for i, x := range exchangesOf(t, r, session) {
+	for i, x := range exchangesOf(t, f, session) {
 		loops += x.Loops
 		if x.Outcome == sample.Complete {
 			complete++
@@ -227,7 +227,7 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 			t.Run(fmt.Sprint(status, " ", api), func(t *testing.T) {
 				t.Parallel()
 				var always atomic.Bool
-				good := model(t)
+				good := newModel(t)
 				up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 					b, _ := io.ReadAll(r.Body)
 					if always.Load() || bytes.Contains(b, []byte("[one]")) {
@@ -238,22 +238,22 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 					r.Body = io.NopCloser(bytes.NewReader(b))
 					good(w, r)
 				})
-				r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
+				f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 				h := http.Header{"Precept-Session": {"refused"}}
-				s := newSpeaker(api, "do alpha")
-				_, call, _ := s.sendNext(t, r, h)
-				if n := up.count(); n != 2 || string(up.last(t).body) != s.body() {
-					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want %s", n, up.last(t).body, s.body())
+				s := newAPIAgent(api, "do alpha")
+				_, call, _ := s.sendNext(t, f, h)
+				if n := up.requestCount(); n != 2 || string(up.lastRequest(t).body) != s.body() {
+					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want %s", n, up.lastRequest(t).body, s.body())
 				}
 				s.addCall(call, "ls", "x", false)
-				s.user("alpha again")
-				s.sendNext(t, r, h)
-				if n := up.count(); n != 3 {
+				s.addUser("alpha again")
+				s.sendNext(t, f, h)
+				if n := up.requestCount(); n != 3 {
 					t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)
 				}
 				always.Store(true)
-				body := newSpeaker(api, "do alpha").body()
-				res, b := r.send(t, "POST", s.path(), http.Header{"Precept-Session": {"both"}}, body)
+				body := newAPIAgent(api, "do alpha").body()
+				res, b := f.send(t, "POST", s.path(), http.Header{"Precept-Session": {"both"}}, body)
 				if want := fmt.Sprintf(`{"error":"refused %d bytes"}`, len(body)); res.StatusCode != status || string(b) != want {
 					t.Errorf("both requests refused: got status %d, body %s, want status %d, body %s", res.StatusCode, b, status, want)
 				}

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// twins returns a model for n identical concurrent conversations. It replies to the first requests only when all n of
+// identicalAgentsModel returns a model for n identical concurrent conversations. It replies to the first requests only when all n of
 // them have arrived. id returns the id of the call in a reply.
-func twins(n int, id func(turn int, client string) string) http.HandlerFunc {
+func identicalAgentsModel(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -34,9 +34,9 @@ func twins(n int, id func(turn int, client string) string) http.HandlerFunc {
 	}
 }
 
-// playIdenticalAgents runs n identical agents concurrently for three turns, and returns the session names of each agent
+// runIdenticalAgents runs n identical agents concurrently for three turns, and returns the session names of each agent
 // by turn.
-func (r *fixture) playIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
+func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
 	var wg, answered sync.WaitGroup
@@ -49,7 +49,7 @@ func (r *fixture) playIdenticalAgents(t *testing.T, n int, result func(client in
 					answered.Done()
 					answered.Wait()
 				}
-				res, body := r.send(t, http.MethodPost, chatPath, http.Header{"X-Who": {fmt.Sprintf("%03d", i)}}, a.body())
+				res, body := f.send(t, http.MethodPost, chatPath, http.Header{"X-Who": {fmt.Sprintf("%03d", i)}}, a.body())
 				names[i] = append(names[i], res.Header.Get("Precept-Session"))
 				a.addCall(firstCallID(t, body), "sh build.sh", result(i))
 			}
@@ -77,10 +77,10 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 		{"sequential ids, equal results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			up := newUpstream(t, twins(n, c.id))
-			r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
+			up := newUpstream(t, identicalAgentsModel(n, c.id))
+			f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 			distinct := map[string]bool{}
-			for i, turns := range r.playIdenticalAgents(t, n, c.result) {
+			for i, turns := range f.runIdenticalAgents(t, n, c.result) {
 				for _, name := range turns {
 					distinct[name] = true
 				}
@@ -92,7 +92,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 			}
 			lessons, loops := 0, 0
 			up.mu.Lock()
-			for _, s := range up.got {
+			for _, s := range up.requests {
 				lessons += strings.Count(string(s.body), "[one]")
 				loops += strings.Count(string(s.body), "[LOOP DETECTED]")
 			}
@@ -100,7 +100,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 			if len(distinct) != n || lessons != 3*n || loops != n {
 				t.Errorf("got %d sessions, %d lessons and %d loop warnings, want %d, %d and %d", len(distinct), lessons, loops, n, 3*n, n)
 			}
-			m := r.Options().Metrics
+			m := f.Options().Metrics
 			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
 				t.Errorf("metric of new sessions = %v, want %v", got, n)
 			}
@@ -118,9 +118,9 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 func TestBranchesOfConversationShareSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())
-	r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
+	f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 	root := newAgent("Please mend the build")
-	res, body := r.send(t, http.MethodPost, chatPath, nil, root.body())
+	res, body := f.send(t, http.MethodPost, chatPath, nil, root.body())
 	name, call := res.Header.Get("Precept-Session"), firstCallID(t, body)
 	root.addCall(call, "ls", "a.c")
 	var wg sync.WaitGroup
@@ -131,7 +131,7 @@ func TestBranchesOfConversationShareSession(t *testing.T) {
 				a.addUser(fmt.Sprintf("Please mend the build, way %d", i)) // makes the branch differ from the others
 			}
 			for turn := range 4 {
-				res, body := r.send(t, http.MethodPost, chatPath, nil, a.body())
+				res, body := f.send(t, http.MethodPost, chatPath, nil, a.body())
 				if got := res.Header.Get("Precept-Session"); got != name {
 					t.Errorf("branch %d, turn %d: session = %s, want %s", i, turn, got, name)
 				}
@@ -142,12 +142,12 @@ func TestBranchesOfConversationShareSession(t *testing.T) {
 	wg.Wait()
 	up.mu.Lock()
 	defer up.mu.Unlock()
-	for _, s := range up.got {
+	for _, s := range up.requests {
 		if strings.Count(string(s.body), "[one]") != 1 {
 			t.Fatalf("the upstream got %s, want [one] exactly once", s.body)
 		}
 	}
-	if got := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
+	if got := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
 		t.Errorf("metric of new sessions = %v, want 1", got)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"precept/store/storetest"
 )
 
-// startRaw starts a TCP server that calls handle for each connection, and returns its URL.
-func startRaw(t *testing.T, handle func(c net.Conn)) (url string) {
+// startTCPServer starts a TCP server that calls handle for each connection, and returns its URL.
+func startTCPServer(t *testing.T, handle func(c net.Conn)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +46,7 @@ func startRaw(t *testing.T, handle func(c net.Conn)) (url string) {
 // startTextServer starts a TCP server that writes text to each connection, and returns its URL.
 func startTextServer(t *testing.T, text string) string {
 	t.Helper()
-	return startRaw(t, func(c net.Conn) {
+	return startTCPServer(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4096))
 		_, _ = io.WriteString(c, text)
 	})
@@ -111,15 +111,15 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, &upstream{Server: &httptest.Server{URL: c.url}}, "", nil, nil)
+			f := newFixture(t, &upstream{Server: &httptest.Server{URL: c.url}}, "", nil, nil)
 			if c.proxy != "" {
 				u, err := url.Parse(strings.Replace(c.proxy, "//", "//user:canary@", 1))
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.Transport("api.example.test").Proxy = http.ProxyURL(u)
+				f.Transport("api.example.test").Proxy = http.ProxyURL(u)
 			}
-			res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+			res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 			for _, want := range append(c.want, "precept_error") {
 				if !strings.Contains(string(body), want) {
 					t.Errorf("error = %s, want it to contain %q", body, want)

@@ -11,12 +11,12 @@ import (
 // In these tests, a work item is a commit, a branch or a pull request that occurs in a tool result of a session.
 
 // addWork sends two turns of a session. The second one has a command and its result.
-func (r *fixture) addWork(t *testing.T, header http.Header, command, result string) {
+func (f *fixture) addWork(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
-	r.chat(t, header, a.body())
+	f.chat(t, header, a.body())
 	a.addCall("call_1", command, result)
-	r.chat(t, header, a.body())
+	f.chat(t, header, a.body())
 }
 
 // sessionHeader returns a Precept-Session header, and further headers given as pairs of a name and a value.
@@ -28,8 +28,8 @@ func sessionHeader(session string, more ...string) http.Header {
 	return h
 }
 
-// feedbackAnswer is the response to feedback.
-type feedbackAnswer struct {
+// feedbackResponse is the response to feedback.
+type feedbackResponse struct {
 	code           int
 	Status         string
 	Session        string `json:"session_id"`
@@ -39,9 +39,9 @@ type feedbackAnswer struct {
 }
 
 // rate posts a score. subject is the member of the JSON body that identifies the rated session or work item.
-func (r *fixture) rate(t *testing.T, header http.Header, subject string) (p feedbackAnswer) {
+func (f *fixture) rate(t *testing.T, header http.Header, subject string) (p feedbackResponse) {
 	t.Helper()
-	res, body := r.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
+	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
 	if err := json.Unmarshal(body, &p); err != nil {
 		t.Fatalf("decode response to feedback: %v: %s", err, body)
 	}
@@ -53,15 +53,15 @@ const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 // Feedback is joined to a session by each spelling of its commit, branch and pull request.
 func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
-	r.addWork(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
+	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
+	f.addWork(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
 	for _, subject := range []string{
 		`"commit":"3f2a9c1"`, `"commit":"` + commitHash + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
 		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
-		if p := r.rate(t, nil, subject); p.code != 202 || p.Status != "joined" || p.Session != "a" || !slices.Equal(p.Sessions, []string{"a"}) {
+		if p := f.rate(t, nil, subject); p.code != 202 || p.Status != "joined" || p.Session != "a" || !slices.Equal(p.Sessions, []string{"a"}) {
 			t.Errorf("feedback on %s: got %+v, want joined with session a", subject, p)
 		}
 	}
@@ -71,7 +71,7 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 		`"pull_request":"12"`: 400, `"pull_request":"https://github.com/acme/shop"`: 400, `"pull_request":"acme/shop#0"`: 400,
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
-		if p := r.rate(t, nil, subject); p.code != want || p.Error.Message == "" {
+		if p := f.rate(t, nil, subject); p.code != want || p.Error.Message == "" {
 			t.Errorf("feedback on %s: got %+v, want status %d with a message", subject, p, want)
 		}
 	}
@@ -79,17 +79,17 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 
 // Feedback on a short hash that matches two commits is refused. A longer hash identifies one commit.
 func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
-	r.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
-	r.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
-	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
+	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
+	f.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
+	f.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
+	if p := f.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
 		t.Errorf("hash of two commits: got %+v, want status 409", p)
 	}
-	if p := r.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
+	if p := f.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
 		t.Errorf("longer hash: got %+v, want session b", p)
 	}
-	r.addWork(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
-	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
+	f.addWork(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
+	if p := f.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
 		t.Errorf("commit with hashes of different lengths in two sessions: got %+v, want sessions c and b", p)
 	}
 }
@@ -97,37 +97,37 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 // Feedback on a work item is joined to the newest twenty sessions of the item. If the sessions belong to a run, it is
 // joined to the run once.
 func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
+	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
-		r.addWork(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
+		f.addWork(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
-	p := r.rate(t, nil, `"branch":"fix/x"`)
+	p := f.rate(t, nil, `"branch":"fix/x"`)
 	if len(p.Sessions) != 20 || p.Sessions[0] != "s23" || p.Sessions[19] != "s04" {
 		t.Errorf("branch of 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", p)
 	}
 	for _, name := range []string{"r1", "r2"} {
-		r.addWork(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
+		f.addWork(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
-	if p := r.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
+	if p := f.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
 		t.Errorf("commit of a run: got %+v, want run nightly and no sessions", p)
 	}
 }
 
 func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
-	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if p := r.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
+	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
+	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if p := f.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
 		t.Errorf("feedback of another tenant: got %+v, want status 404", p)
 	}
-	if p := r.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); p.code != 202 {
+	if p := f.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); p.code != 202 {
 		t.Errorf("feedback of the session's tenant: got %+v, want status 202", p)
 	}
 }
 
 func TestWorkItemOfOptedOutSessionIsUnknown(t *testing.T) {
-	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
-	r.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
+	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
+	f.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if p := f.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
 		t.Errorf("commit of an opted-out session: got %+v, want status 404", p)
 	}
 }
@@ -135,11 +135,11 @@ func TestWorkItemOfOptedOutSessionIsUnknown(t *testing.T) {
 func TestWorkItemsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)
-	r := newFixture(t, up, dir, nil, injectAll())
-	r.addWork(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
-	r.stop()
-	r = newFixture(t, up, dir, nil, injectAll())
-	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
+	f := newFixture(t, up, dir, nil, injectAll())
+	f.addWork(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	f.stop()
+	f = newFixture(t, up, dir, nil, injectAll())
+	if p := f.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
 		t.Errorf("commit after a restart: got %+v, want session a", p)
 	}
 }

@@ -155,8 +155,8 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	}
 }
 
-// sum returns the HMAC-SHA256 of a text.
-func sum(key, text string) []byte {
+// hmacSum returns the HMAC-SHA256 of a text.
+func hmacSum(key, text string) []byte {
 	m := hmac.New(sha256.New, []byte(key))
 	m.Write([]byte(text))
 	return m.Sum(nil)
@@ -176,11 +176,11 @@ func TestSignedVerifiesSignatureOrToken(t *testing.T) {
 		h, stamp := http.Header{}, strconv.FormatInt(at.Unix(), 10)
 		h.Set("Webhook-Id", "msg_1")
 		h.Set("Webhook-Timestamp", stamp)
-		h.Set("Webhook-Signature", "v1,AAAA v1,"+base64.StdEncoding.EncodeToString(sum(key, "msg_1."+stamp+"."+body)))
+		h.Set("Webhook-Signature", "v1,AAAA v1,"+base64.StdEncoding.EncodeToString(hmacSum(key, "msg_1."+stamp+"."+body)))
 		return h
 	}
 	token := func(text string) http.Header { h := http.Header{}; h.Set("X-Gitlab-Token", text); return h }
-	valid := "sha256=" + hex.EncodeToString(sum(secret, body))
+	valid := "sha256=" + hex.EncodeToString(hmacSum(secret, body))
 	for name, k := range map[string]struct {
 		service hooks.Service
 		header  http.Header
@@ -194,7 +194,7 @@ func TestSignedVerifiesSignatureOrToken(t *testing.T) {
 		"GitHub, no signature":         {hooks.GitHub, http.Header{}, body, secret, false},
 		"GitHub, truncated signature":  {hooks.GitHub, github(valid[:40]), body, secret, false},
 		"GitHub, signature not hex":    {hooks.GitHub, github("sha256=zz"), body, secret, false},
-		"GitHub, empty secret":         {hooks.GitHub, github("sha256=" + hex.EncodeToString(sum("", body))), body, "", false},
+		"GitHub, empty secret":         {hooks.GitHub, github("sha256=" + hex.EncodeToString(hmacSum("", body))), body, "", false},
 		"GitHub, GitLab token":         {hooks.GitHub, token(secret), body, secret, false},
 		"GitLab token":                 {hooks.GitLab, token(secret), body, secret, true},
 		"GitLab, wrong token":          {hooks.GitLab, token("other"), body, secret, false},

@@ -16,7 +16,7 @@ import (
 func Example() {
 	now := func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) }
 	var sessions byte
-	r := resolve.New(newFake(), now, func() [16]byte { sessions++; return [16]byte{sessions} })
+	r := resolve.New(newFakeStore(), now, func() [16]byte { sessions++; return [16]byte{sessions} })
 	for _, body := range []string{
 		`{"messages":[{"role":"user","content":"Fix the build of the parser."}]}`,
 		`{"messages":[{"role":"user","content":"Fix the build of the parser."},{"role":"assistant","content":"Fixed."},{"role":"user","content":"Test it."}]}`,

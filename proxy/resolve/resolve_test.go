@@ -15,9 +15,9 @@ import (
 	"precept/store"
 )
 
-// fake is an in-memory store. It counts the pins of each session, so that a test can find a pin that is never released.
+// fakeStore is an in-memory store. It counts the pins of each session, so that a test can find a pin that is never released.
 // AcquireInMemory, Acquire and Add pin a session, Release unpins it.
-type fake struct {
+type fakeStore struct {
 	live        map[session.ID]*store.Session
 	pins        map[*store.Session]int
 	unreachable bool // whether lookups in the backend time out
@@ -28,11 +28,11 @@ type fake struct {
 	echoes      map[session.EchoKey][]session.ID
 }
 
-func newFake() *fake {
-	return &fake{live: map[session.ID]*store.Session{}, pins: map[*store.Session]int{}}
+func newFakeStore() *fakeStore {
+	return &fakeStore{live: map[session.ID]*store.Session{}, pins: map[*store.Session]int{}}
 }
 
-func (f *fake) AcquireInMemory(id session.ID) *store.Session {
+func (f *fakeStore) AcquireInMemory(id session.ID) *store.Session {
 	ses := f.live[id]
 	if ses != nil {
 		f.pins[ses]++
@@ -40,39 +40,39 @@ func (f *fake) AcquireInMemory(id session.ID) *store.Session {
 	return ses
 }
 
-func (f *fake) Acquire(_ context.Context, _ string, id session.ID) (*store.Session, bool) {
+func (f *fakeStore) Acquire(_ context.Context, _ string, id session.ID) (*store.Session, bool) {
 	return f.AcquireInMemory(id), f.unreachable
 }
 
-func (f *fake) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
+func (f *fakeStore) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
 
-func (f *fake) FullReason(string) label.Reason {
+func (f *fakeStore) FullReason(string) label.Reason {
 	if f.full {
 		return label.ExcludedBusy
 	}
 	return ""
 }
 
-func (f *fake) Add(rec *session.Record) *store.Session {
+func (f *fakeStore) Add(rec *session.Record) *store.Session {
 	if f.live[rec.Identity.ID] == nil {
 		f.live[rec.Identity.ID] = &store.Session{Record: rec}
 	}
 	return f.AcquireInMemory(rec.Identity.ID)
 }
 
-func (f *fake) AddMember(unit *store.Session, rec *session.Record) {
+func (f *fakeStore) AddMember(unit *store.Session, rec *session.Record) {
 	if f.broken {
 		panic("broken")
 	}
 	unit.Record.AddMember(rec)
 }
 
-func (f *fake) ApplyOptOut(context.Context, *session.Record, int, bool) {}
-func (f *fake) Shared() bool                                            { return f.shared }
-func (f *fake) Refresh(context.Context, *store.Session)                 { f.read++ }
-func (f *fake) Rejoin(context.Context, *store.Session)                  { f.read++ }
+func (f *fakeStore) ApplyOptOut(context.Context, *session.Record, int, bool) {}
+func (f *fakeStore) Shared() bool                                            { return f.shared }
+func (f *fakeStore) Refresh(context.Context, *store.Session)                 { f.read++ }
+func (f *fakeStore) Rejoin(context.Context, *store.Session)                  { f.read++ }
 
-func (f *fake) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, bool) {
+func (f *fakeStore) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, bool) {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
 		if ids := f.echoes[k]; len(ids) > 0 && !f.unreachable {
@@ -83,7 +83,7 @@ func (f *fake) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[
 }
 
 // pinned returns the number of pins that have not been released.
-func (f *fake) pinned() (n int) {
+func (f *fakeStore) pinned() (n int) {
 	for _, pins := range f.pins {
 		n += pins
 	}
@@ -93,17 +93,17 @@ func (f *fake) pinned() (n int) {
 // client sends requests to a resolver.
 type client struct {
 	t             *testing.T
-	store         *fake
+	store         *fakeStore
 	resolver      *resolve.Resolver
-	drawn         byte // number of generated ids
+	ids           byte // number of generated ids
 	saltMayDiffer bool // whether the salt may differ from that of other replicas
 }
 
 func newClient(t *testing.T) *client {
 	t.Helper()
-	c := &client{t: t, store: newFake()}
+	c := &client{t: t, store: newFakeStore()}
 	now := func() time.Time { return time.Unix(1e9, 0) }
-	c.resolver = resolve.New(c.store, now, func() [16]byte { c.drawn++; return [16]byte{c.drawn} })
+	c.resolver = resolve.New(c.store, now, func() [16]byte { c.ids++; return [16]byte{c.ids} })
 	return c
 }
 

@@ -19,27 +19,27 @@ import (
 
 // fakeCollector is an HTTP transport that responds without a network.
 type fakeCollector struct {
-	at     []time.Duration                     // times of the requests after the first request
-	begun  time.Time                           // time of the first request
+	times  []time.Duration                     // times of the requests after the first request
+	start  time.Time                           // time of the first request
 	answer func(n int) (*http.Response, error) // returns the response to request n, counted from 1
 }
 
 // RoundTrip implements http.RoundTripper.
 func (a *fakeCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, r.Body)
-	if a.begun.IsZero() {
-		a.begun = time.Now()
+	if a.start.IsZero() {
+		a.start = time.Now()
 	}
-	a.at = append(a.at, time.Since(a.begun))
-	return a.answer(len(a.at))
+	a.times = append(a.times, time.Since(a.start))
+	return a.answer(len(a.times))
 }
 
-func respond(code int, header http.Header, body io.Reader) (*http.Response, error) {
+func newResponse(code int, header http.Header, body io.Reader) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
 }
 
-// clientOf returns a client with a fake collector.
-func clientOf(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *fakeCollector) {
+// newTestClient returns a client with a fake collector.
+func newTestClient(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *fakeCollector) {
 	t.Helper()
 	c, err := newClient("http://collector:4318", nil)
 	if err != nil {
@@ -67,33 +67,33 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 		},
 		"Retry-After is longer": {
 			func(n int) (*http.Response, error) {
-				return respond([]int{429, 503, 200}[n-1], http.Header{"Retry-After": {"5"}}, strings.NewReader(""))
+				return newResponse([]int{429, 503, 200}[n-1], http.Header{"Retry-After": {"5"}}, strings.NewReader(""))
 			},
 			[]time.Duration{0, 5 * s, 10 * s},
 			"",
 		},
 		"Retry-After is negative": {
 			func(n int) (*http.Response, error) {
-				return respond([]int{502, 504, 200}[n-1], http.Header{"Retry-After": {"-3"}}, strings.NewReader(""))
+				return newResponse([]int{502, 504, 200}[n-1], http.Header{"Retry-After": {"-3"}}, strings.NewReader(""))
 			},
 			[]time.Duration{0, s, 3 * s},
 			"",
 		},
 		"Retry-After is a date": {
 			func(n int) (*http.Response, error) {
-				return respond([]int{503, 200}[n-1], http.Header{"Retry-After": {"Fri, 31 Dec 2999 23:59:59 GMT"}}, strings.NewReader(""))
+				return newResponse([]int{503, 200}[n-1], http.Header{"Retry-After": {"Fri, 31 Dec 2999 23:59:59 GMT"}}, strings.NewReader(""))
 			},
 			[]time.Duration{0, s},
 			"",
 		},
 		"permanent error": {
-			func(int) (*http.Response, error) { return respond(400, nil, strings.NewReader("no")) },
+			func(int) (*http.Response, error) { return newResponse(400, nil, strings.NewReader("no")) },
 			[]time.Duration{0},
 			"Bad Request; check otel.endpoint and otel.headers",
 		},
 		"accepted, truncated response": {
 			func(int) (*http.Response, error) {
-				return respond(200, nil, io.MultiReader(strings.NewReader("\x0a"), cutShort{}))
+				return newResponse(200, nil, io.MultiReader(strings.NewReader("\x0a"), brokenBody{}))
 			},
 			[]time.Duration{0},
 			"",
@@ -101,20 +101,20 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, a := clientOf(t, k.answer)
+				c, a := newTestClient(t, k.answer)
 				err := c.UploadTraces(t.Context(), nil)
-				if !slices.Equal(a.at, k.at) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
-					t.Errorf("requests at %v, err = %v, want %v, %q", a.at, err, k.at, k.err)
+				if !slices.Equal(a.times, k.at) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
+					t.Errorf("requests at %v, err = %v, want %v, %q", a.times, err, k.at, k.err)
 				}
 			})
 		})
 	}
 }
 
-// cutShort is a response body whose connection breaks.
-type cutShort struct{}
+// brokenBody is a response body whose connection breaks.
+type brokenBody struct{}
 
-func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // A pause between attempts ends when precept stops, when the time for the stop is over, or when the context of the
 // batch is canceled.
@@ -126,8 +126,8 @@ func TestStopEndsRetryPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, a := clientOf(t, func(int) (*http.Response, error) {
-					return respond(503, http.Header{"Retry-After": {"86400"}}, strings.NewReader(""))
+				c, a := newTestClient(t, func(int) (*http.Response, error) {
+					return newResponse(503, http.Header{"Retry-After": {"86400"}}, strings.NewReader(""))
 				})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -136,8 +136,8 @@ func TestStopEndsRetryPause(t *testing.T) {
 				synctest.Wait()
 				start := time.Now()
 				end(c, cancel)
-				if err := <-done; err == nil || !time.Now().Equal(start) || len(a.at) != 1 {
-					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error without delay after 1 request", err, time.Since(start), len(a.at))
+				if err := <-done; err == nil || !time.Now().Equal(start) || len(a.times) != 1 {
+					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error without delay after 1 request", err, time.Since(start), len(a.times))
 				}
 			})
 		})

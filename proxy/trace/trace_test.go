@@ -128,7 +128,7 @@ func attributes(all []*common.KeyValue) map[string]string {
 	return out
 }
 
-const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+const parentHeader = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // The collector receives a span with the attributes of the OpenTelemetry conventions, as a child of the client's span.
 // The request to the collector has the configured headers.
@@ -136,7 +136,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
 	start := time.UnixMilli(1_700_000_000_123)
-	h := http.Header{"Traceparent": {parentLine}, "Tracestate": {"a=b"}}
+	h := http.Header{"Traceparent": {parentHeader}, "Tracestate": {"a=b"}}
 	span := tr.Start(t.Context(), h, start)
 	out := h.Clone()
 	span.Forward(t.Context(), out)
@@ -190,7 +190,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unsampled := strings.TrimSuffix(parentLine, "01") + "00"
+	unsampled := strings.TrimSuffix(parentHeader, "01") + "00"
 	for _, tc := range []struct {
 		name    string
 		tracer  *Tracer
@@ -198,10 +198,10 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		sampled bool
 		changed bool
 	}{
-		{"nil tracer", nil, parentLine, false, false},
+		{"nil tracer", nil, parentHeader, false, false},
 		{"no parent, sample 0", never, "", false, false},
 		{"no parent, sample 1", always, "", true, false},
-		{"sampled parent", never, parentLine, true, true},
+		{"sampled parent", never, parentHeader, true, true},
 		{"unsampled parent", always, unsampled, false, false},
 		{"invalid parent", always, "00-zz-yy-01", true, false},
 	} {
