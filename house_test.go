@@ -169,8 +169,8 @@ func section(t *testing.T, heading string) string {
 	return text
 }
 
-// checkDocumented fails the test for each name that only the code has or only the page lists. property describes the names,
-// such as "is a lock".
+// checkDocumented fails the test for each name that only the code has or only the page lists. property describes the
+// names, such as "is a lock".
 func checkDocumented(t *testing.T, property string, got map[string]bool, documented [][]string) {
 	t.Helper()
 	if len(got) < 10 {
@@ -192,7 +192,8 @@ func checkDocumented(t *testing.T, property string, got map[string]bool, documen
 	}
 }
 
-// goroutineFiles returns the files that start goroutines, with a go statement or with a method such as sync.WaitGroup.Go.
+// goroutineFiles returns the files that start goroutines, with a go statement or with a method such as
+// sync.WaitGroup.Go.
 func goroutineFiles(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}

@@ -130,8 +130,8 @@ func importers() map[string][]string {
 	}
 }
 
-// separatedPackages lists pairs of packages. The first must not import the second, directly or indirectly. The packages that
-// compute effects and verdicts must not use the beliefs of the chooser, which is package bandit.
+// separatedPackages lists pairs of packages. The first must not import the second, directly or indirectly. The packages
+// that compute effects and verdicts must not use the beliefs of the chooser, which is package bandit.
 func separatedPackages() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",

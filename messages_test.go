@@ -187,7 +187,8 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 }
 
-// literalText returns the text of a string literal or of a concatenation, with "..." for each part that is not a literal.
+// literalText returns the text of a string literal or of a concatenation, with "..." for each part that is not a
+// literal.
 func literalText(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

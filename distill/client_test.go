@@ -21,8 +21,8 @@ type reply struct {
 	body   string
 }
 
-// fakeTransport is a transport that returns the replies in order and then repeats the last one. It records the headers and
-// bodies of the requests.
+// fakeTransport is a transport that returns the replies in order and then repeats the last one. It records the headers
+// and bodies of the requests.
 type fakeTransport struct {
 	replies []reply
 	headers []http.Header

@@ -75,7 +75,8 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// run runs the distiller once and counts the steps. Each step from failAt on fails; 0 means that no step fails.
+			// run runs the distiller once and counts the steps. Each step from failAt on fails; 0 means that no step
+			// fails.
 			run := func(f *fixture, owner string, failAt int) (steps int, err error) {
 				store := f.store.(*memoryStore)
 				step := func(string) error {

@@ -20,8 +20,8 @@ type knownOutput struct {
 	tool, args, text, slug string
 }
 
-// readKnownOutputs parses testdata/known.txt. An entry has a line "$ command" or "> tool arguments", the output, and a line
-// "= slug".
+// readKnownOutputs parses testdata/known.txt. An entry has a line "$ command" or "> tool arguments", the output, and a
+// line "= slug".
 func readKnownOutputs(t *testing.T) []knownOutput {
 	t.Helper()
 	var list []knownOutput

@@ -17,8 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is an in-memory store. Each method first calls before with the name of the step, and fails if before returns
-// an error.
+// memoryStore is an in-memory store. Each method first calls before with the name of the step, and fails if before
+// returns an error.
 type memoryStore struct {
 	before func(step string) error
 

@@ -123,8 +123,8 @@ type day struct {
 	exported map[string]string // position up to which samples were read, by stream
 
 	began time.Time
-	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas, exchanges deleted
-	// from Redis, and exported samples.
+	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas, exchanges
+	// deleted from Redis, and exported samples.
 	begun, moved, rewards, lateRewards, restarts, deleted, samples int
 }
 

@@ -391,8 +391,8 @@ func (f *fixture) counters(tenant string) string {
 	return string(text)
 }
 
-// countersWithoutTiming returns the tenant's stored counters as JSON, without the numbers of rewards at close (heard) and after close
-// (late), which depend on the time at which feedback arrives.
+// countersWithoutTiming returns the tenant's stored counters as JSON, without the numbers of rewards at close (heard)
+// and after close (late), which depend on the time at which feedback arrives.
 func (f *fixture) countersWithoutTiming(tenant string) string {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenant)

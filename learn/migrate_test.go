@@ -32,8 +32,8 @@ func TestMigrationChild(t *testing.T) {
 	t.Logf("Migrate: err = %v", err)
 }
 
-// runKilledMigration starts a migration in a child process. It kills the child when the child has printed the given number
-// of lines that begin with "copied" and ready returns true, or after 20 seconds.
+// runKilledMigration starts a migration in a child process. It kills the child when the child has printed the given
+// number of lines that begin with "copied" and ready returns true, or after 20 seconds.
 func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrationChild$", "-test.v")

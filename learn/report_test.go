@@ -14,8 +14,8 @@ import (
 	"precept/learn"
 )
 
-// addRewardedSessions adds and closes n sessions, each with a reward of 0 or 1. Sessions with the lesson injected have the
-// higher mean reward.
+// addRewardedSessions adds and closes n sessions, each with a reward of 0 or 1. Sessions with the lesson injected have
+// the higher mean reward.
 func (f *fixture) addRewardedSessions(from, n int) {
 	f.t.Helper()
 	for i := from; i < from+n; i++ {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// silentRelay is a TCP relay in front of a server. It can drop the data of its first connections without closing them, as a
-// firewall does with a connection whose state it has lost.
+// silentRelay is a TCP relay in front of a server. It can drop the data of its first connections without closing them,
+// as a firewall does with a connection whose state it has lost.
 type silentRelay struct {
 	net.Listener
 	to       string

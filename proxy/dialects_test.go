@@ -61,8 +61,8 @@ func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 	}
 }
 
-// checkTwelveTurns sends twelve turns of s, with a restart before turns 6 and 9. It fails the test unless each list at the
-// upstream extends the previous one.
+// checkTwelveTurns sends twelve turns of s, with a restart before turns 6 and 9. It fails the test unless each list at
+// the upstream extends the previous one.
 func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	t.Helper()
 	up := newUpstream(t, newModel(t))

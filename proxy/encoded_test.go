@@ -26,8 +26,8 @@ data: [DONE]
 
 `
 
-// encodedReplies returns callSSE in each Content-Encoding. The name after the colon distinguishes two formats of one encoding.
-// br and zstd are constants, because only package wire imports their libraries.
+// encodedReplies returns callSSE in each Content-Encoding. The name after the colon distinguishes two formats of one
+// encoding. br and zstd are constants, because only package wire imports their libraries.
 func encodedReplies(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {

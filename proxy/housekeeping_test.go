@@ -16,8 +16,8 @@ const (
 	chatAnswered = "Run the build script in a developer prompt, then copy the file to the target folder."
 )
 
-// housekeepingRequests returns the texts of requests that chat front ends send for titles, tags and the like: one message that
-// quotes the whole conversation.
+// housekeepingRequests returns the texts of requests that chat front ends send for titles, tags and the like: one
+// message that quotes the whole conversation.
 func housekeepingRequests() map[string]string {
 	tagged := "<chat_history>\nUSER: " + chatAsked + "\nASSISTANT: " + chatAnswered + "\n</chat_history>"
 	lines := "User: " + chatAsked + "\nAssistant: " + chatAnswered

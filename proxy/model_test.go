@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// newModel returns a handler that replies to each request on any of the three APIs with a tool call. The header X-Call has
-// the new id of the call. The handler fails the test if the result of a call does not directly follow the call, because
-// a real API refuses such a request.
+// newModel returns a handler that replies to each request on any of the three APIs with a tool call. The header X-Call
+// has the new id of the call. The handler fails the test if the result of a call does not directly follow the call,
+// because a real API refuses such a request.
 func newModel(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64

@@ -78,7 +78,8 @@ func playConversation(t *testing.T, f *fixture, key http.Header, tools bool) (na
 	return first
 }
 
-// newAnsweringUpstream returns an upstream that replies to the task with a tool call, and to every other request with text.
+// newAnsweringUpstream returns an upstream that replies to the task with a tool call, and to every other request with
+// text.
 func newAnsweringUpstream(t *testing.T) *upstream {
 	t.Helper()
 	var n atomic.Int64

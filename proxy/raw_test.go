@@ -116,8 +116,8 @@ func (u *rawUpstream) waitClosed(t *testing.T) {
 	}
 }
 
-// newRawUpstream starts an upstream. For each request n, counted from 1, it calls serve after the headers have arrived. serve
-// reports whether the connection stays open.
+// newRawUpstream starts an upstream. For each request n, counted from 1, it calls serve after the headers have arrived.
+// serve reports whether the connection stays open.
 func newRawUpstream(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (more bool)) *rawUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -234,8 +234,8 @@ func headerLines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// serveReply returns a serve function for newRawUpstream that reads the whole request and then writes wire. If more is false, the
-// upstream then closes its side, and waits until the other side closes the connection.
+// serveReply returns a serve function for newRawUpstream that reads the whole request and then writes wire. If more is
+// false, the upstream then closes its side, and waits until the other side closes the connection.
 func serveReply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -20,8 +20,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// recordedRequest is a request of an agent with the response of the model. The content of the recordings is invented, in the
-// format of each agent.
+// recordedRequest is a request of an agent with the response of the model. The content of the recordings is invented,
+// in the format of each agent.
 type recordedRequest struct {
 	// Kind is main (a turn whose list extends the previous list), edited (a turn whose list was edited before its new
 	// part), replaced (a turn after a compaction), delta (a turn with new items only), or side.

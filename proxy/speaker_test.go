@@ -129,8 +129,8 @@ func (s *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.
 	return res, res.Header.Get("X-Call"), normalizedList(t, f.up.lastRequest(t).body)
 }
 
-// normalizedList returns the list of a body in a normal form, without the closing bracket: a string becomes a text part,
-// adjacent text parts are joined, and cache_control, refusal and members with the prefix __ are removed.
+// normalizedList returns the list of a body in a normal form, without the closing bracket: a string becomes a text
+// part, adjacent text parts are joined, and cache_control, refusal and members with the prefix __ are removed.
 func normalizedList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }

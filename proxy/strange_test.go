@@ -15,8 +15,8 @@ import (
 
 const eventStreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// unusualResponses holds unusual responses of upstreams. If want is empty, precept must respond as Go's ReverseProxy does.
-// Otherwise the status and the body must begin with want.
+// unusualResponses holds unusual responses of upstreams. If want is empty, precept must respond as Go's ReverseProxy
+// does. Otherwise the status and the body must begin with want.
 var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
 	"Content-Length":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
 	"chunked":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
@@ -106,8 +106,8 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// checkSameReply fails the test unless the response of precept begins with want or, if want is empty, equals the response of
-// the plain proxy.
+// checkSameReply fails the test unless the response of precept begins with want or, if want is empty, equals the
+// response of the plain proxy.
 func checkSameReply(t *testing.T, name, want string, got clientReply, theirs func() clientReply) {
 	t.Helper()
 	if want != "" {

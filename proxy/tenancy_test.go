@@ -55,8 +55,8 @@ func storedExchangesIn(t *testing.T, f *fixture, space session.Space, name strin
 	return out
 }
 
-// sequentialCallsModel replies to each request with a tool call whose id is derived from the number of messages in the request, so
-// that all clients get the same sequential ids, as from some model servers.
+// sequentialCallsModel replies to each request with a tool call whose id is derived from the number of messages in the
+// request, so that all clients get the same sequential ids, as from some model servers.
 func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -144,7 +144,8 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
 
-// postApproval posts an approval with a JSON member such as "session_id":"build", and returns the status of the feedback.
+// postApproval posts an approval with a JSON member such as "session_id":"build", and returns the status of the
+// feedback.
 func postApproval(t *testing.T, f *fixture, h http.Header, by string) string {
 	t.Helper()
 	res, b := f.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)

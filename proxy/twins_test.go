@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// identicalAgentsModel returns a model for n identical concurrent conversations. It replies to the first requests only when all n of
-// them have arrived. id returns the id of the call in a reply.
+// identicalAgentsModel returns a model for n identical concurrent conversations. It replies to the first requests only
+// when all n of them have arrived. id returns the id of the call in a reply.
 func identicalAgentsModel(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})

@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// fakeStore is an in-memory store. It counts the pins of each session, so that a test can find a pin that is never released.
-// AcquireInMemory, Acquire and Add pin a session, Release unpins it.
+// fakeStore is an in-memory store. It counts the pins of each session, so that a test can find a pin that is never
+// released. AcquireInMemory, Acquire and Add pin a session, Release unpins it.
 type fakeStore struct {
 	live        map[session.ID]*store.Session
 	pins        map[*store.Session]int
