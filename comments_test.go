@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A doc comment that begins with an identifier must begin with the declared name. Otherwise it may still have the name
-// from before a renaming.
+// A doc comment with an identifier as its first word must begin with the declared name. Otherwise the comment may still
+// have the name from before a renaming.
 func TestDocCommentsBeginWithDeclaredName(t *testing.T) {
 	identifier := regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$|^[A-Z][a-z0-9]+[A-Z][a-zA-Z0-9]*$`)
 	checked := 0

@@ -18,7 +18,7 @@ var (
 )
 
 // A failure message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the output of CI.
-// The test finds such messages in all tests of the module.
+// The test finds these messages in all tests of the module.
 func TestFailureMessagesHaveWords(t *testing.T) {
 	calls := 0
 	for _, name := range walk(t, ".go") {
@@ -56,8 +56,8 @@ func f() {
 	}
 }
 
-// wordlessFailures counts the failure messages in a file, and returns the positions of those without a word. It accepts
-// a lone error, as in t.Fatal(err) after err != nil.
+// wordlessFailures counts the failure messages in a file, and returns the positions of messages without a word. A lone
+// error is accepted, as in t.Fatal(err) after err != nil.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -113,7 +113,7 @@ func hasWord(call *ast.CallExpr) (found bool) {
 }
 
 // isLoneError reports whether the only argument of the call is an error, and the innermost if statement around the call
-// compares a value with nil. It also accepts a call in an else branch or outside of any if statement.
+// compares a value with nil. A call in an else branch or outside of any if statement is accepted as well.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

@@ -131,7 +131,7 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 	}
 }
 
-// addPackages adds the packages in a cell of a table to a set, which it creates if it is nil.
+// addPackages adds the packages in a cell of a table to a set. A nil set is created.
 func addPackages(cell string, to map[string]bool) map[string]bool {
 	if to == nil {
 		to = map[string]bool{}
@@ -142,8 +142,8 @@ func addPackages(cell string, to map[string]bool) map[string]bool {
 	return to
 }
 
-// A package that starts goroutines has a TestMain that checks for leaked goroutines. cmd/precept is exempt, because its
-// tests run the program as a separate process.
+// A package with goroutines has a TestMain to check for leaked goroutines. cmd/precept is exempt, because its tests run
+// the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
@@ -158,7 +158,7 @@ func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	}
 }
 
-// section returns a section of ARCHITECTURE.md without its heading.
+// section returns a section of ARCHITECTURE.md without the heading.
 func section(t *testing.T, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(textOf(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")

@@ -44,20 +44,20 @@ func order() map[string][][]string {
 	}
 }
 
-// sameLayerImports lists the permitted imports between two folders of one layer. The record of a session holds its
-// assignment, a type of package trial. Package configs uses spell to find the key that is most similar to an unknown
+// sameLayerImports lists the permitted imports between two folders of a layer. The record of a session holds an
+// assignment, a type of package trial. Package configs uses spell to find the most similar known key for an unknown
 // key, and price to read the key prices.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
 
-// place is the position of a package: its layer, its folder, and its row inside the folder.
+// place is the position of a package: the layer, the folder, and the row inside the folder.
 type place struct {
 	layer, row int
 	folder     string
 }
 
-// placeOf returns the position of a package. It returns false for an unlisted package.
+// placeOf returns the position of a package, or false for an unlisted package.
 func placeOf(pkg string) (place, bool) {
 	folder, _, _ := strings.Cut(pkg, "/")
 	for n, names := range layers() {
@@ -77,14 +77,14 @@ func placeOf(pkg string) (place, bool) {
 	return place{}, false
 }
 
-// isTestSupport reports whether only tests may import a package. Such a package may import the same packages as
-// store/sqlite.
+// isTestSupport reports whether only tests may import a package. Test support may import the packages which
+// store/sqlite may import.
 func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isSystemTest(pkg)
 }
 
-// isSystemTest reports whether a package tests the whole program. Such a package may import every package, but only
-// packages of test/ may import it.
+// isSystemTest reports whether a package tests the whole program. A system test may import every package. Only packages
+// of test/ may import a system test.
 func isSystemTest(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
 // importers lists the packages that may import each third-party library; "test" means all test files. A new library
@@ -150,7 +150,7 @@ type source struct {
 }
 
 // A package imports only lower layers, permitted packages of its layer and permitted libraries. The test reads the
-// source files itself, so that the go command does not use a cached result after a change.
+// source files, so the go command does not use a cached result after a change.
 func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	sources, err := readSources(os.DirFS("."))
 	if err != nil {
@@ -170,7 +170,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	}
 }
 
-// forbiddenChains returns the chains of imports that separated forbids. It ignores imports in tests.
+// forbiddenChains returns the chains of imports that separatedPackages forbids. Imports in tests are ignored.
 func forbiddenChains(sources []source) []string {
 	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -194,7 +194,7 @@ func forbiddenChains(sources []source) []string {
 	return out
 }
 
-// route returns a chain of imports from one package to another, or nil if there is none.
+// route returns a chain of imports from one package to another, or nil if no chain exists.
 func route(imports map[string][]string, from, to string, visited map[string]bool) []string {
 	if from == to {
 		return []string{to}
@@ -423,7 +423,7 @@ func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 	}
 }
 
-// A forbidden package is found if it is imported directly or indirectly, but not if only a test imports it.
+// A direct or indirect import of a forbidden package is found, unless only a test has the import.
 func TestReachingFindsIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}

@@ -29,8 +29,8 @@ const (
 	otherError  = "error" // of another package; the caller adds the object
 )
 
-// Each message of the program follows the rules of messageFaults. With -v the test prints all messages, so that a
-// reviewer can check that each one names the object, the fact and, if there is one, the remedy.
+// Each message of the program follows the rules of messageFaults. With -v the test prints all messages for a manual
+// check: a message should name the object, the fact and the remedy, if any.
 func TestMessagesFollowRules(t *testing.T) {
 	list := messagesOf(t)
 	counts := map[string]int{}

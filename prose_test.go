@@ -58,7 +58,7 @@ func (p *prose) String() string {
 	return fmt.Sprintf("%d words, %.1f pronouns per 100, %.2f What/Who clauses and %.2f idioms per 1,000", p.words, a, b, c)
 }
 
-// commentsOf returns the comments of a Go file. It joins consecutive comment lines into one paragraph.
+// commentsOf returns the comments of a Go file. Consecutive comment lines are joined into one paragraph.
 func commentsOf(text string) (paragraphs []string) {
 	var block []string
 	for line := range strings.Lines(text) {
@@ -129,7 +129,7 @@ func proseOf(t *testing.T) map[string]*prose {
 }
 
 // The comments of each package and the text of each page are within the limits, except for the entries of toRewrite. An
-// entry of toRewrite that is within the limits must be removed.
+// entry of toRewrite within the limits must be removed.
 func TestProseIsPlain(t *testing.T) {
 	all, listed := prose{}, toRewrite()
 	measured := proseOf(t)

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// failedCall returns a call that fails with an error message.
+// failedCall returns a failed call with an error message.
 func failedCall(tool, args, message string) event {
 	text, _ := json.Marshal(map[string]string{"error": message})
 	return call(tool, args, string(text))
 }
 
-// acceptedCall returns a call that succeeds.
+// acceptedCall returns a successful call.
 func acceptedCall(tool, args string) event { return call(tool, args, `{"ok":true}`) }
 
 // bashCall returns a shell command with its output and exit code.

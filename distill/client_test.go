@@ -21,7 +21,7 @@ type reply struct {
 	body   string
 }
 
-// fakeTransport is a transport that returns the replies in order and then repeats the last one. It records the headers
+// fakeTransport is a transport that returns the replies in order, then repeats the last reply, and records the headers
 // and bodies of the requests.
 type fakeTransport struct {
 	replies []reply
@@ -43,7 +43,7 @@ func (s *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession requests a judgement of an empty session. It returns the judgement and the waits before retries.
+// judgeEmptySession returns the judgement of an empty session and the waits before retries.
 func (s *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -63,8 +63,8 @@ func (s *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, cha
 
 var skipReply = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
-// The client retries a request after a transient error, after the wait that the server asks for, within limits. It
-// returns a permanent error at once.
+// After a transient error, the client retries the request after the wait that the server asks for, within limits. A
+// permanent error is returned at once.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, c := range map[string]struct {
@@ -207,7 +207,7 @@ func TestCanceledContextEndsRetries(t *testing.T) {
 	}
 }
 
-// If a server refuses one of the parameters temperature and cache_control, the next request keeps the other one.
+// If a server refuses temperature or cache_control, the next request keeps the other parameter.
 func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &fakeTransport{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skipReply}}

@@ -22,8 +22,8 @@ func storeSessions(f *fixture, name string, n int, events ...event) {
 	}
 }
 
-// A lesson is not proposed if sessions that did not follow the advice overcame the failure as often as sessions that
-// did. If there are too few sessions to compare, the lesson is proposed.
+// A lesson is not proposed if sessions overcame the failure as often without the advice as with the advice. With too
+// few sessions to compare, the lesson is proposed.
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")

@@ -10,7 +10,7 @@ import (
 )
 
 // The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals. With the rules,
-// it reads the proposals from notes. With a model, it judges the session again.
+// the later run reads the proposals from notes. With a model, the later run judges the session again.
 func TestProposalsAboveQuotaAreMadeLater(t *testing.T) {
 	addSessions := func(f *fixture) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {

@@ -15,8 +15,8 @@ type callerSession struct {
 	events []event
 }
 
-// gateState has a judge propose the same draft for every session. It returns the state of the lesson and, if the lesson
-// waits for approval, the reason. If the draft is refused, it returns "refused" and the refusals.
+// gateState has a judge propose one draft for every session, and returns the state of the lesson and, if the lesson
+// waits for approval, the reason. For a refused draft, the results are "refused" and the refusals.
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	f := newFixture(t)

@@ -100,8 +100,8 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 }
 
-// The message of a known failure gives its lesson only in a short result of the command that fails this way. It is
-// ignored in a long result, in a result with exit code 0, and in the result of a tool that may only have read it.
+// The message of a known failure gives a lesson only in a short result of the command that fails this way. The message
+// is ignored in a long result, in a result with exit code 0, and in the result of a tool that may only read a file.
 func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

@@ -13,7 +13,7 @@ import (
 
 func signature(text string) string { return detect.Signature(text) }
 
-// failureAndFix returns a command that fails, followed by a command that succeeds.
+// failureAndFix returns a failed command, followed by a successful command.
 func failureAndFix(command, result, then string) []event {
 	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})
@@ -96,7 +96,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// The lesson about a command that the user rejected names the command with its option. It does not recommend a later
+// The lesson about a command that the user rejected names the command with its option, and does not recommend a later
 // command that only reads.
 func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."

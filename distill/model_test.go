@@ -21,8 +21,8 @@ import (
 	"precept/internal/sample"
 )
 
-// scriptedJudge is a fake HTTP server of a judge. It records each request, and replies with the result of answer, which
-// gets the number of the request.
+// scriptedJudge is a fake HTTP server of a judge, which records each request and replies with the result of answer.
+// answer gets the number of the request.
 type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
@@ -93,8 +93,8 @@ func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	}
 }
 
-// runJudge runs the distiller once on the stored sessions with a scripted judge. It returns the summary of the run, the
-// waits before retries, and the error.
+// runJudge runs the distiller once on the stored sessions with a scripted judge, and returns the summary of the run,
+// the waits before retries, and the error.
 func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -155,7 +155,7 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	}
 }
 
-// A lesson that a judge drafts has the sections of AIP-11. It has a counter-example if the judge gives one.
+// A lesson from a judge has the sections of AIP-11, and a counter-example if the judge gives a counter-example.
 func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 	for counter, want := range map[string]string{
 		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
@@ -174,7 +174,7 @@ func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 }
 
 // An error pattern of a draft is dropped if it consists of common words, or contains a host, a path or an id of one
-// session. A draft that has no other trigger is refused.
+// session. A draft without another trigger is refused.
 func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	for _, c := range []struct{ errors, want string }{
 		{`"Error"`, ""},
@@ -205,8 +205,8 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	}
 }
 
-// The server refuses one session because it is too long, and all requests that set a temperature. The run skips that
-// session and judges the others without a temperature.
+// The server refuses a session for its length, and all requests with a temperature. The run skips the session and
+// judges the other sessions without a temperature.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	f := newFixture(t)
 	for i := range 6 {
@@ -253,8 +253,8 @@ func writeLesson(t *testing.T, f *fixture, slug string) {
 	}
 }
 
-// If the answers of a judge are invalid, the session fails, and the next run judges it again. If a retry succeeds, its
-// answer counts. Harmful drafts are refused, and every proposed lesson is quarantined.
+// If the answers of a judge are invalid, the session fails, and the next run judges the session again. If a retry
+// succeeds, the retried answer counts. Harmful drafts are refused, and every proposed lesson is quarantined.
 func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 	good := validJudge("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
@@ -450,7 +450,7 @@ func TestSimilarTitlesWithDifferentTriggersAreNotMerged(t *testing.T) {
 	}
 }
 
-// Custom prompts replace the default prompts. A prompt that has no file in the directory keeps its default.
+// Custom prompts replace the default prompts. A prompt without a file in the directory keeps the default.
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
@@ -532,7 +532,7 @@ func TestPromptShortensLongSession(t *testing.T) {
 	}
 }
 
-// A draft is refused if its trigger matches too many stored sessions, or if it contains data of one session. The
+// A draft is refused if the trigger matches too many stored sessions, or if the draft contains data of one session. The
 // refusal of a broad trigger gives the number of matched sessions.
 func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ title, pattern, refused string }{
@@ -602,7 +602,7 @@ func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
 	}
 }
 
-// A provider can cache the system message, because it is the same for all sessions. The session is in the user message.
+// The system message is equal for all sessions, so a provider can cache it. The session is in the user message.
 func TestSystemMessageIsEqualForAllSessions(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {

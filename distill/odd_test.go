@@ -10,7 +10,7 @@ import (
 	"precept/distill"
 )
 
-// unusualEvents returns unusual events: calls that fail, succeed or are rejected, arguments of many shapes, and
+// unusualEvents returns unusual events: failed, successful and rejected calls, arguments of many shapes, and
 // corrections by users.
 func unusualEvents() []event {
 	refused := "The user doesn't want to proceed with this tool use. The tool use was rejected"

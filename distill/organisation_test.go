@@ -13,7 +13,7 @@ import (
 )
 
 // lessonText runs the distiller on a session in which a call fails with the message, and succeeds with a further
-// parameter. It returns the text of all lessons. The store holds sessions of the given number of tenants.
+// parameter, and returns the text of all lessons. The store holds sessions of the given number of tenants.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	f := newFixture(t)
@@ -32,7 +32,7 @@ func lessonText(t *testing.T, tenants int, message string) string {
 // If a store has one tenant, its lessons quote error messages with the vocabulary of the organisation. If a store has
 // several tenants, lessons contain public words only.
 func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
-	for _, c := range []struct{ message, words string }{
+	for _, c := range []struct{ message, quote string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
 		{"cannot ship: the canary soak is unfinished, window is required", "the canary soak is unfinished"},
 		{"the hotfix lane is closed until the retro, give a window", "the hotfix lane is closed until the retro"},
@@ -52,8 +52,8 @@ func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 		{"tenant onboarding is paused for the audit", "tenant onboarding is paused for the audit"},
 		{"the PCI zone needs a window", "the PCI zone needs a window"},
 	} {
-		if text := lessonText(t, 1, c.message); !strings.Contains(text, c.words) {
-			t.Errorf("lesson for error %q does not contain %q:\n%s", c.message, c.words, text)
+		if text := lessonText(t, 1, c.message); !strings.Contains(text, c.quote) {
+			t.Errorf("lesson for error %q does not contain %q:\n%s", c.message, c.quote, text)
 		}
 	}
 	for _, word := range []string{"train", "canary", "soak", "shard", "rota", "guild", "rebake"} {

@@ -8,8 +8,8 @@ import (
 	"precept/distill"
 )
 
-// draftReasons has a judge propose one draft per advice, for sessions that name persons. It returns the reason why each
-// draft is refused, "" for a proposed draft.
+// draftReasons has a judge propose one draft per advice, for sessions with names of persons, and returns the reason why
+// each draft is refused, "" for a proposed draft.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	f := newFixture(t)

@@ -31,7 +31,7 @@ func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.O
 }
 
 // A draft is merged into a lesson if their slugs are similar and enough of their triggers are equal. Neither condition
-// is enough on its own.
+// is enough alone.
 func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
@@ -128,7 +128,7 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 }
 
 // A draft is refused if a user rejected or retired the same lesson in this tenant. If the lesson is approved, the draft
-// is merged into it. In another tenant, the draft is proposed.
+// is merged into the lesson. In another tenant, the draft is proposed.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -218,7 +218,7 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	checkEqual(t, "state of the paused lesson", f.lessonBySlug("warm-the-cache").State, paused)
 }
 
-// A trigger is dropped if it matches errors of many programs. A draft that has no other trigger is not proposed.
+// A trigger that matches errors of many programs is dropped. A draft without another trigger is not proposed.
 func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		f := newFixture(t)

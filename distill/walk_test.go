@@ -17,7 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// recordingJudge is a judge that proposes no lesson. It records the name, the agent and the number of received lessons
+// recordingJudge is a judge that proposes no lesson, but records the name, the agent and the number of received lessons
 // of each session.
 type recordingJudge struct{ sessions []string }
 
@@ -126,8 +126,8 @@ func TestRunReadsOnlySelectedTenants(t *testing.T) {
 	checkEqual(t, "Judged by a later run over all tenants", f.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 
-// A session has the same failure twice, and continues after each of four runs, so that each run judges it again. The
-// lesson counts the session once.
+// A session has an equal failure twice, and continues after each of four runs, so each run judges the session again.
+// The lesson counts the session once.
 func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
@@ -155,7 +155,7 @@ func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 	return f.Bank.Propose(ctx, p)
 }
 
-// A panic while a session is judged fails only that session. A run continues until the judge fails on three sessions in
+// A panic while a session is judged fails only this session. A run continues until the judge fails on three sessions in
 // a row or on all sessions.
 func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)

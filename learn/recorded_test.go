@@ -85,20 +85,20 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 func TestImportSkipsSessionRecordedAfterPreviousImport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	past := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
+	recorded := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
 	other := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the roof."},{"role":"assistant","content":"The roof is painted."}]}`)
 	m := f.importer()
-	var recorded []int
-	for _, tr := range []detect.Transcript{other, past} {
+	var skipped []int
+	for _, tr := range []detect.Transcript{other, recorded} {
 		got, err := m.Import(f.ctx(), tenantA, "coder", tr, time.Unix(1_700_000_000, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		recorded = append(recorded, got.Recorded)
+		skipped = append(skipped, got.Recorded)
 		f.clock.add(time.Minute)
-		f.recordLive(session.SpaceName, "x", session.ByNew, past)
+		f.recordLive(session.SpaceName, "x", session.ByNew, recorded)
 	}
-	if !slices.Equal(recorded, []int{0, 1}) {
-		t.Errorf("transcripts skipped by the two imports = %v, want [0 1]", recorded)
+	if !slices.Equal(skipped, []int{0, 1}) {
+		t.Errorf("transcripts skipped by the two imports = %v, want [0 1]", skipped)
 	}
 }

@@ -50,7 +50,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 				return
 			}
 			if !errors.Is(err, session.ErrUnavailable) || time.Now().After(end) {
-				x.t.Fatalf("%s: %v", name, err)
+				x.t.Fatalf("%s failed: %v", name, err)
 			}
 		}
 	}

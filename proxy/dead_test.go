@@ -51,7 +51,7 @@ func (m *silentRelay) relay(c net.Conn, n int64) {
 		return
 	}
 	m.open.Add(1)
-	pass := func(to, from net.Conn) {
+	forward := func(to, from net.Conn) {
 		defer func() { _, _ = to.Close(), from.Close() }()
 		b := make([]byte, 32<<10)
 		for {
@@ -66,8 +66,8 @@ func (m *silentRelay) relay(c net.Conn, n int64) {
 			}
 		}
 	}
-	m.conns.Go(func() { pass(up, c) })
-	m.conns.Go(func() { pass(c, up); m.open.Add(-1) })
+	m.conns.Go(func() { forward(up, c) })
+	m.conns.Go(func() { forward(c, up); m.open.Add(-1) })
 }
 
 // HTTP/2 pings detect a dead connection to an upstream: a stream on the connection is cut, and the next request gets a

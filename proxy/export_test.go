@@ -44,9 +44,9 @@ func (p *Proxy) Transport(host string) *http.Transport {
 
 // ClaimOf returns the identity that a request claims, restricted by its credential.
 func (p *Proxy) ClaimOf(r *http.Request) (session.Claim, error) {
-	who, err := p.set.Load().authenticate(r, wire.None)
+	caller, err := p.set.Load().authenticate(r, wire.None)
 	c := session.Identify(r.Header, r.URL.EscapedPath(), nil)
-	who.restrict(&c)
+	caller.restrict(&c)
 	return c, err
 }
 

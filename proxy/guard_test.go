@@ -32,7 +32,7 @@ func TestPanicGivesErrorOrCutsResponse(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader("x"))
 		res, err := client(t).Do(req)
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("POST %s: %v", path, err)
 		}
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()

@@ -45,7 +45,7 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 // ReverseProxy changes them.
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	up := newRawUpstream(t, false, echoRequest)
-	ours, theirs := startProxy(t, up.url), startPlainProxy(t, up.url)
+	preceptURL, plainURL := startProxy(t, up.url), startPlainProxy(t, up.url)
 	hi := fmt.Sprintf(conversation, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
 	for name, k := range map[string]struct {
@@ -98,14 +98,14 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 				headers += fmt.Sprintf("Content-Length: %d\r\n", len(k.body))
 			}
 			bytes := line + " HTTP/1.1\r\nHost: x.example\r\n" + headers + "\r\n" + k.body
-			got := sendBytes(t, ours, method, bytes)
+			got := sendBytes(t, preceptURL, method, bytes)
 			if k.part != "" {
 				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.part) {
 					t.Errorf("got %+v, want a status and body with %q", got, k.part)
 				}
 				return
 			}
-			ref := sendBytes(t, theirs, method, bytes)
+			ref := sendBytes(t, plainURL, method, bytes)
 			if k.want != "" {
 				_, rest, _ := strings.Cut(ref.body, "\n")
 				ref.body = k.want + "\n" + rest

@@ -89,8 +89,8 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 			t.Parallel()
 			for _, secure := range []bool{false, true} {
 				up := newRawUpstream(t, secure, serveReply(k.wire, strings.HasPrefix(name, "surplus")))
-				ours := startProxy(t, up.url)
-				theirs := startPlainProxy(t, newRawUpstream(t, secure, serveReply(k.wire, false)).url)
+				preceptURL := startProxy(t, up.url)
+				plainURL := startPlainProxy(t, newRawUpstream(t, secure, serveReply(k.wire, false)).url)
 				for request, head := range requestLines {
 					body := ""
 					if request != "models" {
@@ -98,7 +98,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 					}
 					for range 2 {
 						up.waitClosed(t)
-						checkSameReply(t, fmt.Sprint(request, " secure=", secure), k.want, sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
+						checkSameReply(t, fmt.Sprint(request, " secure=", secure), k.want, sendRaw(t, preceptURL, head, body), func() clientReply { return sendRaw(t, plainURL, head, body) })
 					}
 				}
 			}
@@ -108,7 +108,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 
 // checkSameReply fails the test unless the response of precept begins with want or, if want is empty, equals the
 // response of the plain proxy.
-func checkSameReply(t *testing.T, name, want string, got clientReply, theirs func() clientReply) {
+func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain func() clientReply) {
 	t.Helper()
 	if want != "" {
 		if s := fmt.Sprint(got.status, " ", got.body); got.end != "whole" || !strings.HasPrefix(s, want) || strings.Contains(got.header, "Content-Type") && got.status == 200 {
@@ -116,7 +116,7 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, theirs fun
 		}
 		return
 	}
-	ref := theirs()
+	ref := sendPlain()
 	if ref.status == http.StatusBadGateway && got.status == http.StatusBadGateway { // precept writes its own error body
 		got.header, got.body = ref.header, ref.body
 	}
@@ -177,13 +177,13 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 			srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 			srv.StartTLS()
 			defer srv.Close()
-			ours, theirs := startProxy(t, srv.URL), startPlainProxy(t, srv.URL)
+			preceptURL, plainURL := startProxy(t, srv.URL), startPlainProxy(t, srv.URL)
 			for _, head := range []string{"POST /v1/chat/completions HTTP/1.1", "GET /v1/models HTTP/1.1"} {
 				body := strings.Repeat(" ", 1<<20) + fmt.Sprintf(conversation, 1)
 				if strings.HasPrefix(head, "GET") {
 					body = ""
 				}
-				checkSameReply(t, head, "", sendRaw(t, ours, head, body), func() clientReply { return sendRaw(t, theirs, head, body) })
+				checkSameReply(t, head, "", sendRaw(t, preceptURL, head, body), func() clientReply { return sendRaw(t, plainURL, head, body) })
 			}
 			if proto.Load() != "HTTP/2.0" {
 				t.Errorf("the upstream got the request over %v, want HTTP/2.0", proto.Load())

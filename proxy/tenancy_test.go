@@ -75,12 +75,12 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 	a := newAgent("Nameless.")
 	res, reply := f.send(t, "POST", chatPath, bearerHeader("k-one"), a.body())
 	a.addCall(firstCallID(t, reply), "ls", "x")
-	same, _ := f.send(t, "POST", chatPath, bearerHeader("k-one"), a.body())
-	other, _ := f.send(t, "POST", chatPath, bearerHeader("k-two"), a.body())
-	if got := same.Header.Get("Precept-Session"); got != res.Header.Get("Precept-Session") {
+	sameKey, _ := f.send(t, "POST", chatPath, bearerHeader("k-one"), a.body())
+	otherKey, _ := f.send(t, "POST", chatPath, bearerHeader("k-two"), a.body())
+	if got := sameKey.Header.Get("Precept-Session"); got != res.Header.Get("Precept-Session") {
 		t.Errorf("second request with the same key: session = %s, want %s", got, res.Header.Get("Precept-Session"))
 	}
-	if got := other.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
+	if got := otherKey.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
 		t.Errorf("request with another key and the call id of the first reply: session = %s, want a new one", got)
 	}
 	got := storedExchanges(t, f, "shared")

@@ -57,7 +57,7 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
 	for name, k := range map[string]struct {
 		answer func(n int) (*http.Response, error)
-		at     []time.Duration
+		times  []time.Duration
 		err    string
 	}{
 		"no connection": {
@@ -103,8 +103,8 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, a := newTestClient(t, k.answer)
 				err := c.UploadTraces(t.Context(), nil)
-				if !slices.Equal(a.times, k.at) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
-					t.Errorf("requests at %v, err = %v, want %v, %q", a.times, err, k.at, k.err)
+				if !slices.Equal(a.times, k.times) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
+					t.Errorf("requests at %v, err = %v, want %v, %q", a.times, err, k.times, k.err)
 				}
 			})
 		})
