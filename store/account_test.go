@@ -49,14 +49,14 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	}
 	for i := range list {
 		if x := list[i]; x.Outcome == sample.Incomplete && (len(x.New) > 0 || x.Reply.Text != "" || x.SessionName != "s" || x.Model != "m-1") {
-			t.Errorf("stored stub: got %+v, want session and model without content", x)
+			t.Errorf("stored stub = %+v, want the session and the model, but no content", x)
 		}
 	}
 }
 
-// Each turn is counted once, with and without a delivery between the start and the end of the turn. A crash does not
-// change the counts, except that a turn that has not ended becomes incomplete.
-func TestEveryEndIsCountedOnce(t *testing.T) {
+// Each turn is counted once, with or without a delivery between its start and its end. A crash does not change the
+// counts, except that a turn in progress becomes incomplete.
+func TestEveryTurnIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		end  func(r *fixture, x *sample.Exchange, b *store.TurnStart)
@@ -87,7 +87,7 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 	}
 	for name, tc := range cases {
 		for _, deliverBefore := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", delivery before the end ", deliverBefore), func(t *testing.T) {
+			t.Run(name+map[bool]string{false: "", true: ", delivered before its end"}[deliverBefore], func(t *testing.T) {
 				t.Parallel()
 				r := newFixture(t, optOutEnvFiles(t))
 				x, b := r.startTurn("s", 1)
@@ -150,7 +150,7 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	sameAccount(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
-// Turns begin and end in many goroutines while the store runs; none is lost or counted twice.
+// When many goroutines begin and end turns while the store runs, no turn is lost or counted twice.
 func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	})
 }
 
-// The account can be read while the store writes, and while the store removes delivered rows.
-func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
+// ReadAccount works while the store writes and removes delivered rows.
+func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
@@ -205,7 +205,7 @@ func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 		for last := (store.Account{}); ; {
 			b := accountOf(t, r.options.Queue.Path, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
-				t.Errorf("account while the store writes: got %+v after %+v, want no count lower, nothing dropped or incomplete", b, last)
+				t.Errorf("account while the store writes: got %+v after %+v, want Admitted and Stored not to decrease, nothing dropped or incomplete", b, last)
 				return
 			}
 			last = b
@@ -237,7 +237,7 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
-		t.Error("ReadAccount beside a spool of an earlier release: got no error, want an error")
+		t.Error("ReadAccount in a directory with a spool of an earlier release: err = nil, want an error")
 	}
 	r := openFixture(t, dir, &clock{at: startTime}, nil)
 	r.deliver()

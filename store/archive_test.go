@@ -63,7 +63,7 @@ func sessionNames(list store.SessionList) []string {
 }
 
 // Each session that passes the filters is on exactly one page of the list.
-func TestBrowseByPages(t *testing.T) {
+func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.writeSessions(1000, func(i int, rec *session.Record) {
@@ -88,7 +88,7 @@ func TestBrowseByPages(t *testing.T) {
 			list := r.browse(q)
 			for _, n := range sessionNames(list) {
 				if seen[n] {
-					t.Errorf("%s is on two pages, want one", n)
+					t.Errorf("session %s is on two pages", n)
 				}
 				seen[n] = true
 			}
@@ -96,7 +96,7 @@ func TestBrowseByPages(t *testing.T) {
 		}
 		same(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
-	same(t, "the error of an unknown place is session.ErrPlace", errors.Is(func() error {
+	same(t, "the error for an invalid After is session.ErrPlace", errors.Is(func() error {
 		_, err := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
 	}(), session.ErrPlace), true)
@@ -106,25 +106,25 @@ func TestBrowseByPages(t *testing.T) {
 	}(), 0)
 }
 
-// One query reads a bounded number of sessions, and returns the position at which the next query continues.
-func TestBrowseIsBounded(t *testing.T) {
+// One query reads a limited number of sessions, and returns the position at which the next query continues.
+func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	t.Parallel()
-	const scan, read = 5000, 1000
+	const scan, read = 5000, 1000 // about the number of rows that a query reads, without and with a text search
 	r := newFixture(t, nil)
 	r.writeSessions(scan+500, nil)
 	list := r.browse(store.SessionQuery{Agent: "nobody"})
 	if len(list.Sessions) != 0 || list.Next == "" || list.Read < scan || list.Read > scan+store.MaxRows || list.OldestStart == nil {
-		t.Fatalf("Browse without a match: got %d sessions, %d rows read, next page %q, oldest start %v, want no session, about %d rows, a next page and a start",
-			len(list.Sessions), list.Read, list.Next, list.OldestStart, scan)
+		t.Fatalf("Browse without a match: %d sessions, Read = %d, Next = %q, OldestStart = %v, want 0 sessions, Read = %d to %d, and Next and OldestStart set",
+			len(list.Sessions), list.Read, list.Next, list.OldestStart, scan, scan+store.MaxRows)
 	}
 	same(t, "start of the newest session that was read", list.NewestStart.Sub(r.clock.now()), (scan+499)*time.Second)
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
-		t.Errorf("the last page without a match: got %d rows read and next page %q, want at least 1 row and no next page", list.Read, list.Next)
+		t.Errorf("last page without a match: Read = %d, Next = %q, want Read > 0 and no Next", list.Read, list.Next)
 	}
 	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Read > read+store.DefaultRows {
-		t.Errorf("a search for words: got %d rows read and next page %q, want at most %d rows and a next page", list.Read, list.Next, read+store.DefaultRows)
+		t.Errorf("text search without a match: Read = %d, Next = %q, want Read <= %d and Next set", list.Read, list.Next, read+store.DefaultRows)
 	}
 }
 
@@ -135,12 +135,12 @@ func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
 		r.postFeedback(tenantA, r.playOneTurn(name, picked(true)), score("f-"+name, 1, reward))
 	}
-	r.playOneTurn("silent", picked(false))
+	r.playOneTurn("unrated", picked(false))
 	r.deliver()
 	r.closeSessions()
-	r.beginSession(tenantA, "fresh", picked(true))
+	r.beginSession(tenantA, "open", picked(true))
 	r.deliver()
-	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "silent", store.StillOpen: "fresh"} {
+	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "unrated", store.StillOpen: "open"} {
 		same(t, "sessions with the verdict "+verdict, strings.Join(sessionNames(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
 	}
 	low, high := 0.2, 0.7
@@ -186,12 +186,12 @@ func (r *fixture) playMixedSession(name string) *conversation {
 		x.Reply = sample.Reply{Text: "It fails.", Error: ""}
 		x.Loops = 1
 	})
-	c.removeHarnessBlocks()
+	c.removeTurnBlocks()
 	return c
 }
 
-// removeHarnessBlocks removes the blocks that conversation.turn adds.
-func (c *conversation) removeHarnessBlocks() {
+// removeTurnBlocks removes the blocks that conversation.turn adds.
+func (c *conversation) removeTurnBlocks() {
 	c.r.change(c.id, store.Decided, func(rec *session.Record) {
 		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
 		rec.State.Dirty = true
@@ -210,7 +210,7 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"It fails."}`), json.RawMessage(`{"role":"user","content":"thanks"}`)}
 		x.Reply.Text = strings.Repeat("ä", maxTextBytes)
 	})
-	c.removeHarnessBlocks()
+	c.removeTurnBlocks()
 	r.postFeedback(tenantA, c.id, score("f1", 1, 0.8))
 	r.postFeedback(tenantA, c.id, score("f2", 2, 0.1))
 	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
@@ -234,40 +234,40 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	same(t, "outcome, tool and call id of the result", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
 	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
-		t.Errorf("the loop warning is shown as %+v, want a redacted text marked as a loop", loop)
+		t.Errorf("entry of the loop warning = %+v, want Loop = true and a redacted text", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
 	same(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.Cut != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("the text of %d bytes: got %d bytes and Cut = %d, valid JSON %v, want 1 to %d bytes, Cut for the other bytes, and no divided character",
+		t.Errorf("text of %d bytes: len(Text) = %d, Cut = %d, valid = %v, want Text of 1 to %d bytes that is not cut inside a character, and the number of omitted bytes in Cut",
 			2*maxTextBytes, len(last.Text), last.Cut, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
 	}
 	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest score of the rater
-	same(t, "Decides of the first and of the second feedback", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
+	same(t, "Decides of both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
 	if tr.Rewarded.Counted != nil {
-		t.Error("Rewarded.Counted of an open session: got a value, want nil")
+		t.Error("Rewarded.Counted of an open session is set, want nil")
 	}
 	rest, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
-		t.Errorf("transcript from turn 3 on: got turns %+v, Next = %d, error %v, want turn 3 alone with 2 entries, Next = 3", rest.TurnItems, rest.Next, err)
+		t.Errorf("Transcript from turn 3: TurnItems = %+v, Next = %d, err = %v, want only turn 3 with 2 entries, and Next = 3", rest.TurnItems, rest.Next, err)
 	}
 	beyond, err := r.archive.Transcript(r.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
-		t.Errorf("transcript from turn 100 on: got %d turns, Next = %d, error %v, want 0 and 3", len(beyond.TurnItems), beyond.Next, err)
+		t.Errorf("Transcript from turn 100: %d turns, Next = %d, err = %v, want 0 turns and Next = 3", len(beyond.TurnItems), beyond.Next, err)
 	}
 	shown, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
-		t.Errorf("block of a lesson: got %q, error %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
+		t.Errorf("Block = %q, %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
 	if other, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
-		t.Errorf("block of a lesson that the session did not get: got %q, error %v, want no text and no error", other, err)
+		t.Errorf("Block of a lesson that the session did not get = %q, %v, want an empty text and no error", other, err)
 	}
 	if _, err := r.archive.Block(r.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("the block of another tenant: got error %v, want store.ErrNoSession", err)
+		t.Errorf("Block of another tenant: err = %v, want store.ErrNoSession", err)
 	}
 	if _, err := r.archive.Transcript(r.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("the transcript of another tenant: got error %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript of another tenant: err = %v, want store.ErrNoSession", err)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
 		list := r.browse(c.q)
-		same(t, fmt.Sprintf("sessions that %+v finds", c.q), strings.Join(sessionNames(list), " "), c.want)
+		same(t, fmt.Sprintf("sessions found by %+v", c.q), strings.Join(sessionNames(list), " "), c.want)
 		if c.hit != "" && len(list.Sessions) == 1 {
 			f := list.Sessions[0].Found
 			same(t, "turn, role and text of the hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
@@ -299,8 +299,8 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 	}
 }
 
-// Stored sessions whose agent or tenant opted out later are not listed, found or shown. The opt-out of a path
-// hides the stored turns that name the path.
+// Stored sessions are not listed, found or shown after their agent or tenant opts out. An opt-out of a path hides the
+// stored turns that name the path.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -315,7 +315,7 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	hide(nil, []string{"cod*"}, nil)
 	same(t, "listed sessions of an opted-out agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("a session opted out by its agent: got error %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript of an opted-out agent: err = %v, want store.ErrNoSession", err)
 	}
 	same(t, "sessions of an opted-out agent, found by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	hide(nil, nil, []string{tenantA})
@@ -323,13 +323,13 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	hide([]string{"make"}, nil, nil)
 	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
-		t.Errorf("a turn opted out by a path: got %+v, error %v, want a hidden turn without entries", tr.TurnItems, err)
+		t.Errorf("Transcript of a turn with an opted-out path: TurnItems = %+v, err = %v, want a hidden turn without entries", tr.TurnItems, err)
 	}
-	same(t, "sessions found by words of an opted-out turn", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
+	same(t, "sessions found by the text of an opted-out turn", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// A call of the first exchange names a path that opts out later. The transcript then hides the task, which comes from
-// the first exchange. A list reads no calls, and hides each task that was stored under other opt-out patterns.
+// The transcript hides the task if the first exchange, from which the task comes, is opted out later. A list reads no
+// calls, and therefore hides each task that was stored under other opt-out patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -354,15 +354,15 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	}
 	r.store.SetOptOut(o)
 	if after := task(); before == "" || after != "" {
-		t.Errorf("task of the transcript: got %q before the opt-out and %q after, want a task before and none after", before, after)
+		t.Errorf("task in the transcript: %q before the opt-out and %q after, want it only before", before, after)
 	}
 	if after := listedTask(); listedBefore == "" || after != "" {
-		t.Errorf("task in the list: got %q before the opt-out and %q after, want a task before and none after", listedBefore, after)
+		t.Errorf("task in the list: %q before the opt-out and %q after, want it only before", listedBefore, after)
 	}
 }
 
 // EachPart passes each exchange to its callback once, with uncut texts.
-func TestEachPartHasWholeTexts(t *testing.T) {
+func TestEachPartPassesUncutTexts(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	c := r.newConversation("story")
@@ -379,7 +379,7 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 	err := r.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
 		parts++
 		if part.From != read || part.Exchanges != turns {
-			t.Errorf("a part of the transcript: got From = %d, Exchanges = %d, want %d and %d", part.From, part.Exchanges, read, turns)
+			t.Errorf("part %d of the transcript: From = %d, Exchanges = %d, want %d, %d", parts, part.From, part.Exchanges, read, turns)
 		}
 		for i := range part.TurnItems {
 			for k := range part.TurnItems[i].Entries {
@@ -390,11 +390,10 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 		return nil
 	})
 	if err != nil || parts != 2 || read != turns || longest < long {
-		t.Errorf("EachPart: got %d parts with %d exchanges, a longest text of %d bytes, error %v; want 2, %d, at least %d, and no error", parts, read, longest, err, turns, long)
+		t.Errorf("EachPart: %d parts, %d exchanges, longest text %d bytes, err = %v, want 2 parts, %d exchanges, longest text >= %d bytes", parts, read, longest, err, turns, long)
 	}
 }
 
-// Samples are listed by filters, newest first.
 func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -414,7 +413,7 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	}
 	all := browseSamples(store.SampleQuery{})
 	if len(all.Samples) != 5 || !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
-		t.Fatalf("BrowseSamples without a filter: got %d samples, want 5, newest first", len(all.Samples))
+		t.Fatalf("BrowseSamples without a filter: %d samples, want 5, newest first", len(all.Samples))
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
 	same(t, "samples with the quality good", len(good.Samples), 2)

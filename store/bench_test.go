@@ -13,23 +13,23 @@ import (
 	"precept/store"
 )
 
-// batchOf is the number of turns in one delivery of the benchmarks.
-const batchOf = 500
+// batchTurns is the number of turns in one delivery of the benchmarks.
+const batchTurns = 500
 
-// offerBatch offers the n-th batch: batchOf turns of about size bytes in 50 sessions.
+// offerBatch offers the n-th batch: batchTurns turns of about size bytes in 50 sessions.
 func (r *fixture) offerBatch(n, size int) {
 	r.t.Helper()
 	text := strings.Repeat("The shed is painted. ", size/20)
-	for i := range batchOf {
+	for i := range batchTurns {
 		name := fmt.Sprint("s", i%50)
 		if n == 0 && i < 50 {
 			r.beginSession(tenantA, name, picked(true))
 		}
-		r.addKey(session.EchoKey(n*batchOf+i), idOf(name))
-		x := exchange(tenantA, name, n*batchOf+i, r.clock.now())
+		r.addKey(session.EchoKey(n*batchTurns+i), idOf(name))
+		x := exchange(tenantA, name, n*batchTurns+i, r.clock.now())
 		x.Reply.Text = text
 		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
-			r.t.Fatalf("Offer refused turn %d of session %s, want it accepted", x.Turn, name)
+			r.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, name)
 		}
 	}
 }
@@ -63,12 +63,13 @@ func BenchmarkRecord(b *testing.B) {
 				r.offerBatch(n, size)
 				r.deliver()
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*batchOf), "ns/turn")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*batchTurns), "ns/turn")
 		})
 	}
 }
 
-// BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB, and the delivery of the backlog.
+// BenchmarkRecover measures the start of a store with a backlog of 10,000 turns of 6 KiB, and the delivery of the
+// backlog.
 func BenchmarkRecover(b *testing.B) {
 	r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	r.backend.failWrites()
@@ -115,12 +116,12 @@ func BenchmarkNewText(b *testing.B) {
 	same(b, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(b.N))
 }
 
-// sources returns tool results with the texts of source files, and their total size, which is at least size bytes.
+// sources returns tool results that contain source files, and their total size, which is at least size bytes.
 func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")
 	if err != nil || len(names) == 0 {
-		tb.Fatalf("Glob: got %d source files, error %v, want at least 1", len(names), err)
+		tb.Fatalf("Glob = %d source files, %v, want at least 1", len(names), err)
 	}
 	for i := 0; bytes < size; i++ {
 		text, err := os.ReadFile(names[i%len(names)])

@@ -16,12 +16,12 @@ import (
 	"precept/store"
 )
 
-// After a crash before any call of the backend, or after any delivery, the next start stores every turn that the
-// account had counted, and stores no turn twice.
-func TestCrashAtEachStep(t *testing.T) {
+// After a crash before any backend call or after any delivery, the next start stores every turn that the account had
+// counted, and stores no turn twice.
+func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	var copies []string // directories in the state of each crash
+	var copies []string // one copy of the directory for each crash
 	crash := func() { copies = append(copies, copyDir(t, r.dir)) }
 	r.backend.onCall(func(string) { crash() })
 	step := func() {
@@ -52,18 +52,18 @@ func TestCrashAtEachStep(t *testing.T) {
 	for i, dir := range copies {
 		before := accountOf(t, outboxIn(dir), false)
 		if before.Admitted < last {
-			t.Errorf("crash %d: got %d admitted exchanges, want at least %d: %+v", i, before.Admitted, last, before)
+			t.Errorf("crash %d: account %+v: Admitted = %d, want at least %d as at the crash before", i, before, before.Admitted, last)
 		}
 		last = before.Admitted
 		next := openFixture(t, dir, r.clock, nil)
 		next.deliver()
 		after := accountOf(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
-			t.Errorf("crash %d: got account %+v after the delivery, want %+v with the spooled exchanges as stored", i, after, before)
+			t.Errorf("crash %d: account after the delivery: got %+v, want %+v with the spooled exchanges counted as stored", i, after, before)
 		}
 		complete, incomplete := next.outcomes("s", "open", "abandoned")
 		if complete != after.Stored || incomplete != after.Incomplete {
-			t.Errorf("crash %d: %d complete and %d incomplete exchanges are stored, want as many as the account %+v", i, complete, incomplete, after)
+			t.Errorf("crash %d: stored exchanges: got %d complete and %d incomplete, want %d and %d as in the account", i, complete, incomplete, after.Stored, after.Incomplete)
 		}
 		next.kill()
 	}
@@ -80,7 +80,7 @@ func (r *fixture) outcomes(names ...string) (complete, incomplete int64) {
 		}
 		for i := range list {
 			if turns[list[i].Turn] {
-				r.t.Errorf("turn %d of session %q is stored twice, want once", list[i].Turn, name)
+				r.t.Errorf("turn %d of session %q is stored twice", list[i].Turn, name)
 			}
 			turns[list[i].Turn] = true
 			if list[i].Outcome == sample.Incomplete {
@@ -94,7 +94,7 @@ func (r *fixture) outcomes(names ...string) (complete, incomplete int64) {
 		Stats(ctx context.Context) (map[string]int64, error)
 	}).Stats(r.t.Context())
 	if err != nil || stats["exchanges"] != complete+incomplete || stats["exchanges_ever"] != stats["exchanges"] {
-		r.t.Errorf("statistics of the backend: got %v, error %v, want %d complete and %d incomplete exchanges", stats, err, complete, incomplete)
+		r.t.Errorf("Stats = %v, %v, want exchanges = exchanges_ever = %d", stats, err, complete+incomplete)
 	}
 	return complete, incomplete
 }
@@ -107,12 +107,12 @@ const (
 	ended    turnState = "ended"    // offered; a crash may lose the exchange
 	written  turnState = "written"  // offered, and in the outbox
 	dropped  turnState = "dropped"  // abandoned or opted out
-	maybe    turnState = "maybe"    // offered before a crash, and not known to be in the outbox: complete, a stub, or absent
+	maybe    turnState = "maybe"    // offered before a crash, and perhaps not in the outbox: complete, a stub, or absent
 	stubbed  turnState = "stubbed"  // in progress at a crash, with a stub in the outbox
-	unproven turnState = "unproven" // in progress or just abandoned at a crash: a stub, dropped, or absent
+	unproven turnState = "unproven" // in progress or just abandoned at a crash, and perhaps not in the outbox: a stub or absent
 )
 
-// modelTurn is a turn of the model.
+// modelTurn is a turn in the model of TestAccountMatchesTheStore.
 type modelTurn struct {
 	x                *sample.Exchange
 	b                *store.TurnStart
@@ -186,8 +186,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 					m.state, m.recordingBackend = dropped, false
 				}
 			},
-			"session": func() { r.beginSession(tenantA, "s0", picked(true)) },
-			"fail": func() {
+			"begin session": func() { r.beginSession(tenantA, "s0", picked(true)) },
+			"fail a call": func() {
 				r.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
 			},
 			"deliver": func() {
@@ -197,7 +197,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			},
 			"crash": func() { noteCrash(); r = r.restart(optOutEnvFiles(t)) },
 		}
-		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "session", "fail", "deliver", "deliver", "deliver", "crash"}
+		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "begin session", "fail a call", "deliver", "deliver", "deliver", "crash"}
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			actions[rapid.SampledFrom(names).Draw(rt, "action")]()
 		}
@@ -211,11 +211,11 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		r.wait(2 * time.Second)
 		b := r.balancedAccount(true)
 		if b.Spooled != 0 {
-			rt.Fatalf("account after the delivery: got %+v, want Spooled = 0", b)
+			rt.Fatalf("account after the delivery = %+v, want Spooled = 0", b)
 		}
 		complete, incomplete := r.outcomes("s0", "s1", "s2")
 		if b.Stored != complete || b.Incomplete != incomplete {
-			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want as many as the account %+v", complete, incomplete, b)
+			rt.Fatalf("stored exchanges: got %d complete and %d incomplete, want %d and %d as in the account", complete, incomplete, b.Stored, b.Incomplete)
 		}
 		stored := map[string]string{}
 		for _, name := range []string{"s0", "s1", "s2"} {
@@ -233,7 +233,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
 			}[m.state]
 			if !slices.Contains(allowed, stored[m.x.ID]) {
-				rt.Fatalf("turn %d in state %s: got stored outcome %q, want one of %q", i+1, m.state, stored[m.x.ID], allowed)
+				rt.Fatalf("turn %d in state %s: stored outcome %q, want one of %q", i+1, m.state, stored[m.x.ID], allowed)
 			}
 		}
 		if t.Failed() {
@@ -242,8 +242,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 	})
 }
 
-// The test changes up to three bytes of an outbox file, and may cut the end of the file. The store opens, and stores
-// only offered exchanges, each at most once. The account balances, and new turns are stored.
+// After up to three changed bytes in an outbox file, and perhaps a truncation, the store opens and stores each offered
+// exchange at most once. The account balances, and new turns are stored.
 func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12
@@ -293,11 +293,11 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 		account := next.balancedAccount(true)
 		complete, incomplete := next.outcomes("s", "open")
 		if account.Stored != complete || account.Incomplete != incomplete || account.Spooled != 0 {
-			rt.Fatalf("%d complete and %d incomplete exchanges are stored, want as many as the account %+v and none spooled", complete, incomplete, account)
+			rt.Fatalf("stored exchanges: %d complete and %d incomplete, account %+v, want the same counts in the account and Spooled = 0", complete, incomplete, account)
 		}
 		list := next.storedTurns("s")
 		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {
-			rt.Fatalf("stored turns of s: got %q; %d complete and %d incomplete exchanges; want turn %d complete, and at most %d and %d", list, complete, incomplete, turns+1, turns+1, turns)
+			rt.Fatalf("stored turns of s: %q (%d complete and %d incomplete exchanges), want turn %d complete, at most %d complete and %d incomplete", list, complete, incomplete, turns+1, turns+1, turns)
 		}
 		if t.Failed() {
 			rt.FailNow()

@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// cachedFixture returns a fixture with a cache of exchanges.
+// cachedFixture returns a fixture whose store has a cache of exchanges, limited to size bytes.
 func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -23,7 +23,8 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges returns the number of exchanges that Exchanges returns, and changes the returned list.
+// readExchanges returns the number of exchanges that Exchanges returns. It changes the returned list, which must not
+// change the cache.
 func (r *fixture) readExchanges(id session.ID) int {
 	r.t.Helper()
 	list, err := r.store.Exchanges(r.t.Context(), tenantA, id)
@@ -31,12 +32,12 @@ func (r *fixture) readExchanges(id session.ID) int {
 		r.t.Fatal(err)
 	}
 	for i := range list {
-		list[i].Turn = -1 // must not change the cache
+		list[i].Turn = -1
 	}
 	return len(list)
 }
 
-// readUntilCached reads a session until a read hits the cache. The cache stores entries in the background.
+// readUntilCached reads a session until a read hits the cache, because the cache stores entries asynchronously.
 func (r *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	r.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
@@ -44,7 +45,7 @@ func (r *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	}
 }
 
-func TestExchangesAreReadOnce(t *testing.T) {
+func TestExchangesAreReadFromTheCache(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedFixture(t, 1<<20)
 	id := r.playOneTurn("s", trial.Assignment{})
@@ -53,7 +54,7 @@ func TestExchangesAreReadOnce(t *testing.T) {
 	for range 10 {
 		list, err := r.store.Exchanges(t.Context(), tenantA, id)
 		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
-			t.Fatalf("Exchanges: got %+v, error %v, want turn 1 alone, with new items", list, err)
+			t.Fatalf("Exchanges = %+v, %v, want only turn 1, with new items", list, err)
 		}
 	}
 	same(t, "cache misses after ten reads", cache.Misses(), misses)
@@ -68,7 +69,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A reader sees each exchange that was delivered before the read began.
+// A read returns every exchange that was delivered before the read began.
 func TestCachedExchangesAreCurrent(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedFixture(t, 1<<20)
@@ -95,24 +96,24 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 	close(done)
 	readers.Wait()
 	if cache.Hits() == 0 {
-		t.Error("cache hits: got 0, want more")
+		t.Error("cache hits = 0, want > 0")
 	}
 }
 
-func TestForgottenExchangesLeaveTheCache(t *testing.T) {
+func TestForgettingRemovesExchangesFromTheCache(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(r *fixture) error{
-		"a session": func(r *fixture) error { _, err := r.store.ForgetSession(r.t.Context(), tenantA, "s"); return err },
-		"a tenant":  func(r *fixture) error { _, err := r.store.ForgetTenant(r.t.Context(), tenantA); return err },
+		"session": func(r *fixture) error { _, err := r.store.ForgetSession(r.t.Context(), tenantA, "s"); return err },
+		"tenant":  func(r *fixture) error { _, err := r.store.ForgetTenant(r.t.Context(), tenantA); return err },
 	} {
 		r, cache := cachedFixture(t, 1<<20)
 		id := r.playOneTurn("s", trial.Assignment{})
 		r.readUntilCached(cache, id)
 		r.run()
 		if err := forget(r); err != nil {
-			t.Fatalf("deletion of %s: got error %v, want no error", name, err)
+			t.Fatalf("forgetting the %s: %v", name, err)
 		}
-		same(t, "exchanges after the deletion of "+name, r.readExchanges(id), 0)
+		same(t, "exchanges after forgetting the "+name, r.readExchanges(id), 0)
 	}
 }
 
@@ -132,7 +133,7 @@ func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 	}
 }
 
-func TestExchangeCacheIsBounded(t *testing.T) {
+func TestExchangeCacheSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedFixture(t, 16<<10)
 	for i := range 50 {
@@ -144,12 +145,12 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 		}
 	}
 	if n := cache.Misses(); n < 100 {
-		t.Errorf("cache misses of 150 reads of 50 sessions: got %d, want at least 100 with a cache of 16 KiB", n)
+		t.Errorf("cache misses in 150 reads of 50 sessions with a cache of 16 KiB: got %d, want at least 100", n)
 	}
 }
 
-// Exchanges returns imported exchanges of a cached session right after the import.
-func TestImportedExchangesAreReadAtOnce(t *testing.T) {
+// Exchanges of a cached session include imported exchanges right after the import.
+func TestImportInvalidatesCachedExchanges(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedFixture(t, 1<<20)
 	id := r.playOneTurn("s", trial.Assignment{})

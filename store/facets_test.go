@@ -12,9 +12,8 @@ import (
 	"precept/store"
 )
 
-// The count of a value in a facet is the number of sessions that a filter by the value selects, together with the
-// other filters of the query.
-func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
+// The count of a facet value is the number of sessions that the query selects with an additional filter by this value.
+func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.writeSessions(90, func(i int, rec *session.Record) {
@@ -50,14 +49,15 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 			for fate, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
 				by := q
 				by.Lesson, by.Fate = l.Slug, fate
-				same(t, "sessions with the fate "+fate+" of a lesson", len(r.browse(by).Sessions), n)
+				same(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(r.browse(by).Sessions), n)
 			}
 		}
 	}
 }
 
-// The loop warning and the sections of rules files are in the assignment of a session only, and count as matched.
-func TestLoopWarningAndRulesCountAsMatched(t *testing.T) {
+// The facets also count the loop warning and sections of rules files as matched lessons. A session stores them only in
+// its assignment.
+func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	const section = "rule:AGENTS.md#Search"
@@ -80,7 +80,7 @@ func TestLoopWarningAndRulesCountAsMatched(t *testing.T) {
 	})
 	for _, l := range f.Lessons {
 		q := store.SessionQuery{Tenant: tenantA, Lesson: l.Slug, Fate: store.FateMatched}
-		same(t, "sessions of the list in which the lesson matched: "+l.Slug, len(r.browse(q).Sessions), l.Matched)
+		same(t, "listed sessions in which lesson "+l.Slug+" matched", len(r.browse(q).Sessions), l.Matched)
 	}
 }
 
@@ -96,16 +96,16 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 	})
 	list := r.browse(store.SessionQuery{})
 	for _, x := range list.Sessions {
-		known := x.Name == "s1"
-		if (x.Errors != nil) != known || (x.Task != "") != known || x.Tools == nil {
-			t.Errorf("session %s in the list: got errors %v, task %q, tools %v, want errors and a task = %v, and tools that are not nil", x.Name, x.Errors, x.Task, x.Tools, known)
+		hasFacts := x.Name == "s1"
+		if (x.Errors != nil) != hasFacts || (x.Task != "") != hasFacts || x.Tools == nil {
+			t.Errorf("listed session %s: Errors = %v, Task = %q, Tools = %v, want Errors and Task set = %v, and Tools not nil", x.Name, x.Errors, x.Task, x.Tools, hasFacts)
 		}
 	}
 }
 
-// The list of sessions omits the record of a run. The sessions of the run have the coins of the run, the random
-// decisions to inject or to withhold a lesson, the reward of the run, and its exclusion from the experiment.
-func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
+// The list of sessions omits the record of a run. The listed sessions of the run have the run's assignment (the random
+// decisions to inject or to withhold a lesson), its reward, and its exclusion from the experiment.
+func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	run := session.RunKey(tenantA, "nightly")
@@ -124,17 +124,17 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	}
 	list := r.browse(store.SessionQuery{Run: "nightly"})
 	same(t, "sessions of the run", len(list.Sessions), 3)
-	same(t, "sessions that were read, without the run", list.Read, 3)
+	same(t, "SessionList.Read, which does not count the run", list.Read, 3)
 	for _, x := range list.Sessions {
 		same(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
-		same(t, "verdict on a session", x.Verdict, sample.Poor)
+		same(t, "verdict of a session", x.Verdict, sample.Poor)
 		same(t, "exclusion of a session", fmt.Sprint(x.Excluded, " for ", x.ExcludedFor), "true for late")
 	}
 }
 
-// A transcript of a session of a run has the lessons that matched in the session, and no picks of other sessions of the
-// run. Measured sections of rules files are marked as shared: the run does not store which session sent them.
-func TestTranscriptOfARunsSessionHasNoPicksOfOtherSessions(t *testing.T) {
+// The transcript of a session of a run has only the lessons that matched in this session, not all picks of the run.
+// Measured sections of rules files are marked as shared, because the run does not store which session sent them.
+func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	run := session.RunKey(tenantA, "nightly")
@@ -160,7 +160,7 @@ func TestTranscriptOfARunsSessionHasNoPicksOfOtherSessions(t *testing.T) {
 		for _, x := range tr.Fates {
 			fates = append(fates, fmt.Sprint(x.Slug, " ", x.State, " ", x.Shared))
 		}
-		same(t, "lessons on the page of session "+name, strings.Join(fates, ", "), want)
+		same(t, "lessons in the transcript of session "+name, strings.Join(fates, ", "), want)
 		same(t, "picks of the run", len(tr.Picks), 3)
 	}
 }

@@ -38,18 +38,18 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	for i := range list {
 		list[i] = score(fmt.Sprint(i), 1, .7)
 	}
-	same(t, "error of PostFeedback for a full session", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
+	same(t, "error of PostFeedback with two entries above the limit", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
 	same(t, "sessions touched by new feedback", len(r.store.Touched()), 1)
 	same(t, "Tally.FeedbackFull", r.store.Tally.FeedbackFull.Load(), 2)
 	if _, err := r.store.Post(r.t.Context(), tenantA, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
-		t.Errorf("feedback on a full session: got error %v, want session.FeedbackFull", err)
+		t.Errorf("Post on a full session: err = %v, want session.FeedbackFull", err)
 	}
 	same(t, "sessions touched by refused feedback", len(r.store.Touched()), 0)
 }
 
-// Feedback finds its session by a key at each stage. First the store holds the key until the recorder has judged
-// whether the turn opted out. Then the key waits for the recorder, is in the outbox, and is in the backend.
-func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
+// Feedback finds its session by a key at each stage of the key: while the store holds the key until the recorder has
+// judged whether the turn opted out, while the key waits for the recorder, in the outbox, and in the backend.
+func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -90,7 +90,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	for i := range 5 {
 		a := r.applied(idOf(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
-			t.Errorf("feedback %d: got %+v, want reward %v", i, a, float64(i)/10)
+			t.Errorf("Applied of session s%d = %+v, want reward %v", i, a, float64(i)/10)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 }
 
 // Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
-func TestKeyAddedDuringParkingIsFound(t *testing.T) {
+func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -174,21 +174,21 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	list := session.Candidates(tenantA, "s")
 	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, score("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
-		t.Errorf("Post with the candidates of a name: got %+v, error %v, want joined to session s", got, err)
+		t.Errorf("Post with the candidates of a name = %+v, %v, want status %s and session s", got, err, store.Joined)
 	}
 	got, err = r.store.Post(r.t.Context(), "other", []session.ID{id}, replyKey, score("b", 1, 1))
 	if err != nil || got.Status != store.Parked {
-		t.Errorf("Post on the session of another tenant: got %+v, error %v, want parked", got, err)
+		t.Errorf("Post on the session of another tenant = %+v, %v, want status %s", got, err, store.Parked)
 	}
 	r = r.restart(nil)
 	if got, err = r.store.Post(r.t.Context(), tenantA, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
-		t.Errorf("Post on a session that is not in memory: got %+v, error %v, want session s", got, err)
+		t.Errorf("Post on a session that is not in memory = %+v, %v, want session s", got, err)
 	}
 }
 
-// A post finds its session by the id of the session, of a request, of a response or of a sample, even after a
-// restart. A post of another tenant finds no session.
-func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
+// Rate finds a session by the id of the session, of a request, of a response or of a sample, even after a restart. It
+// finds no session of another tenant.
+func TestRateBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.playOneTurn("s", picked(true))
@@ -196,7 +196,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	r.closeSessions()
 	list, err := r.backend.NewestSamples(r.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
-		t.Fatalf("NewestSamples: got %d samples, error %v, want 1 sample and no error", len(list.List), err)
+		t.Fatalf("NewestSamples = %d samples, %v, want 1, nil", len(list.List), err)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{
@@ -207,28 +207,28 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		} {
 			p.Entry = score(fmt.Sprint("f", n), 1, 1)
 			if got, err := r.store.Rate(r.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
-				t.Errorf("Rate(%+v): got %+v, error %v, want %+v", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
+				t.Errorf("Rate(%+v) = %+v, %v, want %+v, nil", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := r.store.Rate(r.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
-				t.Errorf("Rate(%+v) of another tenant: got %+v, error %v, want parked, or store.ErrNoSession for a sample", p, got, err)
+				t.Errorf("Rate(%+v) of another tenant = %+v, %v, want status %s, or store.ErrNoSession for a sample", p, got, err, store.Parked)
 			}
 		}
 		r = r.restart(nil)
 	}
 	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
-		t.Errorf("Rate of an unknown run: got %+v, error %v, want status %s", got, err, store.Parked)
+		t.Errorf("Rate of an unknown run = %+v, %v, want status %s", got, err, store.Parked)
 	}
 }
 
-// Test runs, refusals and, with Options.Sentiment, the user's words become feedback. The last signal of the best tier,
-// the rank of a source of feedback, is the reward.
+// Test runs, refusals and, with Options.Sentiment, the user's messages become feedback. The last signal of the best
+// tier (the rank of a feedback source) decides the reward.
 func TestSignalsBecomeFeedback(t *testing.T) {
 	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}
 	fail := detect.Signal{Feeling: detect.Rejection, Tier: 2, Rule: "tests"}
 	refusal := detect.Signal{Feeling: detect.Rejection, Tier: 3, Rule: "refused"}
-	words := detect.Signal{Feeling: detect.Approval, Tier: 3, Rule: "praise", Sentiment: true}
+	praise := detect.Signal{Feeling: detect.Approval, Tier: 3, Rule: "praise", Sentiment: true}
 	thanks := detect.Signal{Feeling: detect.Thanks, Tier: 3, Rule: "thanks", Sentiment: true}
 	for name, c := range map[string]struct {
 		turn      int
@@ -236,16 +236,16 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 		sentiment bool
 		want      float64 // -1 means no reward
 	}{
-		"no signal":                          {2, nil, true, -1},
-		"a test run":                         {2, []detect.Signal{pass}, false, 1},
-		"the last signal counts":             {2, []detect.Signal{pass, fail}, false, 0},
-		"the last signal counts, a good one": {2, []detect.Signal{fail, pass}, false, 1},
-		"a refusal":                          {2, []detect.Signal{refusal}, false, 0},
-		"a test outranks a refusal":          {2, []detect.Signal{refusal, pass}, false, 1},
-		"words, without sentiment":           {2, []detect.Signal{words}, false, -1},
-		"words, with sentiment":              {2, []detect.Signal{words}, true, 1},
-		"words of the first turn":            {1, []detect.Signal{words}, true, -1},
-		"thanks are approval":                {2, []detect.Signal{thanks}, true, 1},
+		"no signal":                  {2, nil, true, -1},
+		"passed tests":               {2, []detect.Signal{pass}, false, 1},
+		"passed, then failed tests":  {2, []detect.Signal{pass, fail}, false, 0},
+		"failed, then passed tests":  {2, []detect.Signal{fail, pass}, false, 1},
+		"refusal":                    {2, []detect.Signal{refusal}, false, 0},
+		"refusal, then passed tests": {2, []detect.Signal{refusal, pass}, false, 1},
+		"praise without sentiment":   {2, []detect.Signal{praise}, false, -1},
+		"praise with sentiment":      {2, []detect.Signal{praise}, true, 1},
+		"praise in the first turn":   {1, []detect.Signal{praise}, true, -1},
+		"thanks with sentiment":      {2, []detect.Signal{thanks}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, func(o *store.Options) { o.Sentiment = c.sentiment })
@@ -257,7 +257,6 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 	}
 }
 
-// Signals of the traffic are stored after an outage of the backend.
 func TestSignalsSurviveAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -272,13 +271,13 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	same(t, "reward", r.reward(id), 1)
 }
 
-// Beyond the limit of keys in memory, a new key is dropped, and feedback with the key is parked. Keys that leave
-// memory make room.
-func TestKeysInMemoryAreBounded(t *testing.T) {
+// When the limit of keys in memory is reached, a new key is dropped, and feedback with the key is parked. After other
+// keys have left memory, a new key is kept again.
+func TestKeysInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const lists, each = 300, 1000
 	key := session.EchoKey(1 << 40)
-	for name, held := range map[string]bool{"held": true, "waiting": false} {
+	for name, held := range map[string]bool{"held keys": true, "keys that wait for the recorder": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, nil)
@@ -304,7 +303,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				}
 			}
 			add()
-			same(t, "status of feedback on a key beyond the limit", r.postByKey(tenantA, key, score("a", 1, 1)).Status, store.Parked)
+			same(t, "status of feedback with a key above the limit", r.postByKey(tenantA, key, score("a", 1, 1)).Status, store.Parked)
 			for i := range lists {
 				r.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
@@ -312,7 +311,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 				r.deliver()
 			}
 			add()
-			same(t, "status of feedback on a key within the limit", r.postByKey(tenantA, key, score("b", 1, 1)).Status, store.Joined)
+			same(t, "status of feedback with a key below the limit", r.postByKey(tenantA, key, score("b", 1, 1)).Status, store.Joined)
 		})
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"precept/store"
 )
 
-// fleet is the shared state of replicas outside of their database: erasures and opt-out marks.
+// fleet is the state that replicas share outside of their database: erasures and opt-out marks.
 type fleet struct {
 	mu     sync.Mutex
 	erased []session.Erasure
@@ -57,7 +57,7 @@ func (f *fleet) OptOutOf(_ context.Context, id session.ID) (m session.OptOutMark
 	return m, ok, nil
 }
 
-// openReplicas opens two running stores with one database. The caller is in a synctest bubble.
+// openReplicas opens and runs two stores that share a database. The caller is in a synctest bubble.
 func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 	t.Helper()
 	shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
@@ -96,11 +96,11 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		a.store.Release(ses, store.Decided)
 		remote, late := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || late || len(remote.Record.Assignment.Picks) != 1 {
-			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want one pick, false", remote, late)
+			t.Fatalf("Acquire on the other replica = %+v, late %v, want a session with one pick, late false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
 		sameList(t, "sessions of the reply on the other replica", b.sessionsOf(replyKey), []session.ID{id})
-		same(t, "both replicas share their sessions", a.store.Shared() && b.store.Shared(), true)
+		same(t, "Shared of both replicas", a.store.Shared() && b.store.Shared(), true)
 	})
 }
 
@@ -119,7 +119,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 		before := time.Now()
 		a.store.Publish(ses, nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		if waited := time.Since(before); waited > 100*time.Millisecond {
-			t.Errorf("Publish waited %v for a slow backend, want at most 100 ms", waited)
+			t.Errorf("Publish with a slow backend took %v, want at most 100ms", waited)
 		}
 		a.store.Release(ses, store.Decided)
 		time.Sleep(time.Minute)
@@ -128,7 +128,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	})
 }
 
-// PublishCounts does not wait for the backend. Another replica then finds the counts of the turn, before any delivery.
+// PublishCounts does not wait for the backend. Another replica finds the counts of the turn before any delivery.
 func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,15 +150,15 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		remote, late := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || late || remote.Record.Thread.Turns != 2 {
-			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want two turns, false", remote, late)
+			t.Fatalf("Acquire on the other replica = %+v, late %v, want a session with two turns, late false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
 	})
 }
 
-// While the backend is slow, at most 256 writes by PublishCounts are in progress. Afterwards PublishCounts writes
-// again.
-func TestPublishCountsBoundsItsWrites(t *testing.T) {
+// While the backend is slow, at most 256 writes by PublishCounts are in progress, and further counts are not written.
+// After these writes have ended, PublishCounts writes again.
+func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := openReplicas(t, nil)
@@ -189,7 +189,7 @@ func TestPublishCountsBoundsItsWrites(t *testing.T) {
 }
 
 // A replica that gets the next turn of an opted-out session hides the items of the earlier turns.
-func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
+func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, optOutEnvFiles(t))
@@ -217,7 +217,7 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 	})
 }
 
-// A session that one replica forgets leaves the memory and the outbox of the other replica, and does not come back.
+// A session that one replica forgets leaves the memory and the outbox of the other replica, and is not restored.
 func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		remote, _ := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil {
-			t.Fatal("Acquire on the other replica: got no session, want the session")
+			t.Fatal("Acquire on the other replica = nil, want the session")
 		}
 		b.offer(markerWord, 2)
 		b.store.Release(remote, store.Decided)
@@ -241,13 +241,13 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		_, ok := a.row(id)
 		same(t, "the session has a row after the deletion", ok, false)
 		for _, r := range []*fixture{a, b} {
-			sameList(t, "files of a replica that hold the word", filesWith(t, r.dir, markerWord), nil)
+			sameList(t, "files of a replica that contain the word", filesWith(t, r.dir, markerWord), nil)
 		}
 	})
 }
 
-// Newest returns the record in memory, unless the row is newer because another replica continued the session. Member
-// returns the session to its own tenant only.
+// Newest returns the record in memory unless the row is newer because another replica continued the session. Member
+// finds only sessions of its tenant.
 func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
@@ -259,15 +259,15 @@ func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	same(t, "turns in memory", r.store.Newest(&row).Thread.Turns, 3)
 	same(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: tenantA, ID: idOf("x")}).Thread.Turns, 0)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
-	same(t, "turns of a row that is newer than the record in memory", r.store.Newest(&row).Thread.Turns, 1)
+	same(t, "turns with a row that is newer than the record in memory", r.store.Newest(&row).Thread.Turns, 1)
 	member, ok, err := r.store.Member(t.Context(), tenantA, id)
-	same(t, "name of the member, ok and error", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
+	same(t, "name, ok and error of Member", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
 	_, ok, err = r.store.Member(t.Context(), "them", id)
-	same(t, "ok and error for another tenant", fmt.Sprint(ok, err), "false <nil>")
+	same(t, "ok and error of Member for another tenant", fmt.Sprint(ok, err), "false <nil>")
 }
 
 // Undelivered returns the sessions with exchanges that the backend does not have.
-func TestUndeliveredSessionsAreListed(t *testing.T) {
+func TestUndeliveredReturnsSessionsOfUndeliveredExchanges(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
@@ -301,7 +301,7 @@ func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	readEnvFile(out)
 	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
-		t.Errorf(`Cleanse: got %+v, want the exchange of session kept alone, with the reply "ask [REDACTED:email:1]"`, list)
+		t.Errorf(`Cleanse = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
 	}
 	same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 2)
 }

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// sessionWithWord creates a session whose texts all contain markerWord.
+// sessionWithWord creates a session whose reply and feedback contain markerWord.
 func (r *fixture) sessionWithWord(tenant, name string) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenant, name, picked(true))
@@ -31,19 +31,19 @@ func (r *fixture) sessionWithWord(tenant, name string) session.ID {
 	return id
 }
 
-// forget forgets the sessions of tenantA with a name, and fails the test unless there is exactly one.
+// forget forgets the session of tenantA with this name, and fails the test unless exactly one session is forgotten.
 func (r *fixture) forget(name string) {
 	r.t.Helper()
 	if n, err := r.store.ForgetSession(r.t.Context(), tenantA, name); n != 1 || err != nil {
-		r.t.Fatalf("ForgetSession(%s): got %d sessions, error %v, want 1 and no error", name, n, err)
+		r.t.Fatalf("ForgetSession(%s) = %d, %v, want 1, nil", name, n, err)
 	}
 }
 
-func TestForgettingKeepsTheCounters(t *testing.T) {
+func TestForgettingASessionKeepsCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
-		id, other := r.sessionWithWord(tenantA, markerWord+"-1"), r.sessionWithWord(tenantA, "quiet")
+		id, other := r.sessionWithWord(tenantA, markerWord+"-1"), r.sessionWithWord(tenantA, "other")
 		r.closeSessions()
 		before := r.counters(tenantA)
 		r.forget(markerWord + "-1")
@@ -64,13 +64,13 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		e := score("early", 1, 1)
 		e.Comment = markerWord
 		r.postByKey("acme", 77, e)
-		other := r.beginSession(tenantA, "quiet", picked(true))
+		other := r.beginSession(tenantA, "other", picked(true))
 		r.deliver()
 		if len(filesWith(t, r.dir, markerWord)) == 0 {
-			t.Fatal("no file has the word before the tenant is forgotten, want at least one file")
+			t.Fatalf("no file contains %q before the tenant is forgotten", markerWord)
 		}
 		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
-			t.Fatalf("ForgetTenant: got %d sessions, error %v, want 3 and no error", n, err)
+			t.Fatalf("ForgetTenant = %d, %v, want 3, nil", n, err)
 		}
 		sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
 		same(t, "a session of the forgotten tenant is in memory", r.inMemory("acme", first), false)
@@ -78,9 +78,9 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 	})
 }
 
-// A request in progress while its session is forgotten restores no part of the session. The next
-// request begins a new session.
-func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
+// A request that is in progress while its session is forgotten does not restore the session. The next request begins a
+// new session.
+func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
@@ -94,7 +94,7 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 		r.store.Offer(store.Turn{Exchange: exchange(tenantA, "busy", 2, start), Size: 100})
 		r.deliver()
 		if _, ok := r.row(id); ok {
-			t.Error("the forgotten session has a row, want no row from the request in progress")
+			t.Error("the request in progress stored a row of the forgotten session")
 		}
 		same(t, "exchanges of the forgotten session", r.exchanges(id), 0)
 		same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
@@ -105,13 +105,12 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	})
 }
 
-// A row that a request writes while the store forgets the session of the request is not stored, even if the
-// time of the row is later than the time of the deletion. The announcement to other replicas takes time, and
-// clocks may move back.
-func TestRowWithALaterTimeIsForgotten(t *testing.T) {
+// A row that is written while its session is forgotten is not stored, even if the time of the row is later than the
+// time of the deletion. The announcement to other replicas takes time, and clocks may move back.
+func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
-		t.Run(fmt.Sprint("whole tenant ", wholeTenant), func(t *testing.T) {
+		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var be *lossyBackend
@@ -127,28 +126,28 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 				}
 				if wholeTenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
-					same(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					same(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget("busy")
 				}
 				r.deliver()
 				if _, ok := r.row(id); ok {
-					t.Error("the row that a request wrote during the deletion is stored, want no row")
+					t.Error("the row written during the deletion is stored")
 				}
 				r.clock.add(time.Second)
 				r.beginSession(tenantA, "busy", picked(true))
 				r.deliver()
 				if _, ok := r.row(id); !ok {
-					t.Error("the new session with the name busy has no row, want a row")
+					t.Error("the new session with the name busy has no row")
 				}
 			})
 		})
 	}
 }
 
-// A row that waits for its delivery while another replica forgets the session is not stored, even if
-// the clock of that replica is behind.
-func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
+// A row that waits for its delivery while another replica forgets its session is not stored, even if the clock of the
+// other replica is behind.
+func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var be *lossyBackend
@@ -161,7 +160,7 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 		forgotten, kept := r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))
 		time.Sleep(time.Second)
 		if _, ok := r.row(forgotten); ok {
-			t.Fatal("the row of the session is stored before the deletion, want a row that waits")
+			t.Fatal("the row of the session is stored before the deletion, want it to wait for its delivery")
 		}
 		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"})
 		time.Sleep(2 * time.Second)
@@ -205,7 +204,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 		same(t, "number of sessions with the key of session "+name, len(r.sessionsOf(key)), want)
 		entries, err := r.backend.Feedback(t.Context(), tenantA, idOf(name))
 		if err != nil || len(entries) != want {
-			t.Errorf("feedback on %s: got %+v, error %v, want %d entries", name, entries, err, want)
+			t.Errorf("Feedback(%s) = %+v, %v, want %d entries", name, entries, err, want)
 		}
 	}
 	account := r.balancedAccount(true)
@@ -229,23 +228,22 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			r.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
 			if got := r.balancedAccount(true).Admitted; got <= before {
-				t.Errorf("Account.Admitted during call %s of the backend: got %d, want more than %d", op, got, before)
+				t.Errorf("Account.Admitted during the call %s of the backend = %d, want > %d", op, got, before)
 			}
 		})
 		r.forget(markerWord)
 		sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
-		atLeast(t, "turns recorded before the end of the deletion", turn.Load(), 3)
+		atLeast(t, "newest turn recorded before the end of the deletion", turn.Load(), 3)
 		time.Sleep(durableAfter)
 		admitted := r.balancedAccount(true).Admitted
-		left := r.crash(nil)
-		left.deliver()
-		same(t, "stored exchanges after a crash", int64(left.exchanges(idOf("s"))), turn.Load())
-		sameAccount(t, "account", left.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
+		crashed := r.crash(nil)
+		crashed.deliver()
+		same(t, "stored exchanges after a crash", int64(crashed.exchanges(idOf("s"))), turn.Load())
+		sameAccount(t, "account", crashed.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
 	})
 }
 
-// A session whose rows cannot be delivered is not forgotten, because a later delivery would restore the
-// session.
+// ForgetSession refuses a session whose rows cannot be delivered, because a later delivery would restore the session.
 func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -253,7 +251,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 		r.beginSession(tenantA, "s", picked(true))
 		r.backend.failNext("write", 1, session.ErrDiskFull)
 		if n, err := r.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
-			t.Errorf("ForgetSession: got %d sessions, error %v, want 0 and session.ErrDiskFull", n, err)
+			t.Errorf("ForgetSession = %d, %v, want 0, session.ErrDiskFull", n, err)
 		}
 		r.forget("s")
 	})
@@ -269,12 +267,12 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	})
 }
 
-// The text of a forgotten session leaves every outbox file, even a damaged file that was renamed. The stub of a
-// turn in progress, which a crash would turn into an incomplete exchange, is also erased.
-func TestForgottenSessionLeavesTheDisk(t *testing.T) {
+// Forgetting a session erases its text from every outbox file, even from a damaged file that was renamed, and erases
+// the stub of its turn in progress, which a crash would turn into an incomplete exchange.
+func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
-		t.Run(fmt.Sprint("whole tenant ", wholeTenant), func(t *testing.T) {
+		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := openFixture(t, t.TempDir(), &clock{}, nil)
@@ -299,7 +297,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				atLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(markerWord)), 1)
 				if wholeTenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
-					same(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					same(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget(markerWord)
 				}
@@ -309,11 +307,11 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				r.endTurn(x, b)
 				time.Sleep(time.Second)
 				sameList(t, "outbox files with the word after the second turn ended", r.outboxFilesWith(markerWord), nil)
-				left := r.crash(nil)
-				left.deliver()
-				sameList(t, "outbox files with the word after a crash", left.outboxFilesWith(markerWord), nil)
-				sameList(t, "stored turns after a crash", left.storedTurns(markerWord), nil)
-				left.balancedAccount(true)
+				crashed := r.crash(nil)
+				crashed.deliver()
+				sameList(t, "outbox files with the word after a crash", crashed.outboxFilesWith(markerWord), nil)
+				sameList(t, "stored turns after a crash", crashed.storedTurns(markerWord), nil)
+				crashed.balancedAccount(true)
 			})
 		})
 	}
@@ -324,7 +322,7 @@ func (r *fixture) damage(text string) {
 	r.t.Helper()
 	names := r.outboxFilesWith(text)
 	if len(names) == 0 {
-		r.t.Fatalf("no outbox file has text %q, want a file to damage", text)
+		r.t.Fatalf("no outbox file contains %q", text)
 	}
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(r.options.Queue.Path), name)
@@ -339,47 +337,47 @@ func (r *fixture) damage(text string) {
 	}
 }
 
-// Retention deletes sessions that were last seen before the retention time, and the keys of these sessions.
-// Retention also deletes feedback that was posted with a key and has found no session in that time.
+// Retention deletes sessions that were last seen before the retention period, with their keys. It also deletes feedback
+// whose key matched no session during the retention period.
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
 		r := runFixture(t, func(o *store.Options) { o.Retention = 30 * day })
-		later := func(d time.Duration) {
+		advance := func(d time.Duration) {
 			r.clock.add(d)
 			time.Sleep(3 * time.Second)
 		}
 		old := r.sessionWithWord(tenantA, "old")
-		later(20 * day)
-		young := r.sessionWithWord(tenantA, "young")
+		advance(20 * day)
+		recent := r.sessionWithWord(tenantA, "recent")
 		e := score("early", 1, 1)
 		e.At = r.clock.now()
 		r.postByKey(tenantA, 77, e)
-		same(t, "exchanges of the old session before its age", r.exchanges(old), 1)
-		later(11 * day)
-		same(t, "exchanges of the old session after its age", r.exchanges(old), 0)
-		same(t, "exchanges of the recent session", r.exchanges(young), 1)
+		same(t, "exchanges of the old session before the retention period ends", r.exchanges(old), 1)
+		advance(11 * day)
+		same(t, "exchanges of the old session after the retention period", r.exchanges(old), 0)
+		same(t, "exchanges of the recent session", r.exchanges(recent), 1)
 		same(t, "Tally.Retired", r.store.Tally.Retired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
-			t.Errorf("keys of the deleted session: got %v, error %v, want none", got, err)
+			t.Errorf("FindEcho of the deleted session's key = %v, %v, want none", got, err)
 		}
 		if n, err := r.backend.PurgeParked(t.Context(), r.clock.now()); err != nil || n != 0 {
-			t.Errorf("PurgeParked after the retention of the feedback without a session: got %d deleted entries, error %v, want 0 and no error", n, err)
+			t.Errorf("PurgeParked after retention deleted the parked feedback = %d, %v, want 0, nil", n, err)
 		}
 		r.store.SetRetention(0)
-		later(1000 * day)
-		same(t, "exchanges without a retention", r.exchanges(young), 1)
+		advance(1000 * day)
+		same(t, "exchanges of the recent session without retention", r.exchanges(recent), 1)
 		r.store.SetRetention(time.Hour)
-		later(day)
-		same(t, "exchanges after the retention was shortened", r.exchanges(young), 0)
+		advance(day)
+		same(t, "exchanges of the recent session after the retention period was shortened", r.exchanges(recent), 0)
 		sameList(t, "failed steps", r.failed(), nil)
 	})
 }
 
-// The learner computes the rewards of touched sessions again. A forgotten session is not touched.
-func TestForgottenSessionIsNotTouched(t *testing.T) {
+// The learner recomputes the rewards of touched sessions. Touched does not return a forgotten session.
+func TestTouchedOmitsForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)

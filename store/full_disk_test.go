@@ -15,16 +15,16 @@ import (
 	"precept/store/storetest"
 )
 
-// outboxOnDisk puts the outbox on a small disk. The database stays on another disk.
+// outboxOnDisk returns a function that puts the outbox on a small disk. The database stays on another disk.
 func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 	return func(o *store.Options) { o.Queue.Path = filepath.Join(disk.Dir, "outbox.db") }
 }
 
-// offering counts the turns of the session "s" that a test offered.
-type offering struct{ offered, refused int }
+// offerCounts counts the turns of the session "s" that a test offered.
+type offerCounts struct{ offered, refused int }
 
 // play offers n turns, delivers them and advances the clock.
-func (o *offering) play(r *fixture, n int) {
+func (o *offerCounts) play(r *fixture, n int) {
 	for range n {
 		o.offered++
 		if !r.offerLarge("s", o.offered, 4<<10) {
@@ -36,7 +36,7 @@ func (o *offering) play(r *fixture, n int) {
 }
 
 // account returns the expected account after the store has written every accepted turn.
-func (o *offering) account() string {
+func (o *offerCounts) account() string {
 	text := fmt.Sprintf("%d = %d + 0 + 0", o.offered, o.offered-o.refused)
 	if o.refused > 0 {
 		text += fmt.Sprintf(" + %d full", o.refused)
@@ -44,13 +44,13 @@ func (o *offering) account() string {
 	return text
 }
 
-// The outbox and the database are on one full disk. The store drops the turns for which memory has no room, and
-// reports a failure. With room on the disk, turns are stored again.
-func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
+// The outbox and the database share a full disk. The store refuses turns when its memory is full, and reports the
+// failure. Once the disk has space, turns are stored again.
+func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
 	r := openFixture(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
-	var o offering
+	var o offerCounts
 	o.play(r, 5)
 	disk.Fill(t, 16<<10)
 	for range 40 {
@@ -58,19 +58,19 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
 	if failures := r.failed(); o.refused == 0 || len(failures) == 0 {
-		t.Fatalf("on a full disk: got %d refused turns and the failed steps %v, want some of both", o.refused, failures)
+		t.Fatalf("on a full disk: %d refused turns, failed steps %v, want at least one of each", o.refused, failures)
 	}
 	same(t, "Store.Healthy on a full disk", r.store.Healthy(), false)
 	disk.Free(t)
 	stored := r.store.Tally.Exchanges.Load()
 	for i := 0; r.store.Tally.Exchanges.Load() <= stored+5; i++ {
 		if i == 10 {
-			t.Fatalf("no exchange was stored in %d rounds with room on the disk, failed steps %v", i, r.failed())
+			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, r.failed())
 		}
 		o.play(r, 5)
 	}
 	r.wait(durableAfter)
-	same(t, "Store.Healthy with room on the disk", r.store.Healthy(), true)
+	same(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
 	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), int64(o.refused))
 	r.checkMemoryIsFree()
 	r = r.restart(nil)
@@ -85,10 +85,10 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	disk := storetest.SmallDisk(t, 3<<20)
 	r := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
 	r.backend.failWrites()
-	var o offering
-	for o.refused == 0 { // until neither the disk nor memory has room
+	var o offerCounts
+	for o.refused == 0 { // until disk and memory are full
 		if o.play(r, 5); o.offered > 5000 {
-			t.Fatalf("no turn was refused in %d turns, want a full disk", o.offered)
+			t.Fatalf("no turn was refused after %d turns", o.offered)
 		}
 	}
 	r.backend.allowWrites()
@@ -103,11 +103,11 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 }
 
 // If the backend reports a full disk, the outbox frees disk space before the next write to the backend.
-func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
+func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
 	r := newFixture(t, outboxOnDisk(disk))
-	var o offering
+	var o offerCounts
 	for range 10 {
 		o.play(r, 5)
 	}
@@ -123,14 +123,14 @@ func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	}
 	r.backend.onCall(nil)
 	if len(freeBytes) < 3 || runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
-		t.Errorf("the free bytes at each write are %v, want at least 3 writes, and 64 KiB more at the third than at the first", freeBytes)
+		t.Errorf("free bytes at each write: got %v, want at least 3 writes, the third with at least 64 KiB more than the first", freeBytes)
 	}
 	same(t, "stored exchanges", r.exchanges(idOf("s")), o.offered)
 	sameAccount(t, "account", r.account(true), o.account())
 	r.checkMemoryIsFree()
 }
 
-// remoteBackend is a Redis backend with the faults of a fixture.
+// remoteBackend is a Redis backend that fails on demand.
 type remoteBackend struct {
 	*faulty
 	redis *redis.Store
@@ -154,8 +154,8 @@ func (e remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.Opt
 	return e.redis.OptOutOf(ctx, id)
 }
 
-// inRedis puts the backend into a Redis.
-func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
+// withRedis returns a function that makes a Redis server the backend.
+func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	t.Helper()
 	return func(o *store.Options) {
 		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now})
@@ -172,19 +172,19 @@ func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 }
 
 // On a full disk, exchanges go directly to a backend on another machine, and the account counts them. While the
-// backend is unavailable, exchanges wait in memory up to the limit of memory. With room on the disk, exchanges go
+// backend is unavailable, exchanges wait in memory until the memory is full. Once the disk has space, exchanges go
 // through the outbox again.
 func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	server := storetest.StartRedis(t)
 	open := func(o *store.Options) {
-		inRedis(t, server)(o)
+		withRedis(t, server)(o)
 		outboxOnDisk(disk)(o)
 		o.Queue.MemoryBytes = 200 << 10
 	}
 	r := newFixture(t, open)
-	var o offering
+	var o offerCounts
 	o.play(r, 5)
 	x, begun := r.startTurn("s", 9000)
 	r.deliver()
@@ -222,21 +222,21 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	for range 4 {
 		o.play(r, 5)
 	}
-	same(t, "Store.Healthy with room on the disk", r.store.Healthy(), true)
-	same(t, "stored exchanges with room on the disk", r.exchanges(idOf("s")), o.offered-o.refused)
-	sameAccount(t, "account with room", r.account(false), o.account())
+	same(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
+	same(t, "stored exchanges after the disk has space", r.exchanges(idOf("s")), o.offered-o.refused)
+	sameAccount(t, "account after the disk has space", r.account(false), o.account())
 	r = r.restart(open)
 	r.deliver()
 	sameAccount(t, "account after a second crash", r.account(false), o.account())
 	r.checkMemoryIsFree()
 }
 
-// On a full disk, exchanges for a database on this machine wait in memory. The stop writes them to the database.
+// On a full disk, exchanges for a database on the same machine wait in memory. A stop writes them to the database.
 func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	r := newFixture(t, outboxOnDisk(disk))
-	var o offering
+	var o offerCounts
 	o.play(r, 5)
 	disk.Fill(t, 0)
 	for range 4 {
@@ -250,12 +250,12 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 	sameAccount(t, "account", accountText(r.balancedAccount(false)), o.account())
 }
 
-// Waiting turns of a local database are stored when there is room on the disk again.
-func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
+// Turns that wait for a local database on a full disk are stored when the disk has space again.
+func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
 	r := newFixture(t, outboxOnDisk(disk))
-	var o offering
+	var o offerCounts
 	o.play(r, 1)
 	disk.Fill(t, 0)
 	for range 4 {
@@ -268,13 +268,13 @@ func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
 		o.play(r, 1)
 	}
 	same(t, "stored exchanges", r.exchanges(idOf("s")), o.offered)
-	same(t, "Store.Healthy with room on the disk", r.store.Healthy(), true)
+	same(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
 	sameAccount(t, "account", r.account(true), o.account())
 	r.checkMemoryIsFree()
 }
 
-// On a full disk, turns that begin and end, and sessions that change, do not accumulate in memory.
-// Not parallel: the test reads the size of the heap.
+// On a full disk, ended turns and changed sessions do not accumulate in memory. The test is not parallel because it
+// measures the size of the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
 	r := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
@@ -308,7 +308,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	before := heap()
 	playTurns(8000)
 	if grown := heap() - before; grown > 4<<20 {
-		t.Errorf("8,000 turns of 1 KiB grew the heap by %d KiB, want at most 4096", grown>>10)
+		t.Errorf("heap growth after 8,000 turns of 1 KiB: got %d KiB, want at most 4096 KiB", grown>>10)
 	}
 	disk.Free(t)
 	r.wait(10 * time.Second)

@@ -40,7 +40,7 @@ const (
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
 // startTime is the start of a manual clock.
-var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a constant but for its type
+var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a time.Time cannot be a constant
 
 // clock is the time of a fixture: manual, or time.Now plus the time that the test added.
 type clock struct {
@@ -49,7 +49,7 @@ type clock struct {
 	ahead time.Duration
 }
 
-// now returns at, or the machine's time if at is zero, moved by the durations of all calls of add.
+// now returns at, or time.Now if at is zero, plus the durations of all calls of add.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,8 +99,8 @@ func (f *faulty) onCall(hook func(op string)) {
 func (f *faulty) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
-	fails := f.fail[op] > 0
-	if fails {
+	mustFail := f.fail[op] > 0
+	if mustFail {
 		f.fail[op]--
 	}
 	err, hook := f.err, f.hook
@@ -108,7 +108,7 @@ func (f *faulty) call(op string) error {
 	if hook != nil {
 		hook(op)
 	}
-	if !fails {
+	if !mustFail {
 		return nil
 	}
 	return err
@@ -136,7 +136,7 @@ func (f *faulty) takeCalls() []string {
 	return out
 }
 
-// lookups counts the look-ups of sessions since the last takeCalls.
+// lookups returns the number of calls of Session since the last takeCalls, and discards the recorded calls.
 func (f *faulty) lookups() (n int) {
 	for _, op := range f.takeCalls() {
 		if op == "session" {
@@ -267,7 +267,7 @@ func (r *fixture) fail(step string) {
 	r.failures = append(r.failures, step)
 }
 
-// failed returns the steps of the failures that were reported since the last call of failed.
+// failed returns the steps of the failures reported since its last call.
 func (r *fixture) failed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,8 +283,8 @@ func (r *fixture) run() {
 	go func() { r.ran <- r.store.Run(ctx) }()
 }
 
-// drain ends Run as a stop of the program does, and returns the error of Run. If Run does not run, drain calls Run
-// with an ended context: Run then writes everything in memory and returns.
+// drain ends Run as a stop of the program does, and returns the error of Run. If Run is not running, drain calls Run
+// with a canceled context. Run then writes everything in memory and returns.
 func (r *fixture) drain() error {
 	if r.cancel == nil {
 		ctx, cancel := context.WithCancel(r.t.Context())
@@ -338,7 +338,7 @@ func (r *fixture) crash(change func(o *store.Options)) *fixture {
 	return openFixture(r.t, copyDir(r.t, r.dir), r.clock, change)
 }
 
-// copyDir returns a copy of a directory in its present state, as after a crash.
+// copyDir copies a directory in its present state, as a crash would leave it, and returns the path of the copy.
 func copyDir(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -368,13 +368,12 @@ func copyDir(t testing.TB, dir string) string {
 // so that a test can list the files of the outbox.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
-// sessionsOf returns the sessions with an echo key, the hash of an id or a text by which requests and feedback find
-// their session.
+// sessionsOf returns the sessions with an echo key, which is the hash of an id or a text that identifies a session.
 func (r *fixture) sessionsOf(key session.EchoKey) []session.ID {
 	r.t.Helper()
 	found, late := r.store.Echoes(r.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
-		r.t.Errorf("Echoes of key %x: got late = true, want false", key)
+		r.t.Errorf("Echoes(%x): late = true, want false", key)
 	}
 	return found[key]
 }
@@ -422,7 +421,7 @@ func accountOf(t testing.TB, path string, running bool) store.Account {
 	return b
 }
 
-// account returns the account after a delivery, in the form of equation.
+// account returns the account after a delivery, in the form of accountText.
 func (r *fixture) account(running bool) string {
 	r.t.Helper()
 	if r.store != nil && r.cancel == nil {
@@ -440,8 +439,8 @@ func accountText(b store.Account) string {
 	return text
 }
 
-// checkMemoryIsFree fails the test if exchanges are in memory or some memory for exchanges is in use. Call
-// checkMemoryIsFree at the end, or before restart, because the turn that checkMemoryIsFree offers is never recorded.
+// checkMemoryIsFree fails the test if any memory for exchanges is in use. Call checkMemoryIsFree only at the end of a
+// test or before restart, because its own offered turn fills the memory and is never recorded.
 func (r *fixture) checkMemoryIsFree() {
 	r.t.Helper()
 	same(r.t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
@@ -449,10 +448,10 @@ func (r *fixture) checkMemoryIsFree() {
 		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "room", 1, r.clock.now()), Size: size})
 	}
 	if limit := r.options.Queue.MemoryBytes; !offer(limit) {
-		r.t.Errorf("Offer refused a turn of %d bytes, want all memory for exchanges free", limit)
+		r.t.Errorf("Offer of a turn of %d bytes = false, want true: some memory for exchanges is in use", limit)
 	}
 	if offer(1) {
-		r.t.Error("Offer took 1 byte more than the memory for exchanges, want the turn refused")
+		r.t.Error("Offer of 1 byte more than Queue.MemoryBytes = true, want false")
 	}
 }
 
@@ -544,7 +543,7 @@ func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []fee
 	return sample.Build(input)
 }
 
-// beginSession makes a session with an assignment, as a first request does.
+// beginSession creates a session with an assignment, as the first request of a session does.
 func (r *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
@@ -563,7 +562,7 @@ func (r *fixture) change(id session.ID, c store.Change, change func(rec *session
 	r.t.Helper()
 	ses := r.store.AcquireInMemory(id)
 	if ses == nil {
-		r.t.Fatalf("AcquireInMemory(%s): got nil, want a session in memory", id)
+		r.t.Fatalf("AcquireInMemory(%s) = nil, want a session", id)
 	}
 	ses.Record.Mutex.Lock()
 	change(ses.Record)
@@ -581,7 +580,7 @@ func (r *fixture) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clock.now()), Size: 100}) {
-			r.t.Fatalf("Offer refused turn %d of session %s, want it accepted", n, name)
+			r.t.Fatalf("Offer of turn %d of session %s = false, want true", n, name)
 		}
 	}
 }
@@ -600,11 +599,11 @@ func (r *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.Tur
 	return x, r.store.Begin(x)
 }
 
-// endTurn ends a turn of startTurn.
+// endTurn ends a turn that startTurn began.
 func (r *fixture) endTurn(x *sample.Exchange, b *store.TurnStart) {
 	r.t.Helper()
 	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
-		r.t.Fatalf("Offer refused turn %d of session %s, want it accepted", x.Turn, x.SessionName)
+		r.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, x.SessionName)
 	}
 }
 
@@ -627,11 +626,11 @@ func (r *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		r.t.Fatalf("Post: got %+v, error %v, want joined", got, err)
+		r.t.Fatalf("Post = %+v, %v, want status %s", got, err, store.Joined)
 	}
 }
 
-// postByKey posts feedback with a key and without a session, as a client does that knows only the id of a reply.
+// postByKey posts feedback with a key and without a session, like a client that knows only the id of a reply.
 func (r *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, nil, key, e)
@@ -641,7 +640,7 @@ func (r *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry
 	return got
 }
 
-// counters returns the tenant's counters in the database as text; "null" without counters.
+// counters returns the tenant's counters in the database as JSON, which is "null" without counters.
 func (r *fixture) counters(tenant string) string {
 	r.t.Helper()
 	list, err := r.backend.Counters(r.t.Context(), tenant)
@@ -655,7 +654,7 @@ func (r *fixture) counters(tenant string) string {
 	return string(text)
 }
 
-// counter returns one counter, summed over its days.
+// counter returns the sum of a counter over all days.
 func (r *fixture) counter(scope, field string) (sum float64) {
 	r.t.Helper()
 	list, err := r.backend.Counters(r.t.Context(), tenantA)
@@ -721,7 +720,7 @@ func (r *fixture) turnCount(id session.ID) int {
 	r.t.Helper()
 	ses, late := r.store.Acquire(r.t.Context(), tenantA, id)
 	if ses == nil || late {
-		r.t.Fatalf("Acquire: got session %v, late %v, want a session, not late", ses, late)
+		r.t.Fatalf("Acquire = %v, late %v, want a session, late false", ses, late)
 	}
 	defer r.store.Release(ses, store.Unchanged)
 	ses.Record.Mutex.Lock()
@@ -729,7 +728,7 @@ func (r *fixture) turnCount(id session.ID) int {
 	return ses.Record.Thread.Turns
 }
 
-// exchanges returns the number of a session's stored exchanges.
+// exchanges returns the number of stored exchanges of a session.
 func (r *fixture) exchanges(id session.ID) int {
 	r.t.Helper()
 	list, err := r.backend.Exchanges(r.t.Context(), tenantA, id)
@@ -765,7 +764,7 @@ func picked(injected bool) trial.Assignment {
 	}
 }
 
-// exchange returns one turn. The id of the turn follows from the session and the number.
+// exchange returns the exchange of a turn. Its id is derived from the session and the turn.
 func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	return &sample.Exchange{
@@ -812,14 +811,14 @@ func optOutOf(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
-// optOutEnvFiles returns a change of the options that opts out sessions with files *.env.
+// optOutEnvFiles returns a function that sets an opt-out for files *.env in the options.
 func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := optOutOf(t, "*.env")
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
-// readEnvFile makes the reply call a tool that reads an .env file, which opts the session out.
+// readEnvFile adds a tool call that reads an .env file to the reply. The opt-out of optOutEnvFiles matches the call.
 func readEnvFile(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
@@ -832,7 +831,7 @@ func same[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// sameAccount fails the test if two accounts in the form of equation differ.
+// sameAccount fails the test if two accounts in the form of accountText differ.
 func sameAccount(t testing.TB, subject, got, want string) {
 	t.Helper()
 	if got != want {
@@ -864,12 +863,12 @@ func sameList[T comparable](t testing.TB, subject string, got, want []T) {
 	}
 }
 
-// eventually waits until ok, at most a minute; event names the expected event in the message.
+// eventually waits for at most a minute until ok returns true; event names the awaited event in the message.
 func eventually(t testing.TB, event string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited a minute in vain for %s", event)
+			t.Fatalf("timed out after a minute waiting for %s", event)
 		}
 	}
 }

@@ -28,10 +28,10 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	r := newFixture(t, nil)
 	id := idOf("s")
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
-		t.Errorf("Acquire of an unknown session: got session %v, late %v, want nil, false", ses, late)
+		t.Errorf("Acquire of an unknown session = %v, late %v, want nil, late false", ses, late)
 	}
 	if ses := r.store.AcquireInMemory(id); ses != nil {
-		t.Errorf("AcquireInMemory of an unknown session: got %v, want nil", ses)
+		t.Errorf("AcquireInMemory of an unknown session = %v, want nil", ses)
 	}
 	r.beginSession(tenantA, "s", picked(true))
 	r.backend.takeCalls()
@@ -41,43 +41,43 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	r = r.restart(nil)
 	same(t, "sessions in memory after a restart", r.store.Sessions(), 0)
 	same(t, "turns of the session in the database", r.turnCount(id), 1)
-	same(t, "turns of the session at the second read", r.turnCount(id), 1)
+	same(t, "turns of the session at the second call of Acquire", r.turnCount(id), 1)
 	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
 	same(t, "sessions in memory", r.store.Sessions(), 1)
 }
 
 // Acquire distinguishes a backend that does not answer, or returns a damaged row, from a backend without the
 // session.
-func TestAcquireReportsALateBackend(t *testing.T) {
+func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := idOf("s")
 	r.backend.failNext("session", 1, errDown)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire during an outage: got session %v, late %v, want nil, true", ses, late)
+		t.Errorf("Acquire during an outage = %v, late %v, want nil, late true", ses, late)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if ses, late := r.store.Acquire(ended, tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire with an ended context: got session %v, late %v, want nil, true", ses, late)
+		t.Errorf("Acquire with a canceled context = %v, late %v, want nil, late true", ses, late)
 	}
 	if m, late := r.store.Echoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
-		t.Errorf("Echoes with an ended context: got sessions %v, late %v, want nil, true", m, late)
+		t.Errorf("Echoes with a canceled context = %v, late %v, want nil, late true", m, late)
 	}
 	row := session.Row{Tenant: tenantA, ID: id, Started: r.clock.now(), Data: []byte("{half")}
 	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire of a damaged row: got session %v, late %v, want nil, true", ses, late)
+		t.Errorf("Acquire of a damaged row = %v, late %v, want nil, late true", ses, late)
 	}
 	sameList(t, "failed steps", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, late := r.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
-		t.Errorf("Echoes without keys: got sessions %v, late %v, want nil, false", m, late)
+		t.Errorf("Echoes without keys = %v, late %v, want nil, late false", m, late)
 	}
 }
 
-func TestConcurrentAddGivesOneRecord(t *testing.T) {
+func TestConcurrentAddReturnsOneSession(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := idOf("s")
@@ -151,7 +151,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 }
 
 // Memory holds the most recently used sessions, up to the limit. All other sessions are in the database.
-func TestSessionsInMemoryAreBounded(t *testing.T) {
+func TestSessionsInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 50
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
@@ -172,9 +172,9 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
 }
 
-// During an outage a session leaves memory when the outbox has its row. A session that left memory
-// before the backend had the row is late, not unknown, until the backend has the row.
-func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
+// During an outage a session is evicted when the outbox has its row. Acquire reports an evicted session as late, not
+// as unknown, until the backend has the row.
+func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
@@ -187,23 +187,22 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 		}
 	}
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {
-		t.Errorf("Acquire of a session in the outbox alone: got session %v, late %v, want nil, true", ses, late)
+		t.Errorf("Acquire of a session that only the outbox has = %v, late %v, want nil, late true", ses, late)
 	}
 	r.backend.allowWrites()
 	r.wait(2 * time.Second)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses == nil || late {
-		t.Errorf("Acquire after the outage: got session %v, late %v, want a session, false", ses, late)
+		t.Errorf("Acquire after the outage = %v, late %v, want a session, late false", ses, late)
 	}
 }
 
-// A flood of sessions fills memory before their rows are written. The next sessions find no place
-// until rows are written, and evict no session whose only copy is in memory. A 16th of the places is
-// reserved for sessions that continue.
-func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
+// When memory is full of sessions whose rows are not written, the store refuses new sessions until rows are written.
+// It evicts no session whose only copy is in memory. A 16th of the places is reserved for sessions that continue.
+func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	mine := r.beginSession(tenantA, "mine", picked(true))
+	first := r.beginSession(tenantA, "first", picked(true))
 	began := 1
 	for i := range 10 * limit {
 		if r.store.FullReason(tenantA) != "" {
@@ -222,14 +221,14 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	}
 	same(t, "sessions in memory", r.store.Sessions(), limit-limit/16)
 	same(t, "sessions that began without a call of FullReason", began, limit-limit/16)
-	same(t, "the first session is in memory", r.inMemory(tenantA, mine), true)
+	same(t, "the first session is in memory", r.inMemory(tenantA, first), true)
 	r.deliver()
-	same(t, "reason against a new session after the rows are written", r.store.FullReason(tenantA), "")
-	same(t, "turns of the first session", r.turnCount(mine), 1)
+	same(t, "FullReason after the rows are written", r.store.FullReason(tenantA), "")
+	same(t, "turns of the first session", r.turnCount(first), 1)
 }
 
 // The row of a session is written after the recorder has judged whether the turn opted out. The session of a turn in
-// the recorder's queue therefore stays in memory, even if its request has ended and other sessions need the place.
+// the recorder's queue therefore stays in memory, even if its request has ended and other sessions need the memory.
 func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	t.Parallel()
 	const limit = 32
@@ -256,26 +255,26 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 // Long requests keep their sessions in memory. The store still evicts other sessions to make room for new sessions.
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
-	const limit, long = 64, 40
+	const limit, longRequests = 64, 40
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	for i := range limit - limit/16 {
 		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
-		if i < long {
+		if i < longRequests {
 			defer r.store.Release(r.store.AcquireInMemory(id), store.Unchanged)
 		}
 	}
 	r.deliver()
 	for i := range limit {
-		for range long/16 + 1 { // FullReason examines at most 16 sessions
+		for range longRequests/16 + 1 { // FullReason examines at most 16 sessions
 			r.store.FullReason(tenantA)
 		}
-		same(t, fmt.Sprint("reason against new session ", i), r.store.FullReason(tenantA), "")
+		same(t, fmt.Sprint("FullReason before new session ", i), r.store.FullReason(tenantA), "")
 		r.beginSession(tenantA, fmt.Sprint("more", i), picked(true))
 		r.deliver()
 	}
 }
 
-// Goroutines that use and release the same sessions while they are written lose no change.
+// No change is lost when goroutines use and release sessions while the store writes the same sessions.
 func TestConcurrentUseLosesNoChange(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -289,7 +288,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 				id := idOf(name(w + i))
 				ses, late := r.store.Acquire(t.Context(), tenantA, id)
 				if late {
-					t.Error("Acquire: got late = true, want false")
+					t.Error("Acquire: late = true, want false")
 					return
 				}
 				if ses == nil {
@@ -329,7 +328,7 @@ func (s *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return s.faulty.Session(ctx, tenant, id)
 }
 
-// playTurnOn plays one turn of a session on a replica, as the proxy does. A session that is not in memory is
+// playTurnOn plays one turn of a session on the replica r, as the proxy does. A session that is not in memory is
 // read from the backend. If the backend does not answer in time, the session gets a stand-in: a temporary record.
 func (r *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	r.t.Helper()
@@ -360,7 +359,7 @@ func (r *fixture) playTurnOn(id session.ID, name string) *session.Record {
 
 // A session that moves to a replica whose backend does not answer has a stand-in there. The replica never
 // writes the stand-in over the stored record, and uses the stored record when the backend answers.
-func TestStandInYieldsToTheRecord(t *testing.T) {
+func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		home := newFixture(t, nil)
@@ -400,23 +399,23 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		same(t, "turns of the adopted record", rec.Thread.Turns, 3)
 		same(t, "turns in the stored row", record().Thread.Turns, 3)
 
-		// Without a record, the stand-in becomes the record, and there is no further look-up.
+		// If the backend has no record, the stand-in becomes the record, and there is no further look-up.
 		be.hangs = true
-		fresh := idOf("fresh")
-		same(t, "the record is a stand-in", other.playTurnOn(fresh, "fresh").State.Provisional, true)
+		newID := idOf("new")
+		same(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.Provisional, true)
 		be.hangs = false
-		other.playTurnOn(fresh, "fresh")
+		other.playTurnOn(newID, "new")
 		other.backend.takeCalls()
-		same(t, "turns of the record", other.playTurnOn(fresh, "fresh").Thread.Turns, 3)
+		same(t, "turns of the record", other.playTurnOn(newID, "new").Thread.Turns, 3)
 		same(t, "look-ups of sessions in the backend", other.backend.lookups(), 0)
-		same(t, "turns in the stored row", home.storedTurnCount(fresh), 3)
+		same(t, "turns in the stored row", home.storedTurnCount(newID), 3)
 		sameList(t, "failed steps of the first replica", home.failed(), nil)
 	})
 }
 
 // A stand-in of a run adopts the stored run as soon as the backend answers. The run leaves the experiment, because the
 // look-up was late.
-func TestStandInOfARunYieldsToTheRun(t *testing.T) {
+func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := session.RunKey(tenantA, "nightly")
@@ -446,7 +445,7 @@ type unclosed struct{ backend }
 func (unclosed) Close() error { return nil }
 
 // Refresh takes counts and times that another replica wrote if they are newer than the counts and times in memory.
-func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
+func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", trial.Assignment{})
@@ -465,12 +464,12 @@ func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	ses := r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns after another replica's write", r.turnCount(id), 7)
+	same(t, "turns after a write of another replica", r.turnCount(id), 7)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
 	ses = r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns that are newer in memory", r.turnCount(id), 9)
+	same(t, "turns after a refresh of a record that is newer in memory", r.turnCount(id), 9)
 }
 
 // A tenant with too many sessions fills only its share of memory. Its further sessions get no lessons, and
@@ -482,19 +481,19 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	r := newFixture(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
 	began := 0
 	for i := range 10 * limit {
-		if why := r.store.FullReason(tenantA); why != "" {
-			same(t, "reason against a new session", why, label.ExcludedTenant)
+		if reason := r.store.FullReason(tenantA); reason != "" {
+			same(t, "FullReason of the flooding tenant", reason, label.ExcludedTenant)
 			continue
 		}
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		began++
 	}
 	same(t, "sessions of the tenant that began", began, share)
-	same(t, "reason against a new session of another tenant", r.store.FullReason("another"), "")
-	theirs := r.beginSession("another", "theirs", picked(true))
+	same(t, "FullReason of another tenant", r.store.FullReason("another"), "")
+	other := r.beginSession("another", "other", picked(true))
 	r.deliver()
-	same(t, "reason against a new session after the rows are stored", r.store.FullReason(tenantA), "")
+	same(t, "FullReason of the flooding tenant after the rows are stored", r.store.FullReason(tenantA), "")
 	r.beginSession(tenantA, "late", picked(true))
 	same(t, "the tenant's oldest session is in memory", r.inMemory(tenantA, idOf("s0")), false)
-	same(t, "the session of the other tenant is in memory", r.inMemory("another", theirs), true)
+	same(t, "the session of the other tenant is in memory", r.inMemory("another", other), true)
 }

@@ -12,18 +12,18 @@ import (
 	"precept/store"
 )
 
-// The page of a session shows the scores of all feedback, and the words (comment, correction and details) of feedback
-// on visible turns. If a turn is hidden, the words of feedback on the whole session are also hidden.
-func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
+// A transcript shows the scores of all feedback, and the text (comment, correction and details) of feedback on visible
+// turns. If a turn is hidden, the text of feedback on the whole session is also hidden.
+func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		optOut *sample.OptOut
 		want   string // comments that are visible
 	}{
-		"no opt-out":        {nil, "on 1|on 2|on the session"},
-		"a path of no turn": {optOutOf(t, "*.pem"), "on 1|on 2|on the session"},
-		"a path of turn 2":  {optOutOf(t, "*.env"), "on 1"},
-		"a path of no call": {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
+		"no opt-out":              {nil, "on 1|on 2|on the session"},
+		"opt-out of no turn":      {optOutOf(t, "*.pem"), "on 1|on 2|on the session"},
+		"opt-out of turn 2":       {optOutOf(t, "*.env"), "on 1"},
+		"another path of no turn": {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
 		r := newFixture(t, nil)
 		v := r.newConversation("s")
@@ -43,26 +43,26 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 		r.store.SetOptOut(c.optOut)
 		tr, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
-			t.Fatalf("%s: got reward %+v, error %v, want a reward from 3 sources", name, tr.Rewarded, err)
+			t.Fatalf("%s: Transcript: Rewarded = %+v, err = %v, want a reward from 3 sources", name, tr.Rewarded, err)
 		}
-		var seen []string
+		var comments []string
 		for _, x := range tr.Rewarded.Sources {
 			if (x.Comment == "") != (len(x.Correction)+len(x.Details) == 0) {
-				t.Errorf("%s: got feedback %+v, want comment and other words, or neither", name, x)
+				t.Errorf("%s: feedback %+v, want all of comment, correction and details, or none", name, x)
 			}
 			if x.Comment != "" {
-				seen = append(seen, x.Comment)
+				comments = append(comments, x.Comment)
 			}
 		}
-		if got := strings.Join(seen, "|"); got != c.want {
+		if got := strings.Join(comments, "|"); got != c.want {
 			t.Errorf("%s: got comments %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-// Feedback on a turn that is no longer stored keeps its words if no turn opted out and the present patterns judged
-// all turns of the session.
-func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
+// Feedback on a turn that is no longer stored keeps its text if no turn opted out and all turns of the session were
+// judged by the present patterns.
+func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 	t.Parallel()
 	out := optOutOf(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", Via: "run"}}
@@ -71,7 +71,7 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 		hidden []int
 		want   string
 	}{
-		"judged by these patterns":   {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
+		"judged by present patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
 		"judged by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
 		"judged by several patterns": {session.Facts{Turns: 2, Paths: "mixed"}, nil, "||"},
 		"a row of an older release":  {session.Facts{}, nil, "||"},
@@ -92,12 +92,12 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 		}
 	}
 	if entries[0].Comment == "" {
-		t.Error("Feedback cleared the comment of its argument, want the argument unchanged")
+		t.Error("VisibleFeedback changed its argument")
 	}
 }
 
-// A sample of visible turns loses the words of feedback on the session, which may be about a hidden turn.
-func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
+// A sample of visible turns loses the text of feedback on the whole session, which may be about a hidden turn.
+func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	t.Parallel()
 	out := optOutOf(t, "*.env")
 	list := []sample.Exchange{{ID: "1", Turn: 1}, {ID: "2", Turn: 2}}
@@ -108,24 +108,24 @@ func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
 			m.Feedback.Details["turn"] = turn
 		}
 		if !store.NewLateOptOut(out, &session.Row{}, list).AllowSample(&m) {
-			t.Errorf("turn %d: the sample of the visible turn is hidden, want it shown", turn)
+			t.Errorf("feedback turn %d: AllowSample of the visible turn = false, want true", turn)
 		}
 		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
-			t.Errorf("turn %d: got details %v, want the score and comment %q", turn, m.Feedback.Details, want)
+			t.Errorf("feedback turn %d: Details = %v, want the score and comment %q", turn, m.Feedback.Details, want)
 		}
 	}
 }
 
-// The row names the turns that opted out. If the row cannot be read, any turn may have opted out, and all words of
-// feedback are removed.
-func TestLateOptOutOfAnUnreadableRowRemovesWords(t *testing.T) {
+// The row lists the turns that opted out. If the row cannot be read, any turn may have opted out, and the text of all
+// feedback is removed.
+func TestLateOptOutOfUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
 	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: idOf("s"), Data: []byte("{")}, nil)
 	if !late.AllowSample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
-		t.Errorf("sample of an unreadable row: got details %v, want the score alone", m.Feedback.Details)
+		t.Errorf("sample with an unreadable row: Details = %v, want only the score", m.Feedback.Details)
 	}
 	if got := late.VisibleFeedback([]feedback.Entry{{Comment: "well done"}}); got[0].Comment != "" {
-		t.Errorf("feedback of an unreadable row: got comment %q, want none", got[0].Comment)
+		t.Errorf("feedback with an unreadable row: comment = %q, want none", got[0].Comment)
 	}
 }

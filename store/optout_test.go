@@ -32,8 +32,8 @@ func (r *fixture) newConversation(name string) *conversation {
 	return &conversation{r: r, id: id, name: name}
 }
 
-// turn plays turn n; prepare may change the exchange before the offer. The hash of the list is 1000+n, the hash of the
-// item is 2000+n, the hash of the block's anchor is 3000+n, and the key is 4000+n.
+// turn plays turn n. prepare may change the exchange before the offer; nil keeps it. The hash of the list is 1000+n, of
+// the item 2000+n, and of the block's anchor 3000+n. The echo key is 4000+n.
 func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.r.t.Helper()
 	ses := c.r.store.AcquireInMemory(c.id)
@@ -86,9 +86,9 @@ func (c *conversation) record() *session.Record {
 	return rec
 }
 
-// No part of an opted-out turn is kept: neither its text, nor a repetition of the text in the next
-// turn, nor a hash, nor a key. The other turns are kept.
-func TestOptedOutTurnLeavesNothing(t *testing.T) {
+// The store keeps no text, hash or key of an opted-out turn, and no copy of its text from the request of the next turn.
+// The other turns are kept.
+func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, optOutEnvFiles(t))
 	c := r.newConversation("s")
@@ -96,7 +96,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	same(t, "hash of the list", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
 		if row := c.row(); !strings.Contains(row, want) {
-			t.Errorf("row after the first turn: got %s, want a row with %s", row, want)
+			t.Errorf("row after the first turn = %s, want it to contain %s", row, want)
 		}
 	}
 	c.turn(2, readEnvFile)
@@ -107,35 +107,35 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	for _, row := range []string{second, third} {
 		for _, trace := range []string{"1002", "2002", "3002", "call-2", ".env"} {
 			if strings.Contains(row, trace) {
-				t.Errorf("the row holds %s of the turn that opted out, want no trace: %s", trace, row)
+				t.Errorf("the row contains %s of the opted-out turn: %s", trace, row)
 			}
 		}
 	}
 	for _, want := range []string{"3001", "2003"} {
 		if !strings.Contains(third, want) {
-			t.Errorf("row after the third turn: got %s, want a row with %s, a hash of a turn that is kept", third, want)
+			t.Errorf("row after the third turn = %s, want it to contain %s, a hash of a kept turn", third, want)
 		}
 	}
 	list, err := r.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
-		t.Fatalf("stored exchanges: got %d, error %v, want 2, of the turns that are kept", len(list), err)
+		t.Fatalf("Exchanges = %d exchanges, %v, want 2 (turns 1 and 3)", len(list), err)
 	}
 	stored := list[1]
 	if stored.Turn != 3 || stored.NewFrom != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
-		t.Errorf("the exchange of turn 3: got NewFrom = %d and New = %s, want NewFrom = 5 and one item without \"reply 2\"", stored.NewFrom, stored.New)
+		t.Errorf("second stored exchange: Turn = %d, NewFrom = %d, New = %s, want 3, 5 and one item without \"reply 2\"", stored.Turn, stored.NewFrom, stored.New)
 	}
 	found, err := r.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
-		t.Errorf("stored keys: got %v, error %v, want 4001 and 4003", found, err)
+		t.Errorf("FindEcho = %v, %v, want the keys 4001 and 4003", found, err)
 	}
-	same(t, "exchanges counted as opted out", r.store.Tally.OptedOut.Load(), 1)
+	same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
-		sameList(t, "files that hold "+trace, filesWith(t, r.dir, trace), nil)
+		sameList(t, "files that contain "+trace, filesWith(t, r.dir, trace), nil)
 	}
 }
 
 // The row of a session waits until the recorder has judged whether the newest turn opted out.
-func TestRowWaitsForTheJudgement(t *testing.T) {
+func TestRowWaitsForOptOutDecision(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, optOutEnvFiles(t))
 	c := r.newConversation("s")
@@ -145,12 +145,12 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 	})
 	c.deliverAll()
 	if row := c.row(); row != "" {
-		t.Errorf("a row was stored before the turn was judged, want none: %s", row)
+		t.Errorf("row before the turn was judged = %s, want none", row)
 	}
 	r.store.OptedOut(exchange(tenantA, "s", 1, r.clock.now()), nil) // the proxy calls OptedOut for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
-		t.Errorf("the row after the judgement is %q, want ListHash = 1001", c.row())
+		t.Errorf("row after the turn was judged = %q, want ListHash = 1001", c.row())
 	}
 }
 
@@ -167,28 +167,28 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		e.Comment = "about the .env"
 		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
-			t.Errorf("feedback on an opted-out session: got %+v, error %v, want ignored", got, err)
+			t.Errorf("Post on an opted-out session = %+v, %v, want status %s", got, err, store.Ignored)
 		}
 		r.closeSessions()
 		if row := c.row(); row != "" {
-			t.Errorf("stored row of an opted-out session: got %s, want none", row)
+			t.Errorf("stored row of an opted-out session = %s, want none", row)
 		}
 		same(t, "counters", r.counters(tenantA), "null")
 		names, err := r.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
-			t.Errorf("stored tenants: got %v, error %v, want none", names, err)
+			t.Errorf("Tenants = %v, %v, want none", names, err)
 		}
 		r.idleFor(idleTime)
 		again := r.store.AcquireInMemory(c.id)
 		if again == nil || !again.Record.Hidden(2) {
-			t.Errorf("record in memory after idleTime: got session %v, want a session with the hidden turn 2", again)
+			t.Errorf("AcquireInMemory after idleTime = %v, want a session whose turn 2 is hidden", again)
 		}
 	})
 }
 
-// If all turns of a session opted out, the store keeps a mark with the numbers of turns and items and without content.
-// After a restart with the same secret the session has these numbers. With another secret the mark is not found.
-func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
+// If all turns of a session opted out, the store keeps a mark with the counts of turns and items, but no content. After
+// a restart with the same secret the session has these counts. With another secret the mark is not found.
+func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {
 		return func(o *store.Options) {
@@ -219,8 +219,8 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	}
 }
 
-// Feedback for a turn waits until the recorder has judged whether the turn opted out.
-func TestFeedbackWaitsForTheJudgement(t *testing.T) {
+// Feedback on a session waits until the recorder has judged whether the newest turn opted out.
+func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, optOutEnvFiles(t))
@@ -237,7 +237,7 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 		}()
 		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, score("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
-			t.Errorf("Post during the judgement: got %+v, error %v, want status %q", got, err, store.Ignored)
+			t.Errorf("Post before the turn was judged = %+v, %v, want status %q", got, err, store.Ignored)
 		}
 	})
 }

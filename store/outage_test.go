@@ -36,9 +36,9 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 		<-writing
 		for i := range int64(3) {
 			r.offer(fmt.Sprint("meanwhile-", i), 1)
-			eventually(t, "the turn to be recorded while the backend hangs", func() bool { return r.balancedAccount(true).Spooled == i+2 })
+			eventually(t, "the turn to be recorded while the backend is blocked", func() bool { return r.balancedAccount(true).Spooled == i+2 })
 		}
-		sameAccount(t, "account while the backend hangs", r.account(true), "4 = 0 + 4 + 0")
+		sameAccount(t, "account while the backend is blocked", r.account(true), "4 = 0 + 4 + 0")
 		close(release)
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
-		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
+		t.Run(map[bool]string{false: "without a restart", true: "after a crash"}[crash], func(t *testing.T) {
 			t.Parallel()
 			smallMemory := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
 			r := newFixture(t, smallMemory)
@@ -82,7 +82,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 				}
 				sameList(t, "stored turns of "+name, r.storedTurns(name), want)
 				if _, ok := r.row(idOf(name)); !ok {
-					t.Errorf("session %s has no row after the outage, want a row", name)
+					t.Errorf("session %s has no row after the outage", name)
 				}
 				key := session.EchoKey(1000 + i)
 				sameList(t, "sessions of the key", r.sessionsOf(key), []session.ID{idOf(name)})
@@ -107,8 +107,8 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	same(t, "turns in the stored row", r.storedTurnCount(id), 5)
 }
 
-// After a restart, Acquire reports a session with an undelivered row as late (it may exist), not as unknown.
-func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
+// After a restart, Acquire reports a session with an undelivered row as late, not as unknown.
+func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.backend.failWrites()
@@ -122,7 +122,7 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	r.wait(time.Second)
 	ses, late := r.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
-		t.Fatalf("Acquire of a delivered session: got session %v, late %v, want a session, false", ses, late)
+		t.Fatalf("Acquire of a delivered session = %v, late %v, want a session, late false", ses, late)
 	}
 	r.store.Release(ses, store.Unchanged)
 }
@@ -132,7 +132,7 @@ type lossyBackend struct {
 	*faulty
 	epoch     string
 	announced func()            // called when a session is announced as forgotten; may be nil
-	erased    []session.Erasure // the result of the next call of Erasures
+	erased    []session.Erasure // returned by the next call of Erasures
 }
 
 func (l *lossyBackend) Announce(context.Context, session.Erasure) (string, error) {
@@ -149,7 +149,7 @@ func (l *lossyBackend) Erasures(context.Context, string) (list []session.Erasure
 	return list, nil
 }
 
-// forgetElsewhere makes the next Erasures return an erasure of another replica.
+// forgetElsewhere makes the next call of Erasures return an erasure by another replica.
 func (l *lossyBackend) forgetElsewhere(e session.Erasure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +178,7 @@ func withFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 func (r *fixture) deleteSession(name string) {
 	r.t.Helper()
 	if ok, err := r.backend.Forget(r.t.Context(), tenantA, idOf(name)); !ok || err != nil {
-		r.t.Fatalf("Forget of session %s: got found %v, error %v, want true and no error", name, ok, err)
+		r.t.Fatalf("Forget(%s) = %v, %v, want true, nil", name, ok, err)
 	}
 }
 
@@ -187,42 +187,42 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
 	r := newFixture(t, withFleet(&be, "one"))
-	for _, name := range []string{"old", "between", "young"} {
+	for _, name := range []string{"old", "middle", "new"} {
 		r.beginSession(tenantA, name, picked(true))
 		r.offer(name, 1)
 		r.wait(5 * time.Second)
 	}
 	sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	for _, epoch := range []string{"two", "three"} { // each change of the epoch starts a new delivery
-		r.deleteSession("young")
+		r.deleteSession("new")
 		be.epoch = epoch
 		r.wait(time.Second)
-		sameList(t, "turns delivered again", r.storedTurns("young"), []string{"1 complete"})
+		sameList(t, "turns delivered again", r.storedTurns("new"), []string{"1 complete"})
 		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, b := r.startTurn("young", 2) // the backend loses the end of this turn while precept is down
+	x, b := r.startTurn("new", 2) // the backend loses the end of this turn while precept is down
 	r.deliver()
 	r.endTurn(x, b)
 	r.deliver()
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	r.deleteSession("young")
+	r.deleteSession("new")
 	r = r.restart(withFleet(&be, "four"))
 	r.wait(time.Second)
-	sameList(t, "turns delivered again after a stop", r.storedTurns("young"), []string{"1 complete", "2 complete"})
+	sameList(t, "turns delivered again after a stop", r.storedTurns("new"), []string{"1 complete", "2 complete"})
 	sameAccount(t, "account", r.account(true), "4 = 4 + 0 + 0")
 	sameList(t, "failed steps", r.failed(), nil)
 	r.checkMemoryIsFree()
 }
 
-// Delivered exchanges leave the outbox when the backend cannot lose them any more: after a sync of a local
-// database, or some seconds after a sync of a server.
-func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
+// Delivered exchanges leave the outbox once the backend can no longer lose them: after a sync of a local database, or
+// some seconds after a sync of a shared server.
+func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
-		t.Run(fmt.Sprint("shared ", shared), func(t *testing.T) {
+		t.Run(map[bool]string{false: "local database", true: "shared server"}[shared], func(t *testing.T) {
 			t.Parallel()
 			var be *lossyBackend
 			r := newFixture(t, func(o *store.Options) {
@@ -243,10 +243,10 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 			r.backend.failNext("sync", 0, nil)
 			if shared {
 				r.wait(6 * time.Second)
-				atLeast(t, "bytes of the outbox while a server may lose the rows", r.store.OutboxBytes(), 100<<10)
+				atLeast(t, "bytes of the outbox while the server may lose the rows", r.store.OutboxBytes(), 100<<10)
 			}
 			r.wait(durableAfter)
-			atMost(t, "bytes of the outbox after the backend is safe", r.store.OutboxBytes(), before/2-1)
+			atMost(t, "bytes of the outbox after the rows are durable", r.store.OutboxBytes(), before/2-1)
 			sameAccount(t, "account after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
@@ -254,7 +254,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 
 // An outbox at its limit drops the newest exchanges and counts the dropped exchanges. The outbox accepts new
 // exchanges when the backend is back.
-func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
+func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
 	r.backend.failWrites()
@@ -269,7 +269,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	account := r.balancedAccount(true)
 	dropped := account.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
-		t.Fatalf("account at the limit: got %+v, want %d to %d dropped exchanges with the reason quota", account, turns/4, turns-5)
+		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with the reason quota", account.Dropped, turns/4, turns-5)
 	}
 	same(t, "Tally.DroppedQuota", r.store.Tally.DroppedQuota.Load(), dropped)
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), account.Spooled)
@@ -284,7 +284,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 }
 
 // If the outbox cannot be created, the store reports a failure and keeps undelivered exchanges in memory.
-func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
+func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) {
 		if err := os.WriteFile(filepath.Dir(o.Queue.Path), nil, 0o600); err != nil {
@@ -305,8 +305,8 @@ func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// A failure is reported with the step at which it happened.
-func TestFailuresNameTheirStep(t *testing.T) {
+// A failure is reported with the step that failed.
+func TestFailuresNameTheFailedStep(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	checkFailures := func(event string, want ...string) {
@@ -341,7 +341,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	r.clock.add(10 * time.Second)
 	r.deliver()
 	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
-		t.Errorf("lag while the backend is down: got %v, want 10s to 20s", lag)
+		t.Errorf("Lag while the backend is down = %v, want 10s to 20s", lag)
 	}
 	atLeast(t, "bytes of the outbox while the backend is down", r.store.OutboxBytes(), 1)
 	r.backend.allowWrites()
@@ -352,7 +352,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 }
 
 // A stop reports exchanges that neither the disk nor the backend has stored.
-func TestStopReportsALoss(t *testing.T) {
+func TestStopReportsLostExchanges(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Queue.Path = "" })
 	r.offer("s", 1)
@@ -360,13 +360,13 @@ func TestStopReportsALoss(t *testing.T) {
 	r.backend.failWrites()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
-		t.Errorf("stop with an undelivered exchange in memory: got error %v, want errDown", err)
+		t.Errorf("stop with an undelivered exchange in memory: err = %v, want errDown", err)
 	}
 	same(t, "the failed steps contain stop", slices.Contains(r.failed(), "stop"), true)
 }
 
-// While the backend is down, the newest exchanges of a tenant that floods the outbox are dropped. The outbox
-// accepts the exchanges of another tenant.
+// While the backend is down, a full outbox drops the newest exchanges of the tenant that floods it, and accepts the
+// exchanges of another tenant.
 func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]struct {
@@ -392,13 +392,13 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			same(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
 			same(t, "the failed steps contain spool", slices.Contains(r.failed(), string(label.StepSpool)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
-				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s alone", dropped, turns/4, turns-5, limit.reason)
+				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s only", dropped, turns/4, turns-5, limit.reason)
 			}
 			for i := range 3 {
-				x := exchange("another", "theirs", i+1, r.clock.now())
+				x := exchange("another", "other", i+1, r.clock.now())
 				x.Reply.Text = noise(i, 4<<10)
 				if !r.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
-					t.Fatal("Offer refused a turn of the other tenant, want it accepted")
+					t.Fatal("Offer of a turn of the other tenant = false, want true")
 				}
 				r.wait(time.Second)
 			}
@@ -412,11 +412,11 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	}
 }
 
-// slowBackend is a backend behind a slow link: a write of more than limit bytes of text times out.
+// slowBackend is a backend behind a slow network: a write of more than limit bytes of text times out.
 type slowBackend struct {
 	*faulty
 	limit int
-	err   error // the error of such a write
+	err   error // returned by a write above the limit
 }
 
 func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
@@ -430,10 +430,10 @@ func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
 	return b.faulty.Write(ctx, batch)
 }
 
-// A delivery that takes too long is repeated with fewer rows. With the same rows, each repetition would take too long.
+// A delivery that timed out is retried with fewer rows, because a retry with the same rows would time out again.
 func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 	t.Parallel()
-	for name, timeout := range map[string]error{"deadline": context.DeadlineExceeded, "connection": os.ErrDeadlineExceeded} {
+	for name, timeout := range map[string]error{"context deadline": context.DeadlineExceeded, "connection deadline": os.ErrDeadlineExceeded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, func(o *store.Options) {
@@ -442,7 +442,7 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 			})
 			for n := range 60 {
 				if !r.offerLarge("s", n+1, 100<<10) {
-					t.Fatalf("Offer refused turn %d, want the turn accepted", n+1)
+					t.Fatalf("Offer of turn %d = false, want true", n+1)
 				}
 			}
 			r.deliverAll()

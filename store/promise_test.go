@@ -12,10 +12,10 @@ import (
 	"precept/store"
 )
 
-// These tests run the store as a program does: with its goroutines, in the time of a synctest bubble.
+// These tests run the store with its goroutines, as the program does, mostly in synctest bubbles.
 
-// checkStored fails the test unless the backend has exactly these turns of a session, and a row of the session if
-// there are turns.
+// checkStored fails the test unless the backend has exactly the turns want of a session, and has a row of the session
+// if and only if want is not empty.
 func (r *fixture) checkStored(name string, want ...string) {
 	r.t.Helper()
 	sameList(r.t, fmt.Sprintf("turns of %q", name), r.storedTurns(name), want)
@@ -42,15 +42,15 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		sameAccount(t, "account", r.account(true), "1 = 1 + 0 + 0")
 		sameList(t, "sessions of the reply", r.sessionsOf(replyKey), []session.ID{idOf("s")})
 		if !r.store.Healthy() || r.store.Lag() != 0 || r.store.Tally.Exchanges.Load() != 1 || r.store.Tally.Pending.Load() != 0 {
-			t.Errorf("after the delivery: got Healthy %v, Lag %v, Tally.Exchanges %d, Tally.Pending %d, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
+			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
 		}
 		list, err := r.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
-			t.Errorf("Browse: got sessions %+v, error %v, want session s alone", list.Sessions, err)
+			t.Errorf("Browse = %+v, %v, want only session s", list.Sessions, err)
 		}
 		shown, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, markerWord) || !strings.Contains(text, "Paint the shed.") {
-			t.Errorf("Transcript: got %s, error %v, want the words of the user and of the reply", text, err)
+			t.Errorf("Transcript = %s, %v, want the texts of the user and of the reply", text, err)
 		}
 	})
 }
@@ -77,13 +77,13 @@ func TestStopWritesEverything(t *testing.T) {
 	}
 	entries, err := r.backend.Feedback(t.Context(), tenantA, idOf("s0"))
 	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
-		t.Errorf("feedback on session s0: got %+v, error %v, want the entry f", entries, err)
+		t.Errorf("Feedback(s0) = %+v, %v, want only the entry f", entries, err)
 	}
 }
 
-// The turn in progress at a kill is stored as a stub (an incomplete exchange without content) at the next start, and
-// a second kill adds no second stub. The turn that had ended is complete.
-func TestKillLeavesStubs(t *testing.T) {
+// A turn in progress at a kill is stored as a stub (an incomplete exchange without content) at the next start, and a
+// second kill adds no second stub. A turn that had ended is complete.
+func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
@@ -105,8 +105,8 @@ func TestKillLeavesStubs(t *testing.T) {
 	})
 }
 
-// A forgotten session leaves memory, the outbox files and the database. The request in progress restores no part of
-// the session. The account still counts the exchanges of the session.
+// Forgetting a session removes it from memory, the outbox files and the database. A request in progress does not
+// restore it. The account still counts its exchanges.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for by, forget := range map[string]func(r *fixture) (int, error){
@@ -125,13 +125,13 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				x.Reply.Text = markerWord
 				time.Sleep(durableAfter)
 				if n, err := r.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
-					t.Errorf("ForgetSession of another tenant: got %d sessions, error %v, want 0 and no error", n, err)
+					t.Errorf("ForgetSession of another tenant = %d, %v, want 0, nil", n, err)
 				}
 				if len(filesWith(t, r.dir, markerWord)) == 0 {
-					t.Fatal("no file has the word before the session is forgotten, want at least one file")
+					t.Fatalf("no file contains %q before the session is forgotten", markerWord)
 				}
 				if n, err := forget(r); n != 1 || err != nil {
-					t.Errorf("deletion by %s: got %d sessions, error %v, want 1 and no error", by, n, err)
+					t.Errorf("deletion by %s = %d, %v, want 1, nil", by, n, err)
 				}
 				same(t, "sessions in memory", r.store.Sessions(), 0)
 				sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
@@ -140,10 +140,10 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				r.checkStored("s")
 				sameList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, markerWord), nil)
 				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
-					t.Errorf("the transcript of a forgotten session: got error %v, want store.ErrNoSession", err)
+					t.Errorf("Transcript of a forgotten session: err = %v, want store.ErrNoSession", err)
 				}
 				if n, err := forget(r); n != 0 || err != nil {
-					t.Errorf("second deletion by %s: got %d sessions, error %v, want 0 and no error", by, n, err)
+					t.Errorf("second deletion by %s = %d, %v, want 0, nil", by, n, err)
 				}
 				time.Sleep(time.Second)
 				r.playTurn("s", 1) // a new session with the same name
@@ -172,14 +172,14 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 		r.checkStored("s")
 		sameAccount(t, "account", r.account(true), "3 = 0 + 3 + 0")
 		if r.store.Healthy() || r.store.Lag() < durableAfter || r.store.Tally.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: got Healthy %v, Lag %v, Tally.WriteErrors %d, want false, at least %v, more than 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durableAfter)
+			t.Errorf("during the outage: Healthy = %v, Lag = %v, Tally.WriteErrors = %d, want false, >= %v, > 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durableAfter)
 		}
 		r.backend.allowWrites()
 		time.Sleep(durableAfter)
 		r.checkStored("s", "1 complete", "2 complete", "3 complete")
 		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 		if !r.store.Healthy() || r.store.Lag() != 0 {
-			t.Errorf("after the outage: got Healthy %v, Lag %v, want true, 0", r.store.Healthy(), r.store.Lag())
+			t.Errorf("after the outage: Healthy = %v, Lag = %v, want true, 0", r.store.Healthy(), r.store.Lag())
 		}
 		r.checkMemoryIsFree()
 	})

@@ -32,8 +32,8 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	same(t, "turns after a restart", r.restart(nil).turnCount(id), 9)
 }
 
-// A change of the kind Counted is written with the next decision, a second later, or at the stop.
-func TestCountsWaitASecondAtMost(t *testing.T) {
+// A change of kind Counted is written a second later, or earlier with the next decision or at a stop.
+func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	nextTurn := func(rec *session.Record) { rec.Thread.Turns++ }
@@ -51,7 +51,7 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 	r.wait(time.Second)
 	r.change(id, store.Unchanged, nextTurn)
 	r.wait(time.Second)
-	same(t, "stored turns after no change", r.storedTurnCount(id), 4)
+	same(t, "stored turns after a change of kind Unchanged", r.storedTurnCount(id), 4)
 	r.change(id, store.Counted, nextTurn)
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 	same(t, "stored turns after the stop", r.storedTurnCount(id), 6)
 }
 
-func TestMemoryForExchangesIsBounded(t *testing.T) {
+func TestMemoryForExchangesIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
 	offer := func(turn int, size int64) bool {
@@ -77,8 +77,8 @@ func TestMemoryForExchangesIsBounded(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// The queue holds at least 5000 and less than 20,000 turns, however small the turns are.
-func TestQueueIsBounded(t *testing.T) {
+// The queue accepts at least 5000 and fewer than 20,000 turns, even if the turns are small.
+func TestQueueLengthIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	const maxTurns = 20_000
@@ -86,7 +86,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for ; n < maxTurns && r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
 	}
 	if n < 5000 || n == maxTurns {
-		t.Errorf("the queue accepted %d turns, want 5000 to %d", n, maxTurns-1)
+		t.Errorf("accepted turns: got %d, want 5000 to %d", n, maxTurns-1)
 	}
 	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(n))
@@ -96,8 +96,8 @@ func TestQueueIsBounded(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// Many large turns that end at once are stored once, and none is stored as a stub (an incomplete exchange).
-func TestBurstIsStoredOnce(t *testing.T) {
+// Each of many large turns that end at once is stored once and complete, not as a stub (an incomplete exchange).
+func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
 	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
@@ -111,7 +111,7 @@ func TestBurstIsStoredOnce(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// The backend gets a batch every DeliverEvery, and earlier when there are many turns or bytes.
+// The backend gets a batch once per DeliverEvery, or earlier if many turns or bytes wait.
 func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]struct {
@@ -136,7 +136,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
 				// of the recorder.
 				if n := r.exchanges(idOf("s")); n > 0 != size.early {
-					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want more than 0 = %t", n, size.turns, size.early)
+					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, size.turns, size.early)
 				}
 				r.clock.add(time.Hour)
 				time.Sleep(time.Second)
@@ -159,8 +159,8 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	same(t, "Tally.Incomplete", r.store.Tally.Incomplete.Load(), 3)
 }
 
-// Done is closed once, even when Run is called again.
-func TestDrainedIsClosedOnce(t *testing.T) {
+// A second call of Run does not close Done again, which would panic.
+func TestDoneIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	for range 2 {
@@ -169,7 +169,7 @@ func TestDrainedIsClosedOnce(t *testing.T) {
 	<-r.store.Done()
 }
 
-// A stop while the backend is down returns the error, and counts the undelivered turns as spooled.
+// A stop while the backend is down returns the backend's error, and counts the undelivered turns as spooled.
 func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -178,13 +178,13 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	r.deliver()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
-		t.Errorf("Run at a stop: got error %v, want errDown", err)
+		t.Errorf("Run at a stop = %v, want errDown", err)
 	}
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 2)
 	sameAccount(t, "account", accountText(r.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
-func TestPanicLosesOneTurn(t *testing.T) {
+func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.offer("s", 1)
@@ -197,13 +197,13 @@ func TestPanicLosesOneTurn(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// panickingExchange panics before every step on one exchange.
+// panickingExchange panics before every step of one exchange.
 type panickingExchange struct {
 	exchange string // id
 	panics   atomic.Int64
 }
 
-// before panics at one exchange, and counts the panics.
+// before is Hooks.Before. It panics at the exchange, and counts the panics.
 func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
 		p.panics.Add(1)
@@ -211,12 +211,12 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// A step panics at one exchange, while the store records the exchange or at the start after a crash. Only this
-// exchange is lost. The dead letter, the record that the exchange was set aside, contains no personal data.
-func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
+// A step panics at one exchange, either while the store records the exchange or at the start after a crash. Only this
+// exchange is lost. Its dead letter (the record of the panic) contains no personal data.
+func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
-		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
+		t.Run(map[bool]string{false: "while recording", true: "after a crash"}[crash], func(t *testing.T) {
 			t.Parallel()
 			p := &panickingExchange{exchange: exchange(tenantA, "s", 3, time.Time{}).ID}
 			withPanic := func(o *store.Options) { o.Hooks.Before = p.before }
@@ -243,9 +243,9 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			if list := r.deadLetters(); !crash && (len(list) != 1 || list[0].Exchange != p.exchange) {
-				t.Errorf("dead letters: got %+v, want one of exchange %s", list, p.exchange)
+				t.Errorf("dead letters: got %+v, want one for exchange %s", list, p.exchange)
 			}
-			sameList(t, "files that hold the address", filesWith(t, r.dir, "mara@example.com"), nil)
+			sameList(t, "files that contain the address", filesWith(t, r.dir, "mara@example.com"), nil)
 		})
 	}
 }
@@ -280,8 +280,8 @@ func (a *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (in
 	return a.Backend.PurgeParked(ctx, before)
 }
 
-// A retention that panics is tried again at the next regular time and not earlier. Meanwhile the store records turns.
-func TestPanickingRetentionBlocksNothing(t *testing.T) {
+// A retention that panics is retried at the next regular time, not earlier. The store still records turns.
+func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var be *panickingExpiry
@@ -298,7 +298,7 @@ func TestPanickingRetentionBlocksNothing(t *testing.T) {
 		r.endTurn(x, b)
 		eventually(t, "the turn to be stored", func() bool { return r.exchanges(id) == 1 })
 		if got := r.failed(); !slices.Contains(got, "panic retain") {
-			t.Errorf("failed steps: got %v, want panic retain among them", got)
+			t.Errorf("failed steps: got %v, want %q among them", got, "panic retain")
 		}
 	})
 }

@@ -140,7 +140,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	same(t, "stored replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
 	r = r.restart(nil)
 	if ses, _ := r.store.Acquire(t.Context(), tenantA, id); ses == nil {
-		t.Fatal("Acquire after the restart: got no session, want the session")
+		t.Fatal("Acquire after the restart = nil, want the session")
 	} else {
 		r.store.Release(ses, store.Decided)
 	}
@@ -159,7 +159,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 		t.Helper()
 		list, err := r.backend.Feedback(t.Context(), tenantA, id)
 		if err != nil || len(list) == 0 {
-			t.Fatalf("stored feedback: got %+v, error %v, want entries and no error", list, err)
+			t.Fatalf("Feedback = %+v, %v, want at least one entry", list, err)
 		}
 		return list[len(list)-1]
 	}
@@ -177,7 +177,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	same(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
 }
 
-// A turn is not kept if a call of the reply, or a call that the request answers, names an opted-out path.
+// A turn is not stored if a call of its reply, or a call that its request answers, names an opted-out path.
 func TestOptOutByPath(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
@@ -185,11 +185,11 @@ func TestOptOutByPath(t *testing.T) {
 		calls, answered []string
 		kept            bool
 	}{
-		"nothing named":             {nil, nil, true},
-		"another file":              {[]string{read("main.go")}, []string{read("go.mod")}, true},
-		"a call":                    {[]string{read("main.go"), read("config/.env")}, nil, false},
-		"in capitals, on Windows":   {[]string{read(`C:\x\.ENV`)}, nil, false},
-		"the call that is answered": {nil, []string{read("main.go"), read("./prod.env")}, false},
+		"no call":                {nil, nil, true},
+		"other paths":            {[]string{read("main.go")}, []string{read("go.mod")}, true},
+		"call of the reply":      {[]string{read("main.go"), read("config/.env")}, nil, false},
+		"Windows path, capitals": {[]string{read(`C:\x\.ENV`)}, nil, false},
+		"answered call":          {nil, []string{read("main.go"), read("./prod.env")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, optOutEnvFiles(t))
@@ -215,17 +215,17 @@ func TestOptOutByPath(t *testing.T) {
 			same(t, "stored exchanges", r.exchanges(id), want)
 			same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), counted)
 			text := strings.ToLower(string(r.readBack(id)))
-			same(t, "the stored text has the word zebra", strings.Contains(text, "zebra"), c.kept)
+			same(t, "the stored text contains zebra", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {
-				t.Errorf("the stored text holds the path .env, want no path: %s", text)
+				t.Errorf("the stored text contains the path .env: %s", text)
 			}
 			r.checkMemoryIsFree()
 		})
 	}
 }
 
-// If ContentOptions.Keep is false, sessions are counted, and no sample is made.
-func TestLearnOffCountsWithoutSamples(t *testing.T) {
+// If ContentOptions.Keep is false, sessions are counted, but no samples are stored.
+func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Content.Keep = false })
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -235,7 +235,7 @@ func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	r.closeSessions()
 	for _, op := range r.backend.takeCalls() {
 		if op == "samples" {
-			t.Error("got a write of samples with learning disabled, want none")
+			t.Error("samples were written with ContentOptions.Keep = false")
 		}
 	}
 	same(t, "counter rewarded", r.counter("", "rewarded"), 1)

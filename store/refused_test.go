@@ -16,11 +16,11 @@ import (
 
 var _ store.Backend = (*sqlite.Store)(nil)
 
-// A failed write is retried after a pause. The retry also writes the exchanges that were offered since.
-func TestFailedWriteIsRepeated(t *testing.T) {
+// A failed write is retried after a backoff. The retry also writes the exchanges that were offered in the meantime.
+func TestFailedWriteIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
-		t.Run(fmt.Sprint(n, " times"), func(t *testing.T) {
+		t.Run(fmt.Sprint(n, " failures"), func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, nil)
 			r.backend.failNext("write", n, errDown)
@@ -33,8 +33,8 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 				r.deliver()
 				same(t, "Store.Healthy after a failed write", r.store.Healthy(), false)
 				same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(want))
-				r.deliver() // no write, because the pause has not ended
-				same(t, "Tally.WriteErrors during the pause", r.store.Tally.WriteErrors.Load(), int64(i+1))
+				r.deliver() // no write, because the backoff has not ended
+				same(t, "Tally.WriteErrors during the backoff", r.store.Tally.WriteErrors.Load(), int64(i+1))
 				r.clock.add(time.Second)
 			}
 			r.deliver()
@@ -59,8 +59,8 @@ func (r *fixture) offerInvalid(turn int) {
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
 
-// An invalid exchange is dropped, and the other content of its batch is stored.
-func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
+// An invalid exchange is dropped, and the rest of its batch is stored.
+func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -79,8 +79,8 @@ func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// If the backend fails while the store writes exchanges one by one to find the invalid exchange, every valid exchange
-// is stored once.
+// If the backend fails while the store writes exchanges one by one to find the invalid one, every valid exchange is
+// stored once.
 func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -103,8 +103,8 @@ func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// If a batch contains an invalid exchange and an exchange of a deleted session, neither is counted in Tally.Exchanges.
-// The account counts the exchange of the deleted session as stored, because its delivery is complete.
+// An invalid exchange and an exchange of a deleted session in one batch are not counted in Tally.Exchanges. The account
+// counts the exchange of the deleted session as stored, because its delivery is complete.
 func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
@@ -137,13 +137,13 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 		same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 0)
 		same(t, "Store.Healthy", r.store.Healthy(), false)
 		if _, err := r.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("feedback in a volatile store: got error %v, want store.ErrVolatile", err)
+			t.Errorf("Post on a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
 		if _, err := r.store.Post(t.Context(), tenantA, nil, replyKey+1, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("feedback without a known session in a volatile store: got error %v, want store.ErrVolatile", err)
+			t.Errorf("Post without a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
 		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
-			t.Errorf("feedback on a sample in a volatile store: got error %v, want store.ErrNoSession", err)
+			t.Errorf("Rate of a sample in a volatile store: err = %v, want store.ErrNoSession", err)
 		}
 		r.clock.add(closeAge + time.Second)
 		r.deliver()
@@ -163,14 +163,14 @@ func TestVolatileRefusesWrites(t *testing.T) {
 	_, feedbackErr := v.AddFeedback(ctx, tenantA, nil)
 	_, priorsErr := v.PutPriors(ctx, tenantA, 0, nil)
 	for name, err := range map[string]error{
-		"write": v.Write(ctx, session.Batch{}), "feedback": feedbackErr, "priors": priorsErr,
-		"park": v.Park(ctx, tenantA, 1, score("a", 1, 1)), "raise": v.Raise(ctx, tenantA, nil),
+		"Write": v.Write(ctx, session.Batch{}), "AddFeedback": feedbackErr, "PutPriors": priorsErr,
+		"Park": v.Park(ctx, tenantA, 1, score("a", 1, 1)), "Raise": v.Raise(ctx, tenantA, nil),
 	} {
 		if !errors.Is(err, store.ErrVolatile) {
-			t.Errorf("%s in a volatile store: got error %v, want store.ErrVolatile", name, err)
+			t.Errorf("%s of a volatile store: err = %v, want store.ErrVolatile", name, err)
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
-		t.Errorf("Settle of three sessions in a volatile store: got %v, error %v, want [false false false] and no error", done, err)
+		t.Errorf("Settle of three sessions in a volatile store = %v, %v, want [false false false], nil", done, err)
 	}
 }

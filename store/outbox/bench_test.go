@@ -11,14 +11,14 @@ import (
 	"precept/store/outbox"
 )
 
-// cpu returns the processor time of the process.
+// cpu returns the CPU time of the process.
 func cpu() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// prose returns n bytes of text.
+// prose returns n bytes of pseudo-random text.
 func prose(n int) []byte {
 	words := []string{"the ", "shed ", "is ", "painted ", `{"role":"user"} `, "error ", "func ", "return "}
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -29,8 +29,8 @@ func prose(n int) []byte {
 	return b[:n]
 }
 
-// BenchmarkExchange measures the cost of one exchange. A flush has the exchanges of 50 ms at a rate per
-// second, each with 740 more bytes for the record of its session. After 20 flushes the rows are released.
+// BenchmarkExchange measures the cost of one exchange at a rate of exchanges per second. A flush has the exchanges of
+// 50 ms, each with 740 more bytes for the record of its session. Rows are released after every 20 flushes.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		for _, rate := range []int{300, 6000} {
@@ -58,7 +58,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkRecovery measures how long opening and reading a queue of 256 MiB take.
+// BenchmarkRecovery measures how long it takes to open and to read a queue of 256 MiB.
 func BenchmarkRecovery(b *testing.B) {
 	q := open(b, b.TempDir())
 	f := outbox.Flush{}

@@ -16,17 +16,17 @@ import (
 
 const childFlag = "outbox-child"
 
-// child appends, delivers and releases rows until the parent kills the process. child prints the
-// sequence number of the last row of each acknowledged flush.
+// child appends, delivers and releases rows until the parent kills the process. It prints the sequence number of the
+// last row of each acknowledged flush.
 func child(dir string) {
-	fail := func(err error) {
+	check := func(err error) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
-	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), QuotaBytes: 1 << 30, Now: time.Now, Damaged: fail})
-	fail(err)
+	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), QuotaBytes: 1 << 30, Now: time.Now, Damaged: check})
+	check(err)
 	_, sequence := q.Delivered()
 	for i := 0; ; i++ {
 		var f outbox.Flush
@@ -39,21 +39,21 @@ func child(dir string) {
 			f.Ended, f.Dropped = []string{fmt.Sprint("turn ", i-1)}, map[string]int64{"bad": 1}
 		}
 		last, err := q.Append(&f)
-		fail(err)
+		check(err)
 		fmt.Println(last)
 		if i%3 == 2 {
 			delivered, _ := q.Delivered()
 			rows, err := q.Read(delivered, math.MaxInt64, 4<<10)
-			fail(err)
+			check(err)
 			exchanges := int64(0)
 			for _, r := range rows {
 				exchanges += r.Exchanges
 			}
 			q.Advance(rows[len(rows)-1].Sequence, exchanges, nil)
-			fail(q.Release(delivered))
+			check(q.Release(delivered))
 		}
 		if i%50 == 0 {
-			fail(q.Tidy())
+			check(q.Tidy())
 		}
 	}
 }
@@ -81,21 +81,21 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		must(t, err)
 		balanced(t, before)
 		q := open(t, dir)
-		same(t, "reported damages", len(q.damages), 0)
+		same(t, "number of damage reports", len(q.damages), 0)
 		after := q.Account()
 		balanced(t, after)
 		same(t, "admitted exchanges after the restart", after.Admitted, before.Admitted)
 		same(t, "incomplete exchanges after the restart", after.Incomplete, before.Incomplete)
 		delivered, last := q.Delivered()
 		if last < acknowledged {
-			t.Fatalf("round %d: last row: got %d, want at least the acknowledged %d", round, last, acknowledged)
+			t.Fatalf("round %d: last row: got %d, want at least %d, the last acknowledged row", round, last, acknowledged)
 		}
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
 		exchanges := int64(0)
 		for i, r := range rows {
 			if want := delivered + int64(i) + 1; r.Sequence != want {
-				t.Fatalf("round %d: undelivered row %d has the sequence number %d, want %d", round, i, r.Sequence, want)
+				t.Fatalf("round %d: sequence number of undelivered row %d: got %d, want %d", round, i, r.Sequence, want)
 			}
 			exchanges += r.Exchanges
 		}
@@ -104,7 +104,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 	}
 }
 
-// balanced fails the test unless Admitted is the sum of the other counts, and no count is negative.
+// balanced fails the test unless Admitted is the sum of the other counts, and Stored and Spooled are not negative.
 func balanced(t *testing.T, a outbox.Account) {
 	t.Helper()
 	sum := a.Stored + a.Spooled + a.Incomplete
@@ -112,6 +112,6 @@ func balanced(t *testing.T, a outbox.Account) {
 		sum += n
 	}
 	if sum != a.Admitted || a.Stored < 0 || a.Spooled < 0 {
-		t.Errorf("account: got %+v, want Admitted as the sum %d of the other counts, and no negative count", a, sum)
+		t.Errorf("account = %+v, want Admitted = %d, the sum of the other counts, and no negative count", a, sum)
 	}
 }

@@ -33,7 +33,7 @@ type queue struct {
 	*outbox.Outbox
 	t       testing.TB
 	dir     string
-	damages []string // reported damage
+	damages []string // damage reports
 }
 
 // open opens the outbox of a directory with a quota of 1 GiB.
@@ -46,7 +46,7 @@ func open(t testing.TB, dir string) *queue {
 	return q
 }
 
-// tryOpen opens the outbox of a directory with a quota in bytes, and records reported damages.
+// tryOpen opens the outbox of a directory with a quota in bytes, and records damage reports.
 func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	t.Helper()
 	q := &queue{t: t, dir: dir}
@@ -62,12 +62,12 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 
 func pathIn(dir string) string { return filepath.Join(dir, "outbox.db") }
 
-// row returns a row of one exchange.
+// row returns a row with one exchange.
 func row(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
 
-// append appends a flush, and returns the number of its last row.
+// append appends a flush, and returns the sequence number of its last row.
 func (q *queue) append(f outbox.Flush) int64 {
 	q.t.Helper()
 	last, err := q.Append(&f)
@@ -77,7 +77,7 @@ func (q *queue) append(f outbox.Flush) int64 {
 	return last
 }
 
-// rows appends a flush of one row for each text.
+// rows appends a flush with one row for each text, and returns the sequence number of the last row.
 func (q *queue) rows(texts ...string) int64 {
 	q.t.Helper()
 	var f outbox.Flush
@@ -106,8 +106,8 @@ func (q *queue) texts(after int64) string {
 	}
 }
 
-// format returns the counts of exchanges of an account as "admitted = stored + spooled + incomplete + dropped". Spooled
-// exchanges wait in the outbox.
+// format returns the counts of an account as "admitted = stored + spooled + incomplete + dropped". Spooled exchanges
+// wait in the outbox.
 func format(a outbox.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
 	if len(a.Dropped) > 0 {
@@ -116,8 +116,8 @@ func format(a outbox.Account) string {
 	return text
 }
 
-// sameAccount fails the test if the formatted account got differs from want; moment says when or where
-// the account was read.
+// sameAccount fails the test if the formatted account got differs from want; moment says when or where the account was
+// read.
 func sameAccount(t testing.TB, moment string, got outbox.Account, want string) {
 	t.Helper()
 	if format(got) != want {
@@ -125,7 +125,7 @@ func sameAccount(t testing.TB, moment string, got outbox.Account, want string) {
 	}
 }
 
-// accountInFile returns the account of the file, as a new process reads the account after a crash.
+// accountInFile returns the account in the file, as a new process reads it after a crash.
 func (q *queue) accountInFile() outbox.Account {
 	q.t.Helper()
 	a, err := outbox.ReadAccount(pathIn(q.dir), false)
@@ -151,7 +151,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// crashed returns a copy of the directory in its present state, as after a crash.
+// crashed copies the directory in its present state, as a crash would leave it, and returns the path of the copy.
 func (q *queue) crashed() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
@@ -162,7 +162,7 @@ func (q *queue) crashed() string {
 	return dir
 }
 
-func TestRowsComeBackInOrderUntilTheyAreReleased(t *testing.T) {
+func TestReadReturnsRowsInOrderUntilRelease(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows("a", "b")
@@ -181,7 +181,7 @@ func TestRowsComeBackInOrderUntilTheyAreReleased(t *testing.T) {
 	same(t, "last row", last, second+1)
 }
 
-func TestSequenceNumbersNeverStartOver(t *testing.T) {
+func TestSequenceNumbersContinueAfterRestart(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	last := q.rows("a", "b")
@@ -211,7 +211,7 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 		running, crashed string
 	}{
 		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
-		"in progress":            {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
+		"stub":                   {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
 		"stub, then a row":       {[]outbox.Flush{inProgress, {Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 		"stub, then dropped":     {[]outbox.Flush{inProgress, {Ended: []string{"x"}, Dropped: map[string]int64{"bad": 1}}}, "1 = 0 + 0 + 0 + map[bad:1]", "1 = 0 + 0 + 0 + map[bad:1]"},
 		"dropped without a stub": {[]outbox.Flush{{Dropped: map[string]int64{"full": 2}}}, "2 = 0 + 0 + 0 + map[full:2]", "2 = 0 + 0 + 0 + map[full:2]"},
@@ -232,7 +232,7 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestTurnsInProgressAtACrashBecomeRowsOfKindStub(t *testing.T) {
+func TestCrashTurnsStubsIntoRowsOfKindStub(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
@@ -248,7 +248,7 @@ func TestTurnsInProgressAtACrashBecomeRowsOfKindStub(t *testing.T) {
 	sameAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
 
-func TestRewindMakesTheRemainingRowsUndelivered(t *testing.T) {
+func TestRewindMarksRemainingRowsUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows("a", "b")
@@ -264,7 +264,7 @@ func TestRewindMakesTheRemainingRowsUndelivered(t *testing.T) {
 	same(t, "undelivered rows", q.texts(delivered), "b c")
 }
 
-func TestAdvanceIsInTheFileAfterTheNextWrite(t *testing.T) {
+func TestAdvanceIsSavedWithTheNextWrite(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.rows("a")
@@ -277,7 +277,7 @@ func TestAdvanceIsInTheFileAfterTheNextWrite(t *testing.T) {
 	sameAccount(t, "in the file after a release", q.accountInFile(), "2 = 2 + 0 + 0")
 }
 
-func TestQuotaRefusesExchangesAndTakesRowsWithoutExchanges(t *testing.T) {
+func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	t.Parallel()
 	q, err := tryOpen(t, t.TempDir(), 256<<10)
 	must(t, err)
@@ -286,7 +286,7 @@ func TestQuotaRefusesExchangesAndTakesRowsWithoutExchanges(t *testing.T) {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, strings.Repeat("x", 16<<10))}})
 	}
 	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
-		t.Fatalf("after %d rows: got error %v, want outbox.ErrQuota after at least 8", n, err)
+		t.Fatalf("Append of row %d: err = %v, want outbox.ErrQuota at row 8 or later", n, err)
 	}
 	withoutExchange := row("default", 1, strings.Repeat("y", 16<<10))
 	withoutExchange.Exchanges = 0
@@ -294,7 +294,7 @@ func TestQuotaRefusesExchangesAndTakesRowsWithoutExchanges(t *testing.T) {
 	last := q.rows()
 	q.Advance(last, int64(n-1), nil)
 	must(t, q.Release(last))
-	q.rows("there is room again")
+	q.rows("after release")
 	sameAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
@@ -313,22 +313,22 @@ func (q *queue) filesWith(text string) (names []string) {
 	return names
 }
 
-func TestForgottenTextLeavesTheFiles(t *testing.T) {
+func TestForgetErasesTextFromFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for i := range 40 { // the texts are on many pages, even on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
-			row("theirs", 1, strings.Repeat("zanzibar ", 500)), row("ours", 1, strings.Repeat("madagascar ", 500)), row("ours", 2, strings.Repeat("comoros ", 500)),
+			row("forgotten", 1, strings.Repeat("zanzibar ", 500)), row("kept", 1, strings.Repeat("madagascar ", 500)), row("kept", 2, strings.Repeat("comoros ", 500)),
 		}})
 		if i == 20 {
 			q.Advance(30, 30, nil)
 			must(t, q.Release(20))
 		}
 	}
-	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "theirs", Document: []byte("zanzibar")}}})
-	must(t, q.Forget("theirs", nil), q.Forget("ours", []outbox.SessionID{{2}}), q.Forget("ours", []outbox.SessionID{}), q.Tidy())
-	same(t, "files with the text of the tenant", fmt.Sprint(q.filesWith("zanzibar")), "[]")
-	same(t, "files with the text of the session", fmt.Sprint(q.filesWith("comoros")), "[]")
+	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "forgotten", Document: []byte("zanzibar")}}})
+	must(t, q.Forget("forgotten", nil), q.Forget("kept", []outbox.SessionID{{2}}), q.Forget("kept", []outbox.SessionID{}), q.Tidy())
+	same(t, "files with the text of the forgotten tenant", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	same(t, "files with the text of the forgotten session", fmt.Sprint(q.filesWith("comoros")), "[]")
 	same(t, "files with the text of the other session", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 	sameAccount(t, "after Forget", q.Account(), "121 = 30 + 91 + 0")
 	undelivered, err := q.Read(30, math.MaxInt64, 1<<30)
@@ -353,7 +353,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	same(t, "files with the text of the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }
 
-func TestDrainedQueueFreesItsDiskSpace(t *testing.T) {
+func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for range 64 {
@@ -365,7 +365,7 @@ func TestDrainedQueueFreesItsDiskSpace(t *testing.T) {
 	info, err := os.Stat(pathIn(q.dir))
 	must(t, err)
 	if info.Size() > 1<<20 || q.Bytes() > 1<<20 {
-		t.Errorf("the file has %d bytes and %d are in use, want at most %d each", info.Size(), q.Bytes(), 1<<20)
+		t.Errorf("file size = %d, Bytes = %d, want at most %d each", info.Size(), q.Bytes(), 1<<20)
 	}
 }
 
@@ -379,16 +379,16 @@ func TestKeepMarksDeletesTheOldestMarks(t *testing.T) {
 	same(t, "marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
 }
 
-func TestNotesSurviveAReopening(t *testing.T) {
+func TestNoteSurvivesReopen(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
 	note, err := open(t, q.dir).Note("epoch")
 	must(t, err)
-	same(t, "note epoch after a reopening", note, "b")
+	same(t, "note epoch after a reopen", note, "b")
 }
 
-func TestAccountIsReadDuringWrites(t *testing.T) {
+func TestReadAccountDuringWrites(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	stop := make(chan struct{})
@@ -397,7 +397,7 @@ func TestAccountIsReadDuringWrites(t *testing.T) {
 		for last := int64(0); ; {
 			a, err := outbox.ReadAccount(pathIn(q.dir), true)
 			if err != nil || a.Admitted < last || a.Admitted != a.Stored+a.Spooled {
-				t.Errorf("after an account with %d admitted exchanges: got %+v, error %v, want a balanced account with at least as many", last, a, err)
+				t.Errorf("ReadAccount = %+v, %v, want Admitted = Stored + Spooled and Admitted >= %d", a, err, last)
 				return
 			}
 			last = a.Admitted
@@ -417,7 +417,7 @@ func TestAccountIsReadDuringWrites(t *testing.T) {
 	reading.Wait()
 }
 
-func TestAccountIsReadByARelativePath(t *testing.T) {
+func TestReadAccountWithRelativePath(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir)
 	q.rows("a", "b")
@@ -425,10 +425,10 @@ func TestAccountIsReadByARelativePath(t *testing.T) {
 	t.Chdir(filepath.Dir(dir))
 	a, err := outbox.ReadAccount(filepath.Join(filepath.Base(dir), filepath.Base(pathIn(dir))), false)
 	must(t, err)
-	sameAccount(t, "by a relative path", a, "2 = 0 + 2 + 0")
+	sameAccount(t, "with a relative path", a, "2 = 0 + 2 + 0")
 }
 
-func TestAccountOfAMissingFileIsZero(t *testing.T) {
+func TestReadAccountOfMissingFileIsZero(t *testing.T) {
 	t.Parallel()
 	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
 	must(t, err)
@@ -442,14 +442,14 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	q := open(t, dir)
 	q.rows("a")
 	same(t, "rows of the new file", q.texts(0), "a")
-	same(t, "reported damages", len(q.damages), 1)
+	same(t, "number of damage reports", len(q.damages), 1)
 	same(t, "files with the letter", len(q.filesWith("this is a letter")), 1)
 	must(t, q.DeleteAside(time.Time{}))
 	same(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
 }
 
-// After one flipped bit, 5000 cleared bytes or a truncation, Open succeeds. The outbox returns only rows and posts of
-// feedback as they were appended, and counts the lost exchanges as damaged.
+// Open succeeds after one flipped bit, 5000 cleared bytes or a truncation. The outbox returns only rows and posts that
+// were appended, unchanged, and counts the lost exchanges as damaged.
 func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -484,37 +484,37 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 		must(t, os.WriteFile(pathIn(dir), b, 0o600))
 		q, err := tryOpen(t, dir, 1<<30)
 		if err != nil {
-			t.Fatalf("round %d: Open of the damaged file: got error %v, want no error", round, err)
+			t.Fatalf("round %d: Open of the damaged file: %v", round, err)
 		}
 		delivered, _ := q.Delivered()
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
-				t.Fatalf("round %d: row %d has document %.60q, want a document that was appended", round, r.Sequence, r.Document)
+				t.Fatalf("round %d: document of row %d = %.60q, want an appended document", round, r.Sequence, r.Document)
 			}
 		}
 		posts, err := q.Posts(0, 1<<30)
 		must(t, err)
 		for _, p := range posts {
 			if !slices.Contains(want, string(p.Document)) {
-				t.Fatalf("round %d: post %d has document %.60q, want a document that was appended", round, p.Number, p.Document)
+				t.Fatalf("round %d: document of post %d = %.60q, want an appended document", round, p.Number, p.Document)
 			}
 		}
 		same(t, "PostCount after damage", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: got %+v with %d rows and the reported damages %v, want a balanced account with one spooled exchange for each row", round, a, len(rows), q.damages)
+			t.Errorf("round %d: account = %+v, want a balanced account with Spooled = %d; damage reports %v", round, a, len(rows), q.damages)
 		}
 		if round%3 == 0 && len(rows) < 30 && len(q.damages) > 0 {
-			t.Logf("round %d: one flipped bit cost %d rows, reported damages %v", round, 35-len(rows), q.damages)
+			t.Logf("round %d: one flipped bit lost %d rows, damage reports %v", round, 35-len(rows), q.damages)
 		}
 		q.rows("more")
 		must(t, q.Close())
 	}
 }
 
-func TestClearedPageCostsOnlyItsOwnRows(t *testing.T) {
+func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	t.Parallel()
 	const pageBytes, count = 8192, 40
 	q := open(t, t.TempDir())
@@ -536,12 +536,12 @@ func TestClearedPageCostsOnlyItsOwnRows(t *testing.T) {
 	q = open(t, q.dir)
 	got := strings.Fields(q.texts(0))
 	for i := range count {
-		same(t, fmt.Sprintf("row with document %d was read", i), slices.Contains(got, document(i)), !lost[document(i)])
+		same(t, fmt.Sprintf("row with document %d is readable", i), slices.Contains(got, document(i)), !lost[document(i)])
 	}
-	same(t, "reported damages", len(q.damages), 1)
+	same(t, "number of damage reports", len(q.damages), 1)
 }
 
-func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
+func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 12<<20)
 	q := open(t, disk.Dir)
@@ -552,24 +552,24 @@ func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
 	}
 	if n--; !errors.Is(err, outbox.ErrFull) || n < 50 {
-		t.Fatalf("after %d rows: got error %v, want outbox.ErrFull after at least 50", n, err)
+		t.Fatalf("Append after %d rows: err = %v, want outbox.ErrFull after at least 50 rows", n, err)
 	}
 	disk.Fill(t, 0)
 	sameAccount(t, "on a full disk", q.Account(), fmt.Sprintf("%d = 0 + %d + 0", n, n))
 	_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
 	if !errors.Is(err, outbox.ErrFull) {
-		t.Errorf("Append on a full disk: got error %v, want outbox.ErrFull", err)
+		t.Errorf("Append on a full disk: err = %v, want outbox.ErrFull", err)
 	}
 	for at := int64(10); at < n; at += 10 {
 		q.Advance(at, 10, nil)
 		if err := q.Release(at); err != nil {
-			t.Fatalf("Release(%d) of %d rows: got error %v, want no error", at, n, err)
+			t.Fatalf("Release(%d) of %d rows: %v", at, n, err)
 		}
 	}
-	q.rows("there is room again")
+	q.rows("after release")
 	rows, err := q.Read(0, math.MaxInt64, 1<<30)
 	must(t, err)
-	same(t, "document of the last row", string(rows[len(rows)-1].Document), "there is room again")
+	same(t, "document of the last row", string(rows[len(rows)-1].Document), "after release")
 	sameAccount(t, "after a crash", open(t, q.crashed()).accountInFile(), format(q.accountInFile()))
 }
 
@@ -582,6 +582,6 @@ func TestNewerFileIsRefused(t *testing.T) {
 	b[63]++ // user_version
 	must(t, os.WriteFile(pathIn(q.dir), b, 0o600))
 	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
-		t.Errorf("a file of a newer release: got error %v, want outbox.ErrNewer", err)
+		t.Errorf("Open of a file of a newer release: err = %v, want outbox.ErrNewer", err)
 	}
 }
