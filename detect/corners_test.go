@@ -208,14 +208,14 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 		}
 	}
 	if _, err := inspect(t, "\xef\xbb\xbf"+good); err != nil {
-		t.Errorf("a transcript after a byte order mark: got error %v, want none", err)
+		t.Errorf("a transcript after a byte order mark: %v", err)
 	}
 	if err := detect.Inspect(io.MultiReader(strings.NewReader(" "), brokenPipe{}), func(detect.Finding) error { return nil }); !errors.Is(err, errPipe) {
-		t.Errorf("a reader that fails: got error %v, want %v", err, errPipe)
+		t.Errorf("a reader that fails: err = %v, want %v", err, errPipe)
 	}
 	errStop := errors.New("stop")
 	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return errStop }); !errors.Is(err, errStop) {
-		t.Errorf("an error of emit: got error %v, want %v", err, errStop)
+		t.Errorf("an error of emit: err = %v, want %v", err, errStop)
 	}
 }
 

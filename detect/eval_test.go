@@ -52,7 +52,7 @@ func readRows(t *testing.T, dir, file string) []labelled {
 		rows = append(rows, r)
 	}
 	if len(rows) == 0 || s.Err() != nil {
-		t.Fatalf("%s: got %d rows and error %v, want rows and no error", file, len(rows), s.Err())
+		t.Fatalf("%s: got %d rows and error %v, want rows, nil", file, len(rows), s.Err())
 	}
 	return rows
 }

@@ -239,7 +239,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 	why, count, err := detect.Explain(strings.NewReader(in), 99)
 	if why != nil || count != 5 || err != nil {
-		t.Errorf("finding 99: got explanation %+v, %d findings and error %v, want no explanation, 5 findings and no error", why, count, err)
+		t.Errorf("finding 99: got explanation %+v, %d findings and error %v, want no explanation, 5 findings, nil", why, count, err)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	})
 	runtime.ReadMemStats(&after)
 	if err != nil || findings != 3001 {
-		t.Fatalf("got %d findings and error %v, want 3001 and no error", findings, err)
+		t.Fatalf("got %d findings and error %v, want 3001, nil", findings, err)
 	}
 	size := float64(len(text))
 	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > mostAllocated {

@@ -167,7 +167,7 @@ func callReadingOf(p *phrases, class, phrase, text string) string {
 func TestEachPhraseChangesItsCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
-		t.Fatalf("got %d phrases and error %v, want at least 2000 phrases and no error", len(list), err)
+		t.Fatalf("got %d phrases and error %v, want at least 2000 phrases, nil", len(list), err)
 	}
 	for _, fault := range unneededPhrases(t, list) {
 		t.Errorf("want no unneeded phrase, got %s", fault)
@@ -227,7 +227,7 @@ func TestUnneededPhrasesAreFound(t *testing.T) {
 func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
 		if _, err := readList("a.tsv", text); err == nil {
-			t.Errorf("readList(%q): got no error, want an error", text)
+			t.Errorf("readList(%q): err = nil, want an error", text)
 		}
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")

@@ -68,12 +68,12 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: got transcripts %v, error %v, want a, b and no error", text, ids, err)
+			t.Errorf("%s: got transcripts %v, error %v, want a, b, nil", text, ids, err)
 		}
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
 	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
-		t.Errorf("two lists of messages: got %d transcripts and error %v, want 2 and no error", len(ids), err)
+		t.Errorf("two lists of messages: got %d transcripts and error %v, want 2, nil", len(ids), err)
 	}
 }
 

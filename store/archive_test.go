@@ -261,7 +261,7 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 		t.Errorf("Block = %q, %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
 	if other, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
-		t.Errorf("Block of a lesson that the session did not get = %q, %v, want an empty text and no error", other, err)
+		t.Errorf("Block of a lesson that the session did not get = %q, %v, want an empty text, nil", other, err)
 	}
 	if _, err := r.archive.Block(r.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("Block of another tenant: err = %v, want store.ErrNoSession", err)

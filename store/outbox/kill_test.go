@@ -112,6 +112,6 @@ func balanced(t *testing.T, a outbox.Account) {
 		sum += n
 	}
 	if sum != a.Admitted || a.Stored < 0 || a.Spooled < 0 {
-		t.Errorf("account = %+v, want Admitted = %d, the sum of the other counts, and no negative count", a, sum)
+		t.Errorf("account = %+v, want Admitted = %d, the sum of the other counts, and Stored and Spooled >= 0", a, sum)
 	}
 }

@@ -232,7 +232,7 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestCrashTurnsStubsIntoRowsOfKindStub(t *testing.T) {
+func TestStubBecomesRowAfterCrash(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})

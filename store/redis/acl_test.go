@@ -66,7 +66,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	check := func(name string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Errorf("%s: got error %v, want none", name, err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)
@@ -129,7 +129,7 @@ func TestNoCallSucceedsWithoutALogin(t *testing.T) {
 	for _, shards := range []int{1, 256} {
 		s := openWithShards(t, fmt.Sprintf("%s/1?prefix=precept:%d", url, shards), shards)
 		if _, err := changes()[0].do(t.Context(), s); err != nil {
-			t.Fatalf("%s with the user: got error %v, want none", changes()[0].name, err)
+			t.Fatalf("%s with the user: %v", changes()[0].name, err)
 		}
 		server.Must(t, "ACL", "DELUSER", "precept")
 		for _, d := range append(changes(), reads()...) {
@@ -181,7 +181,7 @@ func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 		server.Must(t, "ACL", "SETUSER", "precept", c.deny)
 		err := waitForError(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), fullBatch()) })
 		if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want one with %q", c.deny, err, c.want)
+			t.Errorf("%s: err = %v, want an error with %q", c.deny, err, c.want)
 		}
 		server.Must(t, "ACL", "SETUSER", "precept", c.allow)
 	}

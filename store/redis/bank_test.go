@@ -180,15 +180,15 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openLessonStore(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
 		if err := setText(t.Context(), b, name, []byte(lessonText)); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("a lesson with name %q: got error %v, want session.ErrInvalid", name, err)
+			t.Errorf("a lesson with name %q: err = %v, want session.ErrInvalid", name, err)
 		}
 	}
 	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
-		t.Errorf("a lesson that is too long: got error %v, want session.ErrInvalid", err)
+		t.Errorf("a lesson that is too long: err = %v, want session.ErrInvalid", err)
 	}
 	texts, version, err := b.Texts(t.Context())
 	if len(texts) != 0 || version != "" || err != nil {
-		t.Errorf("after refused lessons: got %d lessons, version %q, error %v, want none, no version and no error", len(texts), version, err)
+		t.Errorf("after refused lessons: got %d lessons, version %q, error %v, want none, no version, nil", len(texts), version, err)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 			taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sid(sessions), Deltas: deltas}})
 			if err != nil || !taken[0] {
-				t.Fatalf("Settle: got accepted %v, error %v, want true and no error", taken, err)
+				t.Fatalf("Settle: got accepted %v, error %v, want true, nil", taken, err)
 			}
 			if s == follower && have[tenant] != nil {
 				add(tenant, deltas)
@@ -178,7 +178,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				t.Helper()
 				proxy.next(0, injected)
 				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (injected != "") {
-					t.Fatalf("settlement with fault %q: got error %v, want an error only with a fault", injected, err)
+					t.Fatalf("settlement with fault %q: err = %v, want an error only with a fault", injected, err)
 				}
 			}
 			settleSessions(1, "")

@@ -91,6 +91,6 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 		t.Errorf("the old node has keys %q, want none", left)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
-		t.Errorf("Session after the migration: got found %v, error %v, want true and no error", ok, err)
+		t.Errorf("Session after the migration: found = %v, err = %v, want true, nil", ok, err)
 	}
 }

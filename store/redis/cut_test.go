@@ -273,7 +273,7 @@ func dataOf(t *testing.T, s *redis.Store) string {
 		}
 		v, err := d.do(t.Context(), s)
 		if err != nil {
-			t.Fatalf("%s: got error %v, want none", d.name, err)
+			t.Fatalf("%s: %v", d.name, err)
 		}
 		text += fmt.Sprintf("%s: %+v\n", d.name, v)
 	}
@@ -318,7 +318,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 	s := open("looks")
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: got error %v, want none", d.name, err)
+			t.Fatalf("%s: %v", d.name, err)
 		}
 	}
 	all := faults()
@@ -328,7 +328,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 			b.next(-1, "")
 			want, err := d.do(t.Context(), s)
 			if err != nil {
-				t.Fatalf("%s without a fault: got error %v, want none", d.name, err)
+				t.Fatalf("%s without a fault: %v", d.name, err)
 			}
 			total, _ := b.commands()
 			for at := range total {
@@ -343,7 +343,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 				case err == nil && fmt.Sprint(got) != fmt.Sprint(want):
 					t.Errorf("%s, %.9s at command %d: got %v without an error, want %v", d.name, injected, at, got, want)
 				case err != nil && (!errors.Is(err, wantErr) || errors.Is(err, session.ErrUnavailable) != temporary):
-					t.Errorf("%s, %.9s at command %d: got error %v, want %v, with ErrUnavailable = %v", d.name, injected, at, err, wantErr, temporary)
+					t.Errorf("%s, %.9s at command %d: err = %v, want %v, with ErrUnavailable = %v", d.name, injected, at, err, wantErr, temporary)
 				}
 			}
 		}

@@ -27,7 +27,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				s := open(fmt.Sprint("c", n, injected[:10], at+1))
 				for _, earlier := range changes()[:n] {
 					if _, err := earlier.do(t.Context(), s); err != nil {
-						t.Fatalf("%s: got error %v, want none", earlier.name, err)
+						t.Fatalf("%s: %v", earlier.name, err)
 					}
 				}
 				b.next(at, injected)
@@ -44,7 +44,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 					break
 				}
 				if _, err := d.do(t.Context(), s); happened && err != nil {
-					t.Errorf("repeated %s after %s command %d: got error %v, want none", d.name, injected, at, err)
+					t.Errorf("repeated %s after %s command %d: %v", d.name, injected, at, err)
 				}
 				got := dataOf(t, s)
 				if want == "" {
@@ -69,7 +69,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 		t.Helper()
 		for _, d := range list {
 			if _, err := d.do(t.Context(), s); err != nil {
-				t.Fatalf("%s: got error %v, want none", d.name, err)
+				t.Fatalf("%s: %v", d.name, err)
 			}
 		}
 	}
@@ -91,12 +91,12 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			_, happened := b.commands()
 			b.next(-1, "")
 			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !happened {
-				t.Errorf("%s command %d: got error %v, want none, or ErrUnavailable if the fault happened", injected, at, err)
+				t.Errorf("%s command %d: err = %v, want none, or ErrUnavailable if the fault happened", injected, at, err)
 			}
 			thaw(t, server, fmt.Sprintf("m%d-%d", n, at))
 			do(s, changes()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
-				t.Errorf("repeated migration after %s command %d: got error %v, want none", injected, at, err)
+				t.Errorf("repeated migration after %s command %d: %v", injected, at, err)
 			}
 			if got := dataWithoutPosition(t, s); got != want {
 				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", injected, at, diffLines(got, want))

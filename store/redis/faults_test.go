@@ -64,7 +64,7 @@ func batch(n int) session.Batch {
 func checkUnavailable(t *testing.T, call string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: got error %v, want one that is ErrUnavailable and \"%v\", and not ErrInvalid", call, err, kind)
+		t.Errorf("%s: err = %v, want an error that is ErrUnavailable and \"%v\", and not ErrInvalid", call, err, kind)
 	}
 }
 
@@ -122,7 +122,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	checkRefused := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-			t.Fatalf("%s with an open breaker: got error %v, want redis.ErrDown with the time of the next try", what, err)
+			t.Fatalf("%s with an open breaker: err = %v, want redis.ErrDown with the time of the next try", what, err)
 		}
 	}
 	for range 3 {
@@ -132,7 +132,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 		// The error is that of the context or that of the connection's timeout, whichever comes first.
 		waited := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
 		if !waited || strings.Contains(err.Error(), "asked again every") {
-			t.Errorf("a look-up before the breaker opens: got error %v, want the error of its timeout", err)
+			t.Errorf("a look-up before the breaker opens: err = %v, want the error of its timeout", err)
 		}
 	}
 	for range 200 {
@@ -142,7 +142,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	err = s.Write(t.Context(), batch(1))
 	checkUnavailable(t, "write", err, redis.ErrDown)
 	if strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("the first write: got error %v, want the error of its timeout", err)
+		t.Errorf("the first write: err = %v, want the error of its timeout", err)
 	}
 	checkRefused("the next write", s.Write(t.Context(), batch(1)))
 }
@@ -160,7 +160,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	}
 	checkStored(t, s, 5)
 	if _, ok, err := s.Session(t.Context(), "default", sid(3)); !ok || err != nil {
-		t.Errorf("a look-up after the thaw: got found %v, error %v, want true and no error", ok, err)
+		t.Errorf("a look-up after the thaw: found = %v, err = %v, want true, nil", ok, err)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 		server.Must(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
-			t.Fatalf("Settle: got accepted %v, error %v, want true and no error", ok, err)
+			t.Fatalf("Settle: got accepted %v, error %v, want true, nil", ok, err)
 		}
 	}
 	checkStored(t, s, 4)
@@ -274,10 +274,10 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
 	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
 	if _, ok, err := s.Session(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("Session of a full Redis: got found %v, error %v, want true and no error", ok, err)
+		t.Errorf("Session of a full Redis: found = %v, err = %v, want true, nil", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("Forget in a full Redis: got found %v, error %v, want true and no error", ok, err)
+		t.Errorf("Forget in a full Redis: found = %v, err = %v, want true, nil", ok, err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
@@ -308,7 +308,7 @@ func TestForeignKeysAreCorrupt(t *testing.T) {
 	_, _, rowErr := s.Session(t.Context(), "default", sid(1))
 	for call, err := range map[string]error{"Write": s.Write(t.Context(), batch(1)), "Session": rowErr, "Exchanges": err} {
 		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("%s of a key with a foreign type: got error %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
+			t.Errorf("%s of a key with a foreign type: err = %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		s := openWithLongTimeout(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
 		if !errors.Is(err, kind) {
-			t.Errorf("Ping and Write with address %s: got error %v, want %v", url, err, kind)
+			t.Errorf("Ping and Write with address %s: err = %v, want %v", url, err, kind)
 		}
 		if err != nil {
 			reports = append(reports, err.Error())
@@ -358,7 +358,7 @@ func TestMissingPermissionNamesTheRemedy(t *testing.T) {
 	err := s.Write(t.Context(), batch(1))
 	checkUnavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
-		t.Errorf("a refused command: got error %v, want one that names docs/OPERATIONS.md", err)
+		t.Errorf("a refused command: err = %v, want an error that names docs/OPERATIONS.md", err)
 	}
 	server.Must(t, "ACL", "SETUSER", "app", "+hset")
 	if err := s.Write(t.Context(), batch(1)); err != nil {

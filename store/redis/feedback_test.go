@@ -29,7 +29,7 @@ func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (st
 	t.Helper()
 	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("OpenFeedback: got %d rows and entries of %d sessions, error %v, want equal numbers and no error", len(rows), len(entries), err)
+		t.Fatalf("OpenFeedback: got %d rows and entries of %d sessions, error %v, want equal numbers, nil", len(rows), len(entries), err)
 	}
 	var members []string
 	for i, r := range rows {
@@ -148,7 +148,7 @@ func TestEachPostListsItsTenantForThePurge(t *testing.T) {
 			key = 2
 		}
 		if err := s.Park(t.Context(), ourTenant, key, entryOf("e")); !errors.Is(err, want) {
-			t.Errorf("Park of %s: got error %v, want %v", name, err, want)
+			t.Errorf("Park of %s: err = %v, want %v", name, err, want)
 		}
 		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
 			t.Errorf("PurgeParked after %s: got %d entries, error %v, want 1", name, n, err)
@@ -170,18 +170,18 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 		}
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); !errors.Is(err, session.ErrParkingFull) {
-		t.Errorf("the fourth entry: got error %v, want ErrParkingFull", err)
+		t.Errorf("the fourth entry: err = %v, want ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
-		t.Errorf("Park of a parked entry of a tenant at its limit: got error %v, want none", err)
+		t.Errorf("Park of a parked entry of a tenant at its limit: %v", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, entryOf("new")); err != nil {
-		t.Errorf("Park of another tenant's entry: got error %v, want none", err)
+		t.Errorf("Park of another tenant's entry: %v", err)
 	}
 	if added, err := s.Join(t.Context(), ourTenant, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
 		t.Errorf("Join: got %v, error %v, want 1 entry", added, err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); err != nil {
-		t.Errorf("Park after a Join: got error %v, want none", err)
+		t.Errorf("Park after a Join: %v", err)
 	}
 }

@@ -33,10 +33,10 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
-		t.Errorf("before the mark: got found %v, error %v, want false and no error", ok, err)
+		t.Errorf("before the mark: found = %v, err = %v, want false, nil", ok, err)
 	}
 	if err := one.KeepOptOuts(ctx, nil); err != nil {
-		t.Errorf("KeepOptOuts without marks: got error %v, want none", err)
+		t.Errorf("KeepOptOuts without marks: %v", err)
 	}
 	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
 		if err := one.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(1): m, sid(2): {Turns: 1, Items: 1}}); err != nil {
@@ -74,7 +74,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	for i := range wanted {
 		place, err := one.Announce(ctx, wanted[i])
 		if err != nil || place == "" {
-			t.Fatalf("Announce: got place %q, error %v, want a place and no error", place, err)
+			t.Fatalf("Announce: got place %q, error %v, want a place, nil", place, err)
 		}
 		wanted[i].Place = place
 	}
@@ -143,7 +143,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, err := one.Forget(ctx, "default", sid(1)); !found || err != nil {
-		t.Fatalf("Forget: got found %v, error %v, want true and no error", found, err)
+		t.Fatalf("Forget: found = %v, err = %v, want true, nil", found, err)
 	}
 	check("of a forgotten session", 1, "answer", "")
 }
@@ -166,7 +166,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := other.Consult(ctx, "5", nil); err != nil {
-		t.Errorf("Consult without lessons: got error %v, want none", err)
+		t.Errorf("Consult without lessons: %v", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: atSecond(2)}}

@@ -103,17 +103,17 @@ func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 func TestUnpackRefusesGarbage(t *testing.T) {
 	for _, v := range []string{"", "x", "\x00\x00\x00\xff{}", "\xff\xff\xff\xff", "\x00\x00\x00\x01{"} {
 		if _, err := unpackExchange(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("exchange %q: got error %v, want ErrCorrupt", v, err)
+			t.Errorf("exchange %q: err = %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "short", strings.Repeat("x", feedback.RankSize) + "{"} {
 		if _, err := unpackEntry(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("entry %q: got error %v, want ErrCorrupt", v, err)
+			t.Errorf("entry %q: err = %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "1", "x y", "1 short"} {
 		if _, err := decodeApplied(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("applied state %q: got error %v, want ErrCorrupt", v, err)
+			t.Errorf("applied state %q: err = %v, want ErrCorrupt", v, err)
 		}
 	}
 }

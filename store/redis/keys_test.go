@@ -23,11 +23,11 @@ func fillStore(t *testing.T, s *redis.Store) {
 			continue
 		}
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: got error %v, want none", d.name, err)
+			t.Fatalf("%s: %v", d.name, err)
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("Claim: got %v, error %v, want true and no error", ok, err)
+		t.Fatalf("Claim: got %v, error %v, want true, nil", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	full := dataOf(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
-			t.Errorf("ForgetTenant under another prefix: got %d sessions, error %v, want 0 and no error", n, err)
+			t.Errorf("ForgetTenant under another prefix: got %d sessions, error %v, want 0, nil", n, err)
 		}
 	}
 	if got := dataOf(t, one); got != full {
@@ -112,7 +112,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
 	if err != nil || !ok {
-		t.Fatalf("session 1: got found %v, error %v, want true and no error", ok, err)
+		t.Fatalf("session 1: found = %v, err = %v, want true, nil", ok, err)
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
@@ -128,18 +128,18 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	for _, d := range append(changes(), reads()...) {
 		_, err := d.do(t.Context(), app)
 		if several := slices.Contains(ofSeveral, d.name); err != nil && !several {
-			t.Errorf("%s of one tenant: got error %v, want none", d.name, err)
+			t.Errorf("%s of one tenant: %v", d.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
-			t.Errorf("%s of several tenants: got error %v, want none or redis.ErrACL", d.name, err)
+			t.Errorf("%s of several tenants: err = %v, want none or redis.ErrACL", d.name, err)
 		}
 	}
 	if err := app.Write(t.Context(), batch(7)); err != nil {
-		t.Errorf("a write for the permitted tenant: got error %v, want none", err)
+		t.Errorf("a write for the permitted tenant: %v", err)
 	}
 	other := batch(8)
 	other.Rows[0].Tenant, other.Exchanges = "other", nil
 	if err := app.Write(t.Context(), other); !errors.Is(err, redis.ErrACL) {
-		t.Errorf("a write for another tenant: got error %v, want redis.ErrACL", err)
+		t.Errorf("a write for another tenant: err = %v, want redis.ErrACL", err)
 	}
 }
 
@@ -232,6 +232,6 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 	}
 	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(lessonText)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
-		t.Errorf("commit against a version that predates FLUSHALL: got error %v, want bank.ErrChanged", err)
+		t.Errorf("commit against a version that predates FLUSHALL: err = %v, want bank.ErrChanged", err)
 	}
 }

@@ -36,7 +36,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	s := openWithShards(t, server.URL(), 1)
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: got error %v, want none", d.name, err)
+			t.Fatalf("%s: %v", d.name, err)
 		}
 	}
 	acknowledge(t, s, "lake")
@@ -62,18 +62,18 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		t.Errorf("streams with a position of the group lake: got %v, error %v, want one", groups, err)
 	}
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
-		t.Errorf("a second migration: got %+v, error %v, want no moved tenant and no error", done, err)
+		t.Errorf("a second migration: got %+v, error %v, want no moved tenant, nil", done, err)
 	}
 	for _, d := range changes()[13:] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Errorf("%s after the migration: got error %v, want none", d.name, err)
+			t.Errorf("%s after the migration: %v", d.name, err)
 		}
 	}
 	if err := s.Write(t.Context(), batch(77)); err != nil {
 		t.Error(err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(77)); !ok || err != nil {
-		t.Errorf("a session written after the migration: got found %v, error %v, want true and no error", ok, err)
+		t.Errorf("a session written after the migration: found = %v, err = %v, want true, nil", ok, err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: got error %v, want none", d.name, err)
+			t.Fatalf("%s: %v", d.name, err)
 		}
 	}
 	var running, calls atomic.Int32
@@ -238,7 +238,7 @@ func TestMigrationInACluster(t *testing.T) {
 	s := openWithShards(t, cluster.URL(), 1)
 	for _, d := range changes()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: got error %v, want none", d.name, err)
+			t.Fatalf("%s: %v", d.name, err)
 		}
 	}
 	want := dataWithoutPosition(t, s)
@@ -287,7 +287,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 		}
 	}
 	if err := earlier.Write(t.Context(), batch(7)); !errors.Is(err, redis.ErrBusy) {
-		t.Errorf("a write to a tenant that has moved: got error %v, want ErrBusy", err)
+		t.Errorf("a write to a tenant that has moved: err = %v, want ErrBusy", err)
 	}
 	server.Must(t, "SET", shardsKey, "256")
 	checkLayout(s, redis.Layout{Stray: []string{"late"}})

@@ -86,7 +86,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		text, _, _ = strings.Cut(text, "\n")
 		n, bad := strconv.Atoi(text)
 		if err != nil || bad != nil {
-			t.Fatalf("process %d: got error %v, want none and a number of closed sessions in the output:\n%s", i, err, &outs[i])
+			t.Fatalf("process %d: err = %v, want none and a number of closed sessions in the output:\n%s", i, err, &outs[i])
 		}
 		total += n
 	}

@@ -62,7 +62,7 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	}()
 	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
 	if err := s.Raise(t.Context(), ourTenant, maxima(200*runs)); err != nil {
-		t.Errorf("Raise on a server that answers after the last call: got error %v, want none", err)
+		t.Errorf("Raise on a server that answers after the last call: %v", err)
 	}
 	_ = s.Close()
 	_ = l.Close()
@@ -118,7 +118,7 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	defer func() { <-ended }()
 	err := waitForError(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
 	if !strings.Contains(err.Error(), "BUSY") {
-		t.Errorf("Write during an endless script: got error %v, want one with BUSY", err)
+		t.Errorf("Write during an endless script: err = %v, want an error with BUSY", err)
 	}
 	_, _, err = s.Session(t.Context(), ourTenant, sid(0))
 	checkUnavailable(t, "a look-up", err, redis.ErrBusy)
@@ -134,14 +134,14 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	large := batch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
-		t.Error("Write of a value beyond the limit of the server: got no error, want an error")
+		t.Error("Write of a value beyond the limit of the server: err = nil, want an error")
 	}
 	eventually(t, "the next write", func() error { return s.Write(t.Context(), batch(2)) })
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
-		t.Errorf("the next session: got found %v, error %v, want true and no error", ok, err)
+		t.Errorf("the next session: found = %v, err = %v, want true, nil", ok, err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); ok || err != nil {
-		t.Errorf("the session with the large value: got found %v, error %v, want false and no error", ok, err)
+		t.Errorf("the session with the large value: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	row := batch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
-		t.Errorf("Write of a row that is too large: got error %v, want session.ErrInvalid with the id of the session", err)
+		t.Errorf("Write of a row that is too large: err = %v, want session.ErrInvalid with the id of the session", err)
 	}
 	if keys := keysOf(t, server, "*"); len(keys) > 0 {
 		t.Errorf("stored keys: got %q, want none", keys)
@@ -196,7 +196,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 		t.Errorf("Newest: got %d sessions, error %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {
-		t.Errorf("Forget of an evicted session: got %v, error %v, want true and no error", ok, err)
+		t.Errorf("Forget of an evicted session: got %v, error %v, want true, nil", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
@@ -228,10 +228,10 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	}
 	server.Thaw(t)
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
-		t.Errorf("the next look-up: got found %v, error %v, want true and no error", ok, err)
+		t.Errorf("the next look-up: found = %v, err = %v, want true, nil", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(2)); err != nil {
-		t.Errorf("the next write: got error %v, want none", err)
+		t.Errorf("the next write: %v", err)
 	}
 }
 
@@ -252,9 +252,9 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, leave)
 	if err := s.Write(ctx, batch(1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the canceled probe: got error %v, want context.Canceled", err)
+		t.Errorf("the canceled probe: err = %v, want context.Canceled", err)
 	}
 	if err := s.Write(t.Context(), batch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("the call after a canceled probe: got error %v, want redis.ErrDown with the time of the next try", err)
+		t.Errorf("the call after a canceled probe: err = %v, want redis.ErrDown with the time of the next try", err)
 	}
 }

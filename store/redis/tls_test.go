@@ -34,7 +34,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 		s := openWithLongTimeout(t, c.url)
 		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("a store that trusts %s: got error %v, want one with %q", trusted, err, c.want)
+			t.Errorf("a store that trusts %s: err = %v, want an error with %q", trusted, err, c.want)
 		}
 	}
 	checkUnavailable(t, "a call without TLS to a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
@@ -55,7 +55,7 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 	s := openWithLongTimeout(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
-		t.Errorf("Ping of a server with an expired certificate: got error %v, want one with the remedy to renew the certificate", err)
+		t.Errorf("Ping of a server with an expired certificate: err = %v, want an error with the remedy to renew the certificate", err)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestClusterWithClientCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
-		t.Errorf("Write after the move of a slot: got error %v, want none", err)
+		t.Errorf("Write after the move of a slot: %v", err)
 	}
 	checkStored(t, s, 1)
 }
@@ -108,7 +108,7 @@ func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string
 		refused := openWithLongTimeout(t, url)
 		err := waitForError(t, certificate, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
-			t.Errorf("client certificate %s: got error %v, want one with cert_file and key_file", certificate, err)
+			t.Errorf("client certificate %s: err = %v, want an error with cert_file and key_file", certificate, err)
 		}
 	}
 	return s
@@ -125,7 +125,7 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 		"ca_file=/nowhere.pem", "ca_file=" + empty, "cert_file=" + secrets.Cert, "key_file=" + secrets.Key, "cert_file=" + secrets.CA + "&key_file=" + secrets.Key,
 	} {
 		if err := redis.CheckURL("rediss://:canary@h?" + query); !errors.Is(err, redis.ErrURL) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("CheckURL with %s: got error %v, want redis.ErrURL without the password canary", query, err)
+			t.Errorf("CheckURL with %s: err = %v, want redis.ErrURL without the password canary", query, err)
 		}
 	}
 }

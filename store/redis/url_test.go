@@ -37,10 +37,10 @@ func TestParseURLRefuses(t *testing.T) {
 	} {
 		err := CheckURL(text)
 		if !errors.Is(err, ErrURL) {
-			t.Errorf("CheckURL(%q): got error %v, want ErrURL", text, err)
+			t.Errorf("CheckURL(%q): err = %v, want ErrURL", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
-			t.Errorf("CheckURL(%q): got error %v, want one without the password", text, err)
+			t.Errorf("CheckURL(%q): err = %v, want an error without the password", text, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 func benchStart() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// cpuTime returns the processor time of this process, in user and kernel mode.
+// cpuTime returns the CPU time of this process, in user and kernel mode.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -40,15 +40,15 @@ func openBench(b *testing.B) *sqlite.Store {
 	return s
 }
 
-// benchID returns the id of session n, spread evenly over all ids.
+// benchID returns the id of session n, which is a hash.
 func benchID(n int) (id session.ID) {
 	sum := sha256.Sum256(fmt.Append(nil, n))
 	copy(id[:], sum[:])
 	return id
 }
 
-// meter measures the elapsed time of calls, and the processor time of the process during the calls, which includes
-// checkpoints and garbage collection. The creation of the data is not measured.
+// meter measures the elapsed time of calls and the CPU time of the process during the calls, which includes checkpoints
+// and garbage collection. It does not measure the time between calls, in which the benchmark creates data.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration
@@ -69,7 +69,7 @@ func (m *meter) run(items int, fn func() error) {
 	}
 }
 
-// report reports elapsed time and processor time per item.
+// report reports elapsed time and CPU time per item.
 func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.b.Elapsed().Nanoseconds())/float64(m.items), "ns/"+unit)
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
@@ -91,8 +91,8 @@ func benchExchange(n, turn int) sample.Exchange {
 	}
 }
 
-// BenchmarkWrite writes batches of one kind of item (rows of sessions, echoes or exchanges), and batches
-// of 500 turns of 50 sessions with all kinds. Each turn has three echoes.
+// BenchmarkWrite writes batches of one kind of item (session rows, echoes or exchanges), and batches with all kinds,
+// which hold 500 turns of 50 sessions. Each turn has three echoes.
 func BenchmarkWrite(b *testing.B) {
 	for part, c := range map[string]struct {
 		items int
@@ -111,8 +111,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// benchBatch returns the part of 500 turns: "rows", "echoes" (three for each turn) or "exchanges". The part
-// "turns" has the echoes and exchanges, and a row for each of the 50 sessions.
+// benchBatch returns one part of the data of 500 turns: "rows", "echoes" (three for each turn) or "exchanges". The part
+// "turns" has all echoes and exchanges, and one row for each of the 50 sessions.
 func benchBatch(part string, turn int) (batch session.Batch) {
 	for i := range 500 {
 		turn++
@@ -156,12 +156,12 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatalf("Session of a stored session: got found %v, error %v, want true and no error", ok, err)
+			b.Fatalf("Session of a stored session: found = %v, err = %v, want true, nil", ok, err)
 		}
 	}
 }
 
-// BenchmarkUnknownSession looks up sessions that were never stored: the first request of each session.
+// BenchmarkUnknownSession looks up sessions that are not stored, as the first request of each session does.
 func BenchmarkUnknownSession(b *testing.B) {
 	s := openBench(b)
 	fill(b, s, 5000)
@@ -169,7 +169,7 @@ func BenchmarkUnknownSession(b *testing.B) {
 	for b.Loop() {
 		n++
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
-			b.Fatalf("Session of an unknown session: got found %v, error %v, want false and no error", ok, err)
+			b.Fatalf("Session of an unknown session: found = %v, err = %v, want false, nil", ok, err)
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
@@ -190,7 +190,7 @@ func BenchmarkFindEcho(b *testing.B) {
 		}
 		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho: got %v, error %v, want the session of one key", found, err)
+			b.Fatalf("FindEcho = %v, %v, want the session of one key", found, err)
 		}
 	}
 }
@@ -254,13 +254,13 @@ func BenchmarkCounters(b *testing.B) {
 	for b.Loop() {
 		list, err := s.Counters(b.Context(), "default")
 		if err != nil || len(list) != 1000*(29+180) { // the field f0 is zero, and not listed
-			b.Fatalf("Counters: got %d, error %v, want %d", len(list), err, 1000*(29+180))
+			b.Fatalf("Counters = %d counters, %v, want %d", len(list), err, 1000*(29+180))
 		}
 	}
 }
 
-// BenchmarkEchoes measures the time to write 198,000 echoes, in batches of 30 (a quiet second) or 1,500 (a busy
-// second), the bytes of an echo in the file, and the look-up of twenty keys, one of which is stored
+// BenchmarkEchoes measures the time to write 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second),
+// the bytes per echo in the file, and the time to look up twenty keys, one of which is stored
 // (docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
 	const echoes = 198_000 // a multiple of both batch sizes

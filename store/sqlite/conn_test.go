@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// After a failed statement, later statements of the transaction have no effect and return no rows.
-// No statement of the transaction is stored, and the next transaction succeeds.
+// After a failed statement, later statements of the transaction have no effect and return no rows. The transaction is
+// rolled back, and the next transaction succeeds.
 func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -24,7 +24,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
 		if got := fmt.Sprint(x.db.exec(put, "a"), x.db.queryInt("SELECT count(*) FROM meta")); got != "1 1" {
-			t.Errorf("changed rows and count before the error: got %s, want 1 1", got)
+			t.Errorf("exec and queryInt before the error: got %s, want 1 1", got)
 		}
 		x.db.exec("no sql")
 		x.db.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
@@ -32,26 +32,26 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 			rows++
 		}
 		if got := fmt.Sprint(rows, x.db.exec(put, "c"), x.db.insert(put, "d"), x.db.queryInt("SELECT 1"), x.db.queryBlob("SELECT x'01'") == nil); got != "0 0 0 0 true" {
-			t.Errorf("rows, exec, insert, integer and blob == nil after the error: got %s, want 0 0 0 0 true", got)
+			t.Errorf("query rows, exec, insert, queryInt and queryBlob == nil after the error: got %s, want 0 0 0 0 true", got)
 		}
 		x.db.fail(errors.New("a later error"))
 	})
 	if err == nil || !strings.Contains(err.Error(), `"no"`) {
-		t.Errorf("update: got error %v, want the error of the first failed statement", err)
+		t.Errorf("update: err = %v, want the error of the first failed statement", err)
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
 		if n := x.db.queryInt("SELECT count(*) FROM meta"); n != 0 {
-			t.Errorf("the failed transaction stored %d values, want none", n)
+			t.Errorf("values stored by the failed transaction: got %d, want 0", n)
 		}
 		x.db.exec(put, "e")
 	})
 	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
-		t.Errorf("value of the next transaction: got found %v, update error %v, read error %v, want true", ok, err, e)
+		t.Errorf("value of the next transaction: found = %v, update error %v, read error %v, want true, nil, nil", ok, err, e)
 	}
 }
 
-// The end of the context aborts the transaction. No later statement runs, and no value of the transaction is stored.
-func TestContextEndsTheTransaction(t *testing.T) {
+// When its context ends, a transaction is rolled back, and no later statement of it runs.
+func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -59,14 +59,14 @@ func TestContextEndsTheTransaction(t *testing.T) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
 		if x.db.queryInt("SELECT 1") != 0 {
-			t.Error("a query after the end of the context returned a row, want none")
+			t.Error("a query after the end of the context returned a row")
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("update with an ended context: got error %v, want context.Canceled", err)
+		t.Errorf("update with a canceled context: err = %v, want context.Canceled", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("value of a canceled transaction: got found %v, error %v, want false and no error", ok, err)
+		t.Errorf("value of a canceled transaction: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 
@@ -82,11 +82,11 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 		}
 	})
 	if st, e := s.Stats(t.Context()); err != nil || e != nil || tries != 2 || st[totalSamples] != 1 {
-		t.Errorf("update on a full disk: got %d tries, error %v, then totals %v, error %v, want 2 tries and one sample", tries, err, st, e)
+		t.Errorf("update on a full disk: %d tries, err = %v, then Stats = %v, %v, want 2 tries and one sample", tries, err, st, e)
 	}
 }
 
-// A query returns values of every type as they were bound: times to the microsecond, floats bit by bit.
+// A query returns values of every type exactly as they were bound: times to the microsecond, floats bit by bit.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -123,7 +123,8 @@ func TestValuesRoundTrip(t *testing.T) {
 	})
 }
 
-// A missing row leaves a variable unchanged, NULL reads as 0, a missing blob reads as nil, and an empty blob does not.
+// The scan of a missing row leaves the variable unchanged. queryInt returns 0 for NULL. queryBlob returns nil for a
+// missing row, but not for an empty blob.
 func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -133,13 +134,13 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 			t.Errorf("variable after the scan of a missing row: got %d, want 7 unchanged", n)
 		}
 		if n := c.queryInt("SELECT NULL"); n != 0 {
-			t.Errorf("NULL reads as %d, want 0", n)
+			t.Errorf("queryInt of NULL = %d, want 0", n)
 		}
 		if v := c.queryBlob("SELECT 1 WHERE false"); v != nil {
-			t.Errorf("a missing blob reads as %v, want nil", v)
+			t.Errorf("queryBlob of a missing row = %v, want nil", v)
 		}
 		if v := c.queryBlob("SELECT x''"); v == nil {
-			t.Error("an empty blob reads as nil, want an empty blob")
+			t.Error("queryBlob of an empty blob = nil, want an empty blob")
 		}
 		return none
 	})

@@ -28,11 +28,10 @@ func testID(n int) (id session.ID) {
 	return id
 }
 
-// model is a plain map with the expected results of FindEcho: for each key, the last time of each
-// session.
+// model holds the expected echoes: for each key, the latest time of each session.
 type model map[session.EchoKey]map[int]int
 
-// newest returns the newest sessions under a key, as many as the store keeps.
+// newest returns the newest sessions of a key, at most echoesPerKey.
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	sessions := slices.SortedFunc(maps.Keys(m[k]), func(a, b int) int { return m[k][b] - m[k][a] })
 	for _, n := range sessions[:min(len(sessions), echoesPerKey)] {
@@ -41,7 +40,7 @@ func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	return ids
 }
 
-// checkModel compares the echoes of the store with the model.
+// checkModel fails the test if FindEcho returns other sessions of the keys than the model.
 func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	t.Helper()
 	found, err := s.FindEcho(t.Context(), "default", keys)
@@ -55,8 +54,8 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// overflow makes the next batch of echoes fill the newest generation (a group of echoes that the store deletes
-// together). The batch after it begins a new generation.
+// overflow makes the next batch of echoes fill the newest generation, a group of echoes that the store deletes together.
+// The batch after it begins a new generation.
 func overflow(s *Store) { s.newestGen.size = generationSize }
 
 // echoRowsOf counts the rows of echoes that match a condition.
@@ -71,8 +70,8 @@ func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	return n
 }
 
-// After 12,000 echoes in several generations, FindEcho returns the sessions of a plain map, even after a reopening.
-func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
+// FindEcho returns the same sessions as a map after 12,000 echoes in several generations, even after a reopen.
+func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test repeats itself
@@ -84,7 +83,7 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 			at++
 			k, n := session.EchoKey(rng.IntN(3_000)), 1+rng.IntN(40)
 			if rng.IntN(20) == 0 {
-				k = 1 << 50 // the key that is in every batch
+				k = 1 << 50 // a key that is in every batch
 			}
 			echoTime := at
 			if rng.IntN(10) == 0 {
@@ -118,26 +117,26 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 	s = openTest(t, path)
 	checkModel(t, s, m, keys)
 	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
-		t.Errorf("newest generation after the reopening: got %+v, want number 4 as in %+v, not empty", s.newestGen, newest)
+		t.Errorf("newest generation after the reopen = %+v, want number 4 as in %+v, not empty", s.newestGen, newest)
 	}
 
 	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
 		t.Fatal(err)
 	}
-	if old, young := echoRowsOf(t, s, "gen < 1"), echoRowsOf(t, s, "gen > 2"); old != 0 || young == 0 {
-		t.Errorf("echoes after Retain: got %d of generation 0 and %d of the generations above 2, want 0 and more than 0", old, young)
+	if oldEchoes, newEchoes := echoRowsOf(t, s, "gen < 1"), echoRowsOf(t, s, "gen > 2"); oldEchoes != 0 || newEchoes == 0 {
+		t.Errorf("echoes after Retain: got %d of generation 0 and %d of generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
 	}
 	if _, err := s.Retain(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if n := echoRowsOf(t, s, "true"); n != 0 {
-		t.Errorf("echoes after Retain of all sessions: got %d, want 0", n)
+		t.Errorf("echoes after Retain deleted all sessions: got %d, want 0", n)
 	}
 	checkModel(t, s, model{}, keys)
 }
 
-// Forget removes the echoes of its session and no echoes of other sessions. The same holds after a reopening.
-func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
+// Forget removes only the echoes of its session, which a reopen confirms.
+func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 	const sessions, each = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -158,7 +157,7 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, sessions} {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
-			t.Fatalf("Forget of session %d: got found %v, error %v, want true and no error", n, ok, err)
+			t.Fatalf("Forget(%d) = %v, %v, want true, nil", n, ok, err)
 		}
 		for i := range each {
 			m[session.EchoKey((n-1)*each+i)] = nil
@@ -174,9 +173,9 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	checkModel(t, openTest(t, path), m, keys)
 }
 
-// The store deletes the oldest generations beyond the maximum number. A full generation keeps only the newest
-// echoesPerKey echoes of a key that occurs in every session.
-func TestEchoesAreBounded(t *testing.T) {
+// The store deletes the oldest generations beyond the maximum number. For a key that occurs in every session, a full
+// generation keeps only the newest echoesPerKey echoes.
+func TestNumberOfEchoesIsLimited(t *testing.T) {
 	const everywhere, each = 1 << 50, echoesPerKey + 2
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range generations + 5 {
@@ -200,12 +199,12 @@ func TestEchoesAreBounded(t *testing.T) {
 		want = append(want, testID(each*last+each-1-i))
 	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
-		t.Errorf("FindEcho: got %v, error %v, want no session of key 4, one of key 5, and %v of the key in every session", found, err, want)
+		t.Errorf("FindEcho = %v, %v, want no session of key 4, one of key 5, and %v of the key in every session", found, err, want)
 	}
 }
 
-// A batch that is rolled back begins no generation. The next echoes are written and found.
-func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
+// A rollback also undoes the beginning of a new generation. The next echoes are written and found.
+func TestRollbackUndoesNewGeneration(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	overflow(s)
 	stop := errors.New("stop")
@@ -215,16 +214,16 @@ func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatalf("update: got error %v, want %v", err, stop)
+		t.Fatalf("update: err = %v, want %v", err, stop)
 	}
 	if s.newestGen.number != 0 {
-		t.Errorf("number of the newest generation after a rolled-back echo: got %d, want 0", s.newestGen.number)
+		t.Errorf("number of the newest generation after the rollback: got %d, want 0", s.newestGen.number)
 	}
 	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{one}}); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})
 	if s.newestGen.number != 1 {
-		t.Errorf("number of the newest generation after a full first generation: got %d, want 1", s.newestGen.number)
+		t.Errorf("number of the newest generation after the next write: got %d, want 1", s.newestGen.number)
 	}
 }

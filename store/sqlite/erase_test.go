@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// canary is a text that the tests search for in the files of a store.
+// canary is a string that the tests search for in the files of a store.
 const canary = "canary-9f27c1"
 
 // fill writes a session with data in every table; the data contains the canary.
@@ -75,12 +75,12 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)
 	if !ok {
-		t.Fatalf("tenant %q has no number in the store, want one", tenant)
+		t.Fatalf("tenant %q has no number in the store", tenant)
 	}
 	return binary.BigEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
 }
 
-func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
+func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range sessions {
@@ -95,29 +95,29 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 	}
 	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "forgotten", 7)} {
 		if copiesOnDisk(t, s, needle) == 0 {
-			t.Fatalf("copies of %q in the files before the deletion: got 0, want at least 1", needle)
+			t.Fatalf("occurrences of %q in the files before the deletion: got 0, want at least 1", needle)
 		}
 	}
 	if n, err := s.ForgetTenant(t.Context(), "forgotten"); n != sessions || err != nil {
-		t.Fatalf("ForgetTenant: got %d sessions, error %v, want %d", n, err, sessions)
+		t.Fatalf("ForgetTenant = %d, %v, want %d", n, err, sessions)
 	}
 	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	all := allFiles(t, s)
 	for n := range sessions {
 		if c := bytes.Count(all, echoBytes(t, s, "forgotten", n+1)); c != 0 {
-			t.Errorf("echo %d: got %d copies in the files, want 0", n+1, c)
+			t.Errorf("echo %d: got %d occurrences in the files, want 0", n+1, c)
 		}
 	}
 	found, err := s.FindEcho(t.Context(), "kept", []session.EchoKey{kept})
 	if err != nil || len(found[kept]) != 1 {
-		t.Errorf("the echo of the other tenant: got %v, error %v, want one session", found, err)
+		t.Errorf("FindEcho of the other tenant = %v, %v, want one session", found, err)
 	}
 }
 
-// Forget erases the data of its session from the files. Other sessions keep their echoes, even after a reopening.
-func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
+// Forget erases the data of its session from the files. Other sessions keep their echoes, even after a reopen.
+func TestForgetErasesSessionFromFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	for n := range 30 {
@@ -132,10 +132,10 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	}
 	fill(t, s, "t", 50)
 	if ok, err := s.Forget(t.Context(), "t", testID(50)); !ok || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
+		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
+		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
 	// Parked feedback names no session: the feedback is deleted with its tenant, or by PurgeParked.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
@@ -145,14 +145,14 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	for _, n := range []int{3, 50} {
 		if c := copiesOnDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
-			t.Errorf("echo %d: got %d copies in the files, want 0", n, c)
+			t.Errorf("echo %d: got %d occurrences in the files, want 0", n, c)
 		}
 	}
-	check := func(s *Store) {
+	checkEchoes := func(s *Store) {
 		t.Helper()
 		for n := range 30 {
 			found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n)})
@@ -161,20 +161,19 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want {
-				t.Errorf("FindEcho of key %d: got %v, error %v, want the sessions of %d keys", n, found, err, want)
+				t.Errorf("FindEcho(%d) = %v, %v, want the sessions of %d keys", n, found, err, want)
 			}
 		}
 	}
-	check(s)
+	checkEchoes(s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	check(openTest(t, path))
+	checkEchoes(openTest(t, path))
 }
 
-// Retain works in steps. A context that ends during a call stops Retain after one step, and the next call
-// continues.
-func TestRetainEndsAfterOneStepWithItsContext(t *testing.T) {
+// Retain works in steps. If its context ends during a call, Retain stops after one step, and the next call continues.
+func TestRetainStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*eraseChunk + 7
 	var b session.Batch
@@ -189,16 +188,16 @@ func TestRetainEndsAfterOneStepWithItsContext(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n, err := s.Retain(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("Retain with an ended context: got %d deleted sessions, error %v, want 0 and context.Canceled", n, err)
+		t.Errorf("Retain with a canceled context = %d, %v, want 0, context.Canceled", n, err)
 	}
 	total, calls := 0, 0
 	for more := true; more && calls < 100; calls++ {
 		n, err := s.Retain(&endingContext{Context: t.Context()}, before)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Retain: got error %v, want none or DeadlineExceeded", err)
+			t.Fatalf("Retain: err = %v, want nil or context.DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
-			t.Fatal("Retain deleted nothing before its context ended, want one step at each call")
+			t.Fatal("Retain deleted no session before its context ended, want one step in each call")
 		}
 		more = err != nil
 		total += n
@@ -235,9 +234,9 @@ func TestForgettingDeletesMigratedParkedFeedback(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
-		t.Errorf("parked entries after ForgetTenant: got %d, error %v, want 0", st[totalParked], err)
+		t.Errorf("Stats[%q] after ForgetTenant = %d, %v, want 0", totalParked, st[totalParked], err)
 	}
 }

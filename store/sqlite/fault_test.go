@@ -19,7 +19,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// batch returns the row of session n.
+// batch returns a batch with the row of session n.
 func batch(n int) session.Batch {
 	return session.Batch{Rows: []session.Row{benchRow(n, n)}}
 }
@@ -52,31 +52,31 @@ func openRaw(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
+func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 400 * time.Millisecond})
 	write(t, s, batch(1))
 	p := startHelper(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
 	if !has(t, s, 1) {
-		t.Error("Session in a locked database: got no row, want the row of session 1")
+		t.Error("session 1 was not found in the locked database")
 	}
 	if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("a write without a deadline into a locked database: got error %v, want sqlite.ErrBusy", err)
+		t.Errorf("Write without a deadline to a locked database: err = %v, want sqlite.ErrBusy", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, batch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a write with a deadline into a locked database: got error %v, want sqlite.ErrBusy and the deadline", err)
+		t.Errorf("Write with a deadline to a locked database: err = %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
 	}
 	p.release(t) // the transaction is rolled back
 	write(t, s, batch(2))
 	if !has(t, s, 1) || !has(t, s, 2) {
-		t.Errorf("rows of sessions 1 and 2 after the lock: got %v and %v, want true and true", has(t, s, 1), has(t, s, 2))
+		t.Errorf("sessions 1 and 2 found after the lock is released: got %v, %v, want true, true", has(t, s, 1), has(t, s, 2))
 	}
 }
 
-func TestWriteWaitsForAReleasedLock(t *testing.T) {
+func TestWriteWaitsForRelease(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
 	p := startHelper(t, path, "BEGIN IMMEDIATE")
@@ -84,7 +84,7 @@ func TestWriteWaitsForAReleasedLock(t *testing.T) {
 	go func() { done <- s.Write(context.Background(), batch(1)) }()
 	select {
 	case err := <-done:
-		t.Errorf("Write ended with error %v while the database was locked, want Write to wait", err)
+		t.Errorf("Write returned %v while the database was locked, want Write to wait", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	p.release(t)
@@ -93,7 +93,7 @@ func TestWriteWaitsForAReleasedLock(t *testing.T) {
 	}
 }
 
-func TestOpenOfAnExclusivelyLockedStoreIsBusy(t *testing.T) {
+func TestOpenOfExclusivelyLockedDatabaseReturnsErrBusy(t *testing.T) {
 	path := dbPath(t)
 	if err := open(t, sqlite.Options{Path: path}).Close(); err != nil {
 		t.Fatal(err)
@@ -101,12 +101,12 @@ func TestOpenOfAnExclusivelyLockedStoreIsBusy(t *testing.T) {
 	startHelper(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
 	if !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("Open of an exclusively locked database: got error %v, want sqlite.ErrBusy", err)
+		t.Errorf("Open of an exclusively locked database: err = %v, want sqlite.ErrBusy", err)
 	}
 	wantText(t, err, "close the program that has the file open")
 }
 
-func TestWritersQueueUnderTheirContexts(t *testing.T) {
+func TestWaitingWriterReturnsWhenItsContextEnds(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
 	p := startHelper(t, path, "BEGIN IMMEDIATE")
@@ -115,7 +115,7 @@ func TestWritersQueueUnderTheirContexts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, batch(2)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the second writer: got error %v, want %v", err, context.DeadlineExceeded)
+		t.Errorf("second Write: err = %v, want %v", err, context.DeadlineExceeded)
 	}
 	p.release(t)
 	if err := <-done; err != nil {
@@ -126,10 +126,10 @@ func TestWritersQueueUnderTheirContexts(t *testing.T) {
 func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	path := dbPath(t)
 	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) || strings.Count(err.Error(), path) != 1 {
-		t.Errorf("a read-only open of a missing file: got error %v, want sqlite.ErrMissing with the path once", err)
+		t.Errorf("read-only Open of a missing file: err = %v, want sqlite.ErrMissing that names the path once", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Stat after a read-only open of a missing file: got error %v, want fs.ErrNotExist", err)
+		t.Errorf("Stat after a read-only Open of a missing file: err = %v, want fs.ErrNotExist", err)
 	}
 	w := open(t, sqlite.Options{Path: path})
 	write(t, w, session.Batch{Rows: batch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
@@ -137,30 +137,30 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	write(t, w, batch(2))
 	write(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !has(t, r, 1) || !has(t, r, 2) {
-		t.Error("a read-only store lacks a row that was written before or after its open, want both rows")
+		t.Error("a read-only store lacks a row that was written before or after its Open")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
-		t.Errorf("FindEcho of a read-only store: got %v, error %v, want one session of each key", found, err)
+		t.Errorf("FindEcho of a read-only store = %v, %v, want one session for each key", found, err)
 	}
 	for name, err := range map[string]error{
 		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()),
 	} {
 		if !errors.Is(err, sqlite.ErrReadOnly) {
-			t.Errorf("%s of a read-only store: got error %v, want sqlite.ErrReadOnly", name, err)
+			t.Errorf("%s of a read-only store: err = %v, want sqlite.ErrReadOnly", name, err)
 		}
 	}
 }
 
-// The claim of a program whose clock was a day ahead does not block other programs for a day.
+// A claim with a time in the future, from a program whose clock was ahead, does not block other programs.
 func TestClaimFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, c := range []struct {
 		owner string
 		at    time.Time
 		want  bool
-	}{{"ended", now.Add(24 * time.Hour), true}, {"next", now, true}, {"late", now.Add(time.Second), false}, {"late", now.Add(time.Minute), true}} {
+	}{{"first", now.Add(24 * time.Hour), true}, {"second", now, true}, {"third", now.Add(time.Second), false}, {"third", now.Add(time.Minute), true}} {
 		if ok, err := s.Claim(t.Context(), "work", c.owner, c.at, time.Minute); ok != c.want || err != nil {
-			t.Errorf("Claim of %s at %v: got %v, error %v, want %v", c.owner, c.at, ok, err, c.want)
+			t.Errorf("Claim by %s at %v = %v, %v, want %v", c.owner, c.at, ok, err, c.want)
 		}
 	}
 }
@@ -179,19 +179,19 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if err == nil || !strings.Contains(err.Error(), "start precept serve once") {
-		t.Errorf("a read-only open of an older file: got error %v, want one with: start precept serve once", err)
+		t.Errorf("read-only Open of an older file: err = %v, want an error with \"start precept serve once\"", err)
 	}
 }
 
-func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
+func TestDirectoryLockIsReleasedWhenItsProcessEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "lock", dir)
 	if line := p.line(t); line != "held" {
-		t.Fatalf(`first line of the second process: got %q, want "held"`, line)
+		t.Fatalf(`first line of the helper process: got %q, want "held"`, line)
 	}
 	_, err := sqlite.Lock(dir)
 	if !errors.Is(err, sqlite.ErrLocked) {
-		t.Fatalf("Lock of a second process: got error %v, want sqlite.ErrLocked", err)
+		t.Fatalf("Lock while another process holds the lock: err = %v, want sqlite.ErrLocked", err)
 	}
 	wantText(t, err, dir, "process ", "--data-dir")
 	if err := p.cmd.Process.Kill(); err != nil { // no stale lock is left
@@ -203,7 +203,7 @@ func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := sqlite.Lock(dir); !errors.Is(err, sqlite.ErrLocked) {
-		t.Errorf("a second Lock of one process: got error %v, want sqlite.ErrLocked", err)
+		t.Errorf("second Lock in the same process: err = %v, want sqlite.ErrLocked", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestDirectoryLockEndsWithItsProcess(t *testing.T) {
 	_ = l.Close()
 }
 
-func TestForgottenBytesAreErased(t *testing.T) {
+func TestForgetErasesBytesFromFiles(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	canary := "canary-of-the-forgotten-session"
@@ -232,13 +232,13 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := occurrences(t, path, canary); n == 0 {
-		t.Fatal("copies of the text in the files before Forget: got 0, want at least 1")
+		t.Fatal("occurrences of the text in the files before Forget: got 0, want at least 1")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
-		t.Fatalf("Forget: got found %v, error %v, want true and no error", ok, err)
+		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
 	if n := occurrences(t, path, canary); n != 0 {
-		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 }
 
@@ -259,8 +259,8 @@ func occurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// Parked entries are feedback that waits for its session. The parked entries of a tenant may not exceed the number of
-// free places, so that other tenants can also park entries. Purged, joined and forgotten entries make room.
+// A tenant may have at most as many parked entries (feedback that waits for its session) as there are free places, so
+// that other tenants can also park entries. Purged, joined and forgotten entries free their places.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)
@@ -275,7 +275,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 				continue
 			}
 			if !errors.Is(err, session.ErrParkingFull) || parked != want {
-				t.Errorf("entries that tenant %s parked: got %d, then error %v, want %d, then session.ErrParkingFull", tenant, parked, err, want)
+				t.Errorf("tenant %s: got %d parked entries, then %v, want %d, then session.ErrParkingFull", tenant, parked, err, want)
 			}
 			return
 		}
@@ -285,15 +285,15 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	fill("late", 1)
 	fill("too late", 0)
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
-		t.Errorf("Park of an entry that is parked already: got error %v, want no error", err)
+		t.Errorf("Park of an entry that is already parked: %v", err)
 	}
 	if out, err := s.Join(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
-		t.Errorf("Join of another tenant: got %v, error %v, want 2 entries", out, err)
+		t.Errorf("Join of another tenant = %v, %v, want 2 entries", out, err)
 	}
 	fill("greedy", 0)
 	fill("too late", 1)
 	if purged, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || purged != 2 {
-		t.Errorf("PurgeParked: got %d, error %v, want 2", purged, err)
+		t.Errorf("PurgeParked = %d, %v, want 2", purged, err)
 	}
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
@@ -317,22 +317,22 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode of the file: got %v, error %v, want 0600", info.Mode(), err)
+		t.Errorf("file mode = %v, %v, want 0600", info.Mode(), err)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("write-ahead log after Close: got error %v from Stat, want fs.ErrNotExist", err)
+		t.Errorf("Stat of the write-ahead log after Close: err = %v, want fs.ErrNotExist", err)
 	}
 	s = open(t, sqlite.Options{Path: path})
 	if !has(t, s, 1) {
-		t.Error("the reopened store has no row of session 1, want the row")
+		t.Error("the reopened store has no row of session 1")
 	}
 	if n := s.Notice(); n != "" {
-		t.Errorf("notice of the reopened store: got %q, want none", n)
+		t.Errorf("Notice of the reopened store = %q, want none", n)
 	}
 	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
-		t.Errorf("FindEcho after the reopening: got %v, error %v, want one key", found, err)
+		t.Errorf("FindEcho after the reopen = %v, %v, want one session of key 7", found, err)
 	}
 	if list, err := s.Exchanges(t.Context(), "default", benchID(1)); err != nil || len(list) != 1 {
-		t.Errorf("exchanges after the reopening: got %d, error %v, want 1", len(list), err)
+		t.Errorf("Exchanges after the reopen = %d exchanges, %v, want 1", len(list), err)
 	}
 }

@@ -15,7 +15,7 @@ func now() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
 
 func TestGarbageIsSetAside(t *testing.T) {
 	garbage := bytes.Repeat([]byte("not a database. "), 5000)
-	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "a header alone": []byte("SQLite format 3\x00")} {
+	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "only a header": []byte("SQLite format 3\x00")} {
 		t.Run(name, func(t *testing.T) {
 			path := dbPath(t)
 			for _, f := range []string{path, path + "-wal"} { // a left-over WAL belongs to the file
@@ -25,7 +25,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 			}
 			s := open(t, sqlite.Options{Path: path, Now: now})
 			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
-				t.Errorf("notice: got %q, want the new name of the damaged file", n)
+				t.Errorf("Notice = %q, want the new name of the damaged file", n)
 			}
 			write(t, s, batch(1))
 			for _, suffix := range []string{"", "-wal"} {
@@ -38,19 +38,19 @@ func TestGarbageIsSetAside(t *testing.T) {
 	}
 }
 
-// An empty file is a new store, as after a crash at the first start.
-func TestEmptyFileIsAFreshStore(t *testing.T) {
+// Open treats an empty file, which a crash at the first start leaves, as a new store.
+func TestEmptyFileIsANewStore(t *testing.T) {
 	path := dbPath(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, sqlite.Options{Path: path, Now: now})
 	if n := s.Notice(); n != "" {
-		t.Errorf("notice of an empty file: got %q, want none", n)
+		t.Errorf("Notice for an empty file = %q, want none", n)
 	}
 	write(t, s, batch(1))
 	if !has(t, s, 1) {
-		t.Error("row of session 1 in a new file: got none, want the row")
+		t.Error("session 1 was not found after its write")
 	}
 }
 
@@ -74,10 +74,10 @@ func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
 		}
 		s = open(t, sqlite.Options{Path: path, Now: now})
 		if s.Notice() == "" {
-			t.Error("notice after damage: got none, want one")
+			t.Error("Notice for a damaged file is empty")
 		}
 		if has(t, s, 1) {
-			t.Error("the new database has a row of the damaged file, want an empty database")
+			t.Error("the new database has a row of the damaged file")
 		}
 		write(t, s, batch(2))
 		if err := s.Close(); err != nil {
@@ -96,7 +96,7 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 	garbage := bytes.Repeat([]byte("garbage "), 10_000)
 	for name, replace := range map[string]func(path string) error{
 		"overwritten": func(path string) error { return os.WriteFile(path, garbage, 0o600) },
-		"renamed over": func(path string) error {
+		"replaced by rename": func(path string) error {
 			return errors.Join(os.WriteFile(path+".new", garbage, 0o600), os.Rename(path+".new", path))
 		},
 		"removed": os.Remove,
@@ -112,25 +112,25 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrCorrupt) {
-				t.Errorf("Write after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
+				t.Errorf("Write after the file was replaced: err = %v, want sqlite.ErrCorrupt", err)
 			}
 			if err := s.Close(); !errors.Is(err, sqlite.ErrCorrupt) {
-				t.Errorf("Close after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
+				t.Errorf("Close after the file was replaced: err = %v, want sqlite.ErrCorrupt", err)
 			}
 			if content, err := os.ReadFile(path); err == nil && !bytes.Equal(content, garbage) {
-				t.Error("Write or Close changed the file at the path, want the replaced file unchanged")
+				t.Error("Write or Close changed the replaced file")
 			}
 			reopened := open(t, sqlite.Options{Path: path, Now: now})
 			if (reopened.Notice() == "") != (name == "removed") {
-				t.Errorf("notice after the file was %s: got %q, want one unless the file was removed", name, reopened.Notice())
+				t.Errorf("Notice after the file was %s = %q, want a notice unless the file was removed", name, reopened.Notice())
 			}
 			write(t, reopened, batch(3))
 		})
 	}
 }
 
-// Open does not rename a directory at the path. A container runtime creates such a directory for a mount without a
-// source.
+// Open does not rename a directory at the path. A container runtime creates such a directory if the source of a mount
+// is missing.
 func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -138,11 +138,11 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	if !errors.Is(err, sqlite.ErrForeign) {
-		t.Errorf("Open of a directory: got error %v, want sqlite.ErrForeign", err)
+		t.Errorf("Open of a directory: err = %v, want sqlite.ErrForeign", err)
 	}
 	wantText(t, err, path, "choose a file")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("Stat of the path after Open: got error %v, want the directory", err)
+		t.Errorf("Stat of the path after Open: err = %v, want the directory", err)
 	}
 }
 
@@ -154,11 +154,11 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if !errors.Is(err, sqlite.ErrCorrupt) {
-		t.Errorf("a read-only open of garbage: got error %v, want sqlite.ErrCorrupt", err)
+		t.Errorf("read-only Open of a damaged file: err = %v, want sqlite.ErrCorrupt", err)
 	}
 	wantText(t, err, path, "restore a copy of the file", "start precept serve")
 	if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, garbage) {
-		t.Errorf("file after a read-only open: got %q, error %v, want %q", content, err, garbage)
+		t.Errorf("content after a read-only Open = %q, %v, want %q", content, err, garbage)
 	}
 }
 
@@ -168,9 +168,9 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 		want       error
 		text       string
 	}{
-		{"of another program", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
-		{"of another program, with an application id", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
-		{"newer", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
+		{"file of another program", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
+		{"file with another application id", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
+		{"file of a newer release", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := dbPath(t)
@@ -184,12 +184,12 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 			for _, ro := range []bool{false, true} {
 				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: ro})
 				if !errors.Is(err, c.want) {
-					t.Errorf("read-only %v: got error %v, want %v", ro, err, c.want)
+					t.Errorf("read-only %v: err = %v, want %v", ro, err, c.want)
 				}
 				wantText(t, err, c.text, path)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
-				t.Errorf("refused file after Open: got %d bytes, error %v, want the %d bytes unchanged", len(after), err, len(before))
+				t.Errorf("refused file after Open: got %d bytes, error %v, want the same %d bytes as before", len(after), err, len(before))
 			}
 		})
 	}

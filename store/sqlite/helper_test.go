@@ -18,7 +18,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// helperEnv makes the test binary act as another process, without tests.
+// helperEnv is an environment variable that makes the test binary run as a helper process instead of running tests. Its
+// value is the mode of runHelper.
 const helperEnv = "PRECEPT_SQLITE_HELPER"
 
 func TestMain(m *testing.M) {
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runHelper is the second process of a test, in one of several modes.
+// runHelper is the main function of a helper process, with one of several modes.
 func runHelper(mode, path string, args []string) error {
 	switch mode {
 	case "hold": // run statements, print "held", and keep the connection until standard input ends
@@ -69,10 +70,10 @@ func runHelper(mode, path string, args []string) error {
 	case "burst":
 		return burst(path, args[0])
 	}
-	return fmt.Errorf("the second process knows no mode %q", mode)
+	return fmt.Errorf("unknown mode %q", mode)
 }
 
-// firstError returns a unless a is nil, else b.
+// firstError returns a if a is not nil, and otherwise b.
 func firstError(a, b error) error {
 	if a != nil {
 		return a
@@ -80,20 +81,20 @@ func firstError(a, b error) error {
 	return b
 }
 
-// process is a running helper.
+// process is a running helper process.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.Closer
 	lines *bufio.Scanner
 }
 
-// start runs the test binary as a second process in a mode of runHelper.
+// start runs the test binary as a helper process in a mode of runHelper.
 func start(t *testing.T, mode string, args ...string) *process {
 	t.Helper()
 	return startAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startAs runs a binary as a second process with the rights of another user.
+// startAs runs a binary as a helper process with the rights of another user; nil means the present user.
 func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -126,22 +127,22 @@ func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, a
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	if !p.lines.Scan() {
-		t.Fatalf("next line of the second process: got none, error %v, want a line", p.lines.Err())
+		t.Fatalf("the helper process ended without a further line: %v", p.lines.Err())
 	}
 	return p.lines.Text()
 }
 
-// startHelper starts a helper that runs the statements on the database and keeps its connection.
+// startHelper starts a helper process that runs the statements on the database and keeps its connection open.
 func startHelper(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := start(t, "hold", append([]string{path}, stmts...)...)
 	if line := p.line(t); line != "held" {
-		t.Fatalf(`first line of the second process: got %q, want "held"`, line)
+		t.Fatalf(`first line of the helper process: got %q, want "held"`, line)
 	}
 	return p
 }
 
-// release ends the second process, which holds its lock or connection until then.
+// release ends the helper process, and thereby its lock or connection.
 func (p *process) release(t *testing.T) {
 	t.Helper()
 	if err := p.in.Close(); err != nil {
@@ -155,15 +156,15 @@ func dbPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "precept.db")
 }
 
-// wantText fails the test unless the text of err has all parts.
+// wantText fails the test unless the message of err contains all parts.
 func wantText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatalf("got no error, want one with parts %q", parts)
+		t.Fatalf("err = nil, want an error that contains %q", parts)
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("got error %q, want part %q", err, p)
+			t.Errorf("err = %q, want it to contain %q", err, p)
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"precept/store/sqlite"
 )
 
-const burstEchoes = 200 // number of echoes in each batch
+const burstEchoes = 200 // number of echoes in a batch
 
 // burstKey returns the key of echo i of batch n.
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
 
-// burstBatch returns a batch with values of every kind for session n.
+// burstBatch returns a batch with a row, exchanges, echoes and a sample of session n.
 func burstBatch(n int) session.Batch {
 	b := session.Batch{Rows: []session.Row{benchRow(n, n)}}
 	for turn := range 5 {
@@ -34,7 +34,7 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// burst writes batches, feedback and settlements until a signal kills the process. burst prints the number of each
+// burst writes batches, feedback and settlements until a signal kills the process. It prints the number of each
 // acknowledged batch.
 func burst(dir, from string) error {
 	ctx := context.Background()
@@ -62,8 +62,7 @@ func burst(dir, from string) error {
 	return err
 }
 
-// After a kill at any point of a burst, all acknowledged writes are stored, and no write is stored
-// in part.
+// After a kill at any point of a burst, all acknowledged writes are stored, and no write is stored partially.
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself
@@ -97,12 +96,12 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 		t.Fatal(err)
 	}
 	if s.Notice() != "" {
-		t.Fatalf("notice after a kill: got %q, want none", s.Notice())
+		t.Fatalf("Notice after a kill = %q, want none", s.Notice())
 	}
 	for n := from; n <= last+1; n++ {
 		if !has(t, s, n) {
 			if n <= last {
-				t.Errorf("the acknowledged batch %d has no row, want it stored", n)
+				t.Errorf("acknowledged batch %d has no row", n)
 			}
 			break
 		}
@@ -115,7 +114,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	}
 	var ok string
 	if err := openRaw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
-		t.Errorf("integrity_check: got %q, error %v, want ok", ok, err)
+		t.Errorf("integrity_check = %q, %v, want ok", ok, err)
 	}
 	return batches
 }
@@ -127,14 +126,14 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 		t.Errorf("batch %d: got %d exchanges, error %v, want 5", n, len(list), err)
 	}
 	if _, ok, err := s.SampleSession(t.Context(), "default", fmt.Sprint("s", n)); err != nil || !ok {
-		t.Errorf("batch %d: got a sample = %v, error %v, want true", n, ok, err)
+		t.Errorf("batch %d: sample found = %v, err = %v, want true, nil", n, ok, err)
 	}
 	keys := []session.EchoKey{burstKey(n, 0), burstKey(n, 77), burstKey(n, burstEchoes-1)}
 	if found, err := s.FindEcho(t.Context(), "default", keys); err != nil || len(found) != len(keys) {
-		t.Errorf("batch %d: got %d echoes, error %v, want %d", n, len(found), err, len(keys))
+		t.Errorf("batch %d: found %d of %d echoes, error %v", n, len(found), len(keys), err)
 	}
 	if list, err := s.Feedback(t.Context(), "default", benchID(n)); err != nil || len(list)%2 != 0 {
-		t.Errorf("batch %d: got %d entries, error %v, want an even number", n, len(list), err)
+		t.Errorf("batch %d: got %d feedback entries, error %v, want both entries or none", n, len(list), err)
 	}
 }
 
@@ -145,7 +144,7 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	err := s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 		settled += a.Version
 		if r.Closed != (a.Version > 0) {
-			t.Errorf("session %x: got closed %v with version %d, want closed only with a settlement", r.ID, r.Closed, a.Version)
+			t.Errorf("session %x: Closed = %v, Version = %d, want Closed only with Version > 0", r.ID, r.Closed, a.Version)
 		}
 		return nil
 	})
@@ -156,7 +155,7 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sumA, sumB := int64(0), int64(0) // of the lesson a, and of the lessons b
+	sumA, sumB := int64(0), int64(0) // sums of the scope a@1 and of all scopes b@
 	for _, d := range list {
 		if d.Key.Scope == "a@1" {
 			sumA += d.Value

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// unpack returns the packed document. Short and incompressible documents are stored unchanged, and damaged cells give
-// ErrCorrupt.
+// unpack restores the document that was packed. Short and incompressible documents are packed unchanged. unpack of a
+// damaged cell returns ErrCorrupt.
 func TestPackRoundTrip(t *testing.T) {
 	var p packer
 	defer p.close()
@@ -25,11 +25,11 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(packed) > len(doc) || (len(doc) < minPacked && !bytes.Equal(packed, doc)) {
-			t.Fatalf("a document of %d bytes was packed into %d bytes, want no more, and short documents unchanged", len(doc), len(packed))
+			t.Fatalf("pack of %d bytes: got %d bytes, want at most %[1]d bytes, and a document shorter than %d bytes unchanged", len(doc), len(packed), minPacked)
 		}
 		unpacked, err := p.unpack(packed)
 		if err != nil || !bytes.Equal(unpacked, doc) {
-			t.Fatalf("unpack of the packed document %q: got %q, error %v, want the same bytes", doc, unpacked, err)
+			t.Fatalf("unpack(pack(%q)) = %q, %v, want the same bytes", doc, unpacked, err)
 		}
 	})
 	for _, size := range []int{minS2Long - 1, minS2Long, 20 * minS2Long} {
@@ -40,29 +40,30 @@ func TestPackRoundTrip(t *testing.T) {
 				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2Long)
 		}
 		if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
-			t.Errorf("unpack of a packed document of %d bytes: got %d bytes, error %v, want the document", size, len(unpacked), err)
+			t.Errorf("unpack of a packed document of %d bytes = %d bytes, %v, want the document", size, len(unpacked), err)
 		}
 	}
 	noise := make([]byte, 4096)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(noise)
 	if packed, err := p.pack(noise); err != nil || !bytes.Equal(packed, noise) {
-		t.Errorf("pack of an incompressible value: got %d bytes, error %v, want the value unchanged", len(packed), err)
+		t.Errorf("pack of an incompressible value = %d bytes, %v, want the value unchanged", len(packed), err)
 	}
 	if out, err := p.unpack(nil); out != nil || err != nil {
-		t.Errorf("unpack of an empty cell: got %q, error %v, want nil and no error", out, err)
+		t.Errorf("unpack(nil) = %q, %v, want nil, nil", out, err)
 	}
 	if _, err := p.unpack([]byte{0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3}); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("unpack of a damaged cell: got error %v, want ErrCorrupt", err)
+		t.Errorf("unpack of a damaged cell: err = %v, want ErrCorrupt", err)
 	}
 	for _, damaged := range [][]byte{{packS2}, {packS2, 5, 0xff}, {packS2, 0xff, 0xff, 0xff, 0xff, 0x0f}, {packS2Long}, {packS2Long, 0xff, 0xff, 0xff, 0xff, 0x0f, 1}} {
 		if _, err := p.unpack(damaged); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("unpack of the damaged cell %v: got error %v, want ErrCorrupt", damaged, err)
+			t.Errorf("unpack of the damaged cell %v: err = %v, want ErrCorrupt", damaged, err)
 		}
 	}
 }
 
-// A document that an earlier release packed is readable. The dictionary of the packer is part of the file format.
+// unpack reads a document that an earlier release packed, because the dictionary of the packer is part of the file
+// format.
 func TestUnpackOldSmallDocument(t *testing.T) {
 	const doc = `{"id":"91beeb64-902f-48fe-b1a2-a7ed8e89cad2","tenant":"default","agent":"a","session":"9f49385ebe8f530618bca3e19b8d9bed",` +
 		`"session_name":"s","request_id":"req_1","turn":1,"at":"2026-11-21T22:28:44Z","dialect":"chat","model":"m","status":200,` +
@@ -75,7 +76,7 @@ func TestUnpackOldSmallDocument(t *testing.T) {
 	}
 	var p packer
 	if out, err := p.unpack(packed); err != nil || string(out) != doc {
-		t.Errorf("unpack of a document of an earlier release: got %s, error %v, want %s", out, err, doc)
+		t.Errorf("unpack of a document of an earlier release = %s, %v, want %s", out, err, doc)
 	}
 }
 
@@ -91,7 +92,7 @@ func TestConcurrentPackRoundTrip(t *testing.T) {
 					t.Error(err)
 				}
 				if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
-					t.Errorf("goroutine %d: unpack of a packed document: got %q, error %v, want %q", n, unpacked, err, doc)
+					t.Errorf("goroutine %d: unpack of a packed document = %q, %v, want %q", n, unpacked, err, doc)
 				}
 			}
 		})
@@ -109,7 +110,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		if _, err := p.unpack(doc); err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("unpack: got error %v, want none or ErrCorrupt", err)
+			t.Errorf("unpack: err = %v, want nil or ErrCorrupt", err)
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// A list reads only the rows of its page, for any number of sessions, samples and tenants. The query plans use an index
-// and do not sort.
-func TestListsAreIndexed(t *testing.T) {
+// A list reads only the rows of its page, for any number of sessions and tenants. The query plans use an index and do
+// not sort.
+func TestListsUseIndexes(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
 		n, _ = strconv.Atoi(text)
@@ -26,27 +26,27 @@ func TestListsAreIndexed(t *testing.T) {
 	p, err := s.Newest(t.Context(), "many", session.ListRange{Limit: 50})
 	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(start))
 	if err != nil || len(p.List) != 50 || p.Next == "" {
-		t.Fatalf("the first page: got %d sessions, next page %q, error %v, want 50 and a next page", len(p.List), p.Next, err)
+		t.Fatalf("first page: got %d sessions, Next = %q, error %v, want 50 sessions and Next set", len(p.List), p.Next, err)
 	}
 	for i := range p.List {
 		if want := micros(sessionsStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
-			t.Fatalf("session %d of the first page: got start %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
+			t.Fatalf("start of session %d on the first page: got %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
 		}
 	}
 	start = time.Now()
 	p, err = s.Newest(t.Context(), "many", session.ListRange{Limit: 50, OldestFirst: true})
 	t.Logf("the oldest 50 of %d sessions: %v", n, time.Since(start))
 	if err != nil || len(p.List) != 50 || p.Next == "" || !p.List[0].Row.Started.Equal(sessionsStart()) {
-		t.Fatalf("the first page of the oldest: got %d sessions, next page %q, error %v, want 50, the first at %v", len(p.List), p.Next, err, sessionsStart())
+		t.Fatalf("first page, oldest first: got %d sessions, Next = %q, error %v, want 50 sessions, the first at %v, and Next set", len(p.List), p.Next, err, sessionsStart())
 	}
 	start = time.Now()
 	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
 	if p, err = s.Newest(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
-		t.Fatalf("page from the middle: got %d sessions, error %v, want 50, the newest a second before %v", len(p.List), err, within.Until)
+		t.Fatalf("page from the middle: got %d sessions, error %v, want 50 sessions, the newest a second before %v", len(p.List), err, within.Until)
 	}
 	t.Logf("50 from the middle: %v", time.Since(start))
 	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
-		t.Fatalf("page of the tenant few: got %d sessions, next page %q, error %v, want 1 and no next page", len(p.List), p.Next, err)
+		t.Fatalf("page of the tenant few: got %d sessions, Next = %q, error %v, want 1 session and no Next", len(p.List), p.Next, err)
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",
@@ -63,7 +63,7 @@ func TestListsAreIndexed(t *testing.T) {
 // sessionsStart is the start of the first session of writeSessions.
 func sessionsStart() time.Time { return time.Unix(1_900_000_000, 0) }
 
-// writeSessions writes n sessions of the tenant many, a second apart, and one session of the tenant few.
+// writeSessions writes n sessions of the tenant "many", a second apart, and one session of the tenant "few".
 func writeSessions(t *testing.T, s *Store, n int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -96,7 +96,8 @@ func planOf(t *testing.T, s *Store, query string) string {
 	return plan
 }
 
-// A store of a schema without the indexes of lists keeps its data. After the migration, its lists use the indexes.
+// A store of a schema without list indexes keeps its data when it is migrated. After the migration, its lists use the
+// indexes.
 func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)

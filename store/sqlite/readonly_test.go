@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivileged returns the test binary and the user of this process. For root, which may write with any mode,
-// unprivileged returns a copy of the binary and the user nobody.
+// unprivileged returns the path of the test binary, and nil for the present user. For root, which may write to any
+// directory, it returns a copy of the binary and the user nobody.
 func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +40,7 @@ func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
 	return binary, &syscall.Credential{Uid: 65534, Gid: 65534}
 }
 
-// openDir returns a directory that all users can enter.
+// openDir returns a temporary directory that all users can enter.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,23 +76,23 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		line := startAs(t, binary, as, mode, target).line(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
-				t.Errorf("mode %s in a read-only directory: got %q, want part %q", mode, line, part)
+				t.Errorf("mode %s in a read-only directory: got %q, want it to contain %q", mode, line, part)
 			}
 		}
 	}
 	if line := startAs(t, binary, as, "open", path, "ro").line(t); line != "sessions 1" {
-		t.Errorf("a read-only open: got %q, want: sessions 1", line)
+		t.Errorf(`read-only open in a read-only directory: got %q, want "sessions 1"`, line)
 	}
 }
 
-func TestDataDirThatIsAFileIsRefused(t *testing.T) {
+func TestOpenRefusesDataDirThatIsAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(file, "precept.db")})
 	if !errors.Is(err, sqlite.ErrReadOnly) {
-		t.Errorf("Open below a file: got error %v, want sqlite.ErrReadOnly", err)
+		t.Errorf("Open in a data directory that is a file: err = %v, want sqlite.ErrReadOnly", err)
 	}
 	wantText(t, err, file, "--data-dir")
 }

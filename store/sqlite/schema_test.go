@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// undo returns, for each schema, the statements that restore the previous schema.
+// undo returns the statements that restore the previous schema, by schema.
 func undo() map[int][]string {
 	return map[int][]string{
 		9: {
@@ -32,7 +32,7 @@ func undo() map[int][]string {
 	}
 }
 
-// downgrade takes a store back to an earlier schema and closes the store.
+// downgrade changes a store to an earlier schema and closes it.
 func downgrade(t *testing.T, s *Store, schema int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -85,8 +85,8 @@ func createSchema(t *testing.T, path string, schema int) {
 	}
 }
 
-// oldEchoes encodes echoes of tenant 1 as schema 8 stored echoes. The arguments are the key, the time and the session
-// of each echo.
+// oldEchoes encodes echoes of tenant 1 in the format of schema 8. The arguments are the key, the time and the session of
+// each echo.
 func oldEchoes(keysTimesSessions ...int64) string {
 	var b []byte
 	for i, n := range keysTimesSessions {
@@ -106,55 +106,55 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "precept.db")
 		createSchema(t, path, schema)
 		s := openTest(t, path)
-		report := func(what string, ok bool, v any, err error) {
+		check := func(subject string, ok bool, got any, err error) {
 			if !ok || err != nil {
-				t.Errorf("schema %d, %s: got %+v, error %v, want the value from before the migration", schema, what, v, err)
+				t.Errorf("schema %d: %s: got %+v, error %v, want the value from before the migration", schema, subject, got, err)
 			}
 		}
 		ctx := t.Context()
 		from, to := s.Upgraded()
-		report("schemas of the upgrade", from == schema && to == schemaVersion, from, nil)
+		check("schemas of the upgrade", from == schema && to == schemaVersion, from, nil)
 		row, ok, err := s.Session(ctx, "t", id)
-		report("session", ok && string(row.Data) == `{"turns":3}` && !row.StandIn && row.Seen.UnixMicro() == 2000, row, err)
+		check("session", ok && string(row.Data) == `{"turns":3}` && !row.StandIn && row.Seen.UnixMicro() == 2000, row, err)
 		ex, err := s.Exchanges(ctx, "t", id)
-		report("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
+		check("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
 		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})
-		report("echoes", maps.EqualFunc(found, map[session.EchoKey][]session.ID{1: {id}, 2: {id}, 3: {id}, 4: {id}}, slices.Equal), found, err)
-		report("times of the echoes", echoRowsOf(t, s, "gen = 3 AND at = 20") == 3 && echoRowsOf(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
-		report("newest generation of echoes", s.newestGen == generation{4, 2}, s.newestGen, nil)
+		check("echoes", maps.EqualFunc(found, map[session.EchoKey][]session.ID{1: {id}, 2: {id}, 3: {id}, 4: {id}}, slices.Equal), found, err)
+		check("times of the echoes", echoRowsOf(t, s, "gen = 3 AND at = 20") == 3 && echoRowsOf(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
+		check("newest generation of echoes", s.newestGen == generation{4, 2}, s.newestGen, nil)
 		of, ok, err := s.SampleSession(ctx, "t", "m")
-		report("sample", ok && of == id, of, err)
+		check("sample", ok && of == id, of, err)
 		a, err := s.Applied(ctx, "t", id)
-		report("applied", a.Version == 2 && a.Rewarded, a, err)
+		check("applied", a.Version == 2 && a.Rewarded, a, err)
 		counters, err := s.Counters(ctx, "t")
-		report("counters", len(counters) == 1 && counters[0].Value == 2 && counters[0].Key.Field == "n", counters, err)
+		check("counters", len(counters) == 1 && counters[0].Value == 2 && counters[0].Key.Field == "n", counters, err)
 		maxima, err := s.Maxima(ctx, "t")
-		report("maxima", len(maxima) == 1 && maxima[0].Value == 5, maxima, err)
+		check("maxima", len(maxima) == 1 && maxima[0].Value == 5, maxima, err)
 		version, _, err := s.Priors(ctx, "t")
-		report("priors", version == 4, version, err)
+		check("priors", version == 4, version, err)
 		salt, ok, err := s.Meta(ctx, "salt")
-		report("meta", ok && string(salt) == "\x01\x02", salt, err)
+		check("meta", ok && string(salt) == "\x01\x02", salt, err)
 		joined, err := s.Join(ctx, "t", map[session.EchoKey]session.ID{9: id})
-		report("parked", joined[id] == 1, joined, err)
+		check("parked", joined[id] == 1, joined, err)
 		entries, state, err := s.SessionFeedback(ctx, "t", id)
-		report("feedback", len(entries) == 2 && state == 1, entries, err)
+		check("feedback", len(entries) == 2 && state == 1, entries, err)
 		err = s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "y", Tenant: "t", Session: id.String(), At: later, Turn: 2}}})
-		report("write of an exchange", true, nil, err)
+		check("write of an exchange", true, nil, err)
 		n, err := s.Unsampled(ctx)
-		report("an exchange after close", n == 1, n, err)
-		report("parked feedback", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
+		check("an exchange after close", n == 1, n, err)
+		check("parked feedback", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
 		stats, err := s.Stats(ctx)
-		report("stats", stats["parked"] == 1 && stats["feedback"] == 2 && stats["exchanges"] == 2 && stats["sessions"] == 1, stats, err)
+		check("stats", stats["parked"] == 1 && stats["feedback"] == 2 && stats["exchanges"] == 2 && stats["sessions"] == 1, stats, err)
 	}
 }
 
 // A failed migration leaves the store at the earlier schema. After a repair, the next start migrates the store without
-// loss.
+// losing data.
 func TestFailedMigrationRollsBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "precept.db")
 	createSchema(t, path, echoVersion-1)
-	script := func(text string) {
+	runScript := func(text string) {
 		t.Helper()
 		c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
 		if err != nil {
@@ -166,21 +166,21 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 			c.script(text)
 		})
 		if err = errors.Join(err, c.close()); err != nil || v != echoVersion-1 {
-			t.Fatalf("schema before a change of the file: got %d, error %v, want %d", v, err, echoVersion-1)
+			t.Fatalf("schema before the script = %d, %v, want %d", v, err, echoVersion-1)
 		}
 	}
 	// The migration drops two tables and then fails at echo_blocks, which is a view.
-	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
+	runScript("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
-			t.Fatalf("Open: got store %v, error %v, want the error of the migration from schema 8 to 9", s, err)
+			t.Fatalf("Open = %v, %v, want an error with \"migrate schema 8 to 9\"", s, err)
 		}
 	}
-	script("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
+	runScript("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
 	s := openTest(t, path)
 	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
 	if err != nil || len(found) != 4 {
-		t.Errorf("FindEcho after the repaired migration: got %v, error %v, want 4 keys", found, err)
+		t.Errorf("FindEcho after the repaired migration = %v, %v, want sessions of 4 keys", found, err)
 	}
 }
 
@@ -213,28 +213,28 @@ func writeClosed(t *testing.T, s *Store, noon time.Time) (settled, unsettled, im
 
 // After the migration, a session that an earlier release closed without a settlement is due. Settled and imported
 // sessions are not due.
-func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
+func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openTest(t, path)
 	_, unsettled, _ := writeClosed(t, s, noon)
 	if due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
-		t.Fatalf("due sessions before the migration: got %v, error %v, want none", due, err)
+		t.Fatalf("Due before the migration = %v, %v, want none", due, err)
 	}
 	downgrade(t, s, 5)
 	s = openTest(t, path)
 	due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != unsettled {
-		t.Errorf("due sessions after the migration: got %+v, error %v, want the session without a settlement", due, err)
+		t.Errorf("Due after the migration = %+v, %v, want only the session without a settlement", due, err)
 	}
 	if list, err := s.Unsettled(t.Context(), 10); err != nil || len(list) != 0 {
-		t.Errorf("Unsettled after the migration: got %v, error %v, want none", list, err)
+		t.Errorf("Unsettled after the migration = %v, %v, want none", list, err)
 	}
 }
 
 // The migration from a schema before 4 makes sessions unsettled if their newest exchange is later than their samples.
-// The samples of unsettled sessions are built again.
-func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
+// The learner rebuilds the samples of unsettled sessions.
+func TestMigrationMakesSessionWithLateExchangeUnsettled(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openTest(t, path)
@@ -246,10 +246,10 @@ func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
 	downgrade(t, s, 3)
 	s = openTest(t, path)
 	if n, err := s.Unsampled(t.Context()); err != nil || n != 1 {
-		t.Errorf("Unsampled: got %d exchanges, error %v, want 1", n, err)
+		t.Errorf("Unsampled = %d, %v, want 1", n, err)
 	}
 	list, err := s.Unsettled(t.Context(), 10)
 	if err != nil || len(list) != 1 || list[0].ID != settled {
-		t.Fatalf("Unsettled after the migration: got %+v, error %v, want the session with the late exchange", list, err)
+		t.Fatalf("Unsettled after the migration = %+v, %v, want only the session with the late exchange", list, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// open opens a database that the test closes, in a new directory unless o.Path is set.
+// open opens a database, in a new directory unless o.Path is set, and closes it at the end of the test.
 func open(t *testing.T, o sqlite.Options) *sqlite.Store {
 	t.Helper()
 	if o.Path == "" {
@@ -30,7 +30,7 @@ func open(t *testing.T, o sqlite.Options) *sqlite.Store {
 	return s
 }
 
-func TestStoreConforms(t *testing.T) {
+func TestStoreContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store {
 		t.Helper()
 		return open(t, sqlite.Options{})
@@ -47,7 +47,7 @@ func TestForgottenSessionsLeaveNoRows(t *testing.T) {
 	})
 }
 
-// rowsOf counts the rows of every table.
+// rowsOf returns the number of rows of every table.
 func rowsOf(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	db, counts := openRaw(t, path), map[string]int64{}

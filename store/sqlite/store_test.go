@@ -18,9 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// The packed cells of a row have, in the order of the fields, the sum of the values that were added for each field. A
-// sum of 0 has no cell.
-func TestPackedCellsSumUp(t *testing.T) {
+// Packed cells are sorted by field, and each holds the sum of the values added for its field. A sum of 0 has no cell.
+func TestPackedCellsHoldSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}
 		var cells []cell
@@ -33,10 +32,10 @@ func TestPackedCellsSumUp(t *testing.T) {
 		var last *string
 		err := eachCell(packed, func(c cell) {
 			if last != nil && cmp.Compare(*last, c.field) >= 0 {
-				t.Fatalf("field %q comes after %q, want fields in order", c.field, *last)
+				t.Fatalf("field %q comes after %q, want sorted fields", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
-				t.Fatalf("field %q: got value %d, want %d, and no cell for 0", c.field, c.value, sum[c.field])
+				t.Fatalf("field %q: got value %d, want %d (a sum of 0 has no cell)", c.field, c.value, sum[c.field])
 			}
 			delete(sum, c.field)
 			last = &c.field
@@ -59,21 +58,21 @@ func FuzzCells(f *testing.F) {
 		size := 0
 		err := eachCell(b, func(c cell) { size += len(c.field) })
 		if err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("eachCell: got error %v, want ErrCorrupt or none", err)
+			t.Errorf("eachCell: err = %v, want ErrCorrupt or none", err)
 		}
 		if size > len(b) {
-			t.Errorf("names of the cells: got %d bytes from a row of %d bytes, want at most as many", size, len(b))
+			t.Errorf("field names: got %d bytes, want at most the %d bytes of the packed cells", size, len(b))
 		}
 	})
 }
 
-func TestKeysOfTenantsDiffer(t *testing.T) {
+func TestEchoKeysDifferByTenant(t *testing.T) {
 	seen := map[int64]bool{}
 	for tenant := range int64(50) {
 		for k := range session.EchoKey(50) {
 			n := echoKey(tenant, k)
 			if seen[n] {
-				t.Fatalf("tenant %d, key %d: another tenant has the same stored key", tenant, k)
+				t.Fatalf("echoKey(%d, %d) = %d, which another tenant or key also has", tenant, k, n)
 			}
 			seen[n] = true
 		}
@@ -83,15 +82,15 @@ func TestKeysOfTenantsDiffer(t *testing.T) {
 func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
-			t.Errorf("time %v is read as %v, want the same time in UTC", at, back)
+			t.Errorf("fromMicros(micros(%v)) = %v, want the same time in UTC", at, back)
 		}
 	}
 }
 
-// On a full disk, Write returns ErrDiskFull and stores no part of the batch. With space on the disk, Write succeeds.
-func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
+// On a full disk, Write returns ErrDiskFull and stores no part of the batch. Once the disk has space, Write succeeds.
+func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	limit := func(pages string) {
+	setMaxPages := func(pages string) {
 		t.Helper()
 		c := <-s.writeConn
 		defer func() { s.writeConn <- c }()
@@ -99,7 +98,7 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit("60")
+	setMaxPages("60")
 	largeBatch := func(n int) session.Batch {
 		return session.Batch{
 			Rows:   []session.Row{{Tenant: "t", ID: testID(n), Data: make([]byte, 20_000)}},
@@ -112,27 +111,27 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 		err = s.Write(t.Context(), largeBatch(n))
 	}
 	if !errors.Is(err, session.ErrDiskFull) {
-		t.Fatalf("after %d batches: got error %v, want session.ErrDiskFull", n, err)
+		t.Fatalf("Write of batch %d: err = %v, want session.ErrDiskFull", n, err)
 	}
 	n--
 	if _, ok, err := s.Session(t.Context(), "t", testID(n)); ok || err != nil {
-		t.Errorf("the refused session: got found %v, error %v, want false and no error", ok, err)
+		t.Errorf("Session of the refused batch: found = %v, err = %v, want false, nil", ok, err)
 	}
 	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
-		t.Errorf("FindEcho of a refused and a stored key: got %v, error %v, want only the key 0", found, err)
+		t.Errorf("FindEcho of a refused key and the stored key 0 = %v, %v, want only key 0", found, err)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
-		t.Errorf("stored sessions: got %d, error %v, want %d", st[totalSessions], err, n)
+		t.Errorf("Stats[%q] = %d, %v, want %d", totalSessions, st[totalSessions], err, n)
 	}
-	limit("1000000")
+	setMaxPages("1000000")
 	if err := s.Write(t.Context(), largeBatch(n)); err != nil {
 		t.Error(err)
 	}
 }
 
-// The cache forgets the number of a new tenant whose transaction is rolled back, because the next new tenant gets the
+// The number of a new tenant leaves the cache if its transaction is rolled back, because the next new tenant gets the
 // same number.
-func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
+func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -140,16 +139,16 @@ func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatalf("update: got error %v, want %v", err, stop)
+		t.Fatalf("update: err = %v, want %v", err, stop)
 	}
 	if _, ok := s.tenants.get("ghost"); ok {
-		t.Error("the cache has the number of a tenant that is not stored, want none")
+		t.Error("the cache has the number of a tenant that was rolled back")
 	}
 	if err := s.Raise(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {
-		t.Errorf("the maxima of a rolled-back tenant: got %v, error %v, want none", list, err)
+		t.Errorf("Maxima of the tenant that was rolled back = %v, %v, want none", list, err)
 	}
 }
 
@@ -158,7 +157,7 @@ func TestPanicRollsBack(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("update: got no panic, want the panic of its function")
+				t.Error("update did not panic, want the panic of its function")
 			}
 		}()
 		_ = s.update(t.Context(), "test", func(x *tx) {
@@ -167,16 +166,15 @@ func TestPanicRollsBack(t *testing.T) {
 		})
 	}()
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("value of a transaction that panicked: got found %v, error %v, want false and no error", ok, err)
+		t.Errorf("Meta of a value from a transaction that panicked: found = %v, err = %v, want false, nil", ok, err)
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// A read returns when its context ends although the connection hangs, and Close waits for the
-// hanging read.
-func TestReadReturnsInTime(t *testing.T) {
+// A read whose connection hangs returns when its context ends, and Close waits for the hanging read.
+func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -190,16 +188,16 @@ func TestReadReturnsInTime(t *testing.T) {
 		return 1
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a read whose context ended: got error %v, want context.Canceled", err)
+		t.Errorf("a read whose context ended: err = %v, want context.Canceled", err)
 	}
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("a read beside the hanging read: got error %v, want none", err)
+		t.Errorf("Stats during the hanging read: %v", err)
 	}
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	select {
 	case err := <-closed:
-		t.Errorf("Close returned error %v while a read was in progress, want Close to wait", err)
+		t.Errorf("Close returned %v while a read was in progress, want Close to wait", err)
 	case <-time.After(10 * time.Millisecond):
 	}
 	close(hang)
@@ -208,7 +206,7 @@ func TestReadReturnsInTime(t *testing.T) {
 	}
 }
 
-func TestReadersAreBounded(t *testing.T) {
+func TestNumberOfReadersIsLimited(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, reading := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
@@ -225,17 +223,16 @@ func TestReadersAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Stats while all readers are in use: got error %v, want context.DeadlineExceeded", err)
+		t.Errorf("Stats while all readers are in use: err = %v, want context.DeadlineExceeded", err)
 	}
 	close(hang)
 	all.Wait()
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("Stats after the readers ended: got error %v, want none", err)
+		t.Errorf("Stats after the readers ended: %v", err)
 	}
 }
 
-// Exchanges returns ErrCorrupt if a stored document does not parse.
-func TestDamagedDocumentIsCorrupt(t *testing.T) {
+func TestExchangesWithDamagedDocumentReturnsErrCorrupt(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.putExchange(sample.Exchange{ID: "e", Tenant: "t", At: fromMicros(1)}, testID(1), []byte("{"), nil)
@@ -244,24 +241,24 @@ func TestDamagedDocumentIsCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Exchanges(t.Context(), "t", testID(1)); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("Exchanges with a damaged document: got error %v, want ErrCorrupt", err)
+		t.Errorf("Exchanges with a damaged document: err = %v, want ErrCorrupt", err)
 	}
 }
 
 func TestErrorNamesTheOperation(t *testing.T) {
 	if err := classify(errors.New("plain")); errors.Is(err, ErrBusy) {
-		t.Errorf("classify of another error: got %v, want no ErrBusy", err)
+		t.Errorf("classify(plain error) = %v, want an error that is not ErrBusy", err)
 	}
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
-		t.Errorf("a failed update: got error %v, want one with \"sqlite: test: \"", err)
+		t.Errorf("a failed update: err = %v, want an error with \"sqlite: test: \"", err)
 	}
 }
 
-// A read whose context ends frees its connection, because SQLite is interrupted. A read that hangs
-// in the disk keeps its connection, and the next read uses another connection.
-func TestSlowReadReleasesItsConnection(t *testing.T) {
+// A read whose context ends is interrupted, and frees its connection. A read that waits for the disk cannot be
+// interrupted and keeps its connection, and the next read uses another one.
+func TestInterruptedReadFreesItsConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})
 	rows := func(query string) func(*conn) int {
@@ -273,39 +270,39 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 		}
 	}
 	for name, fn := range map[string]func(*conn) int{
-		"before the first row":        rows(` SELECT max(n) FROM c`),
-		"rows without end":            rows(` SELECT n FROM c`),
-		"before a later row":          rows(` SELECT n FROM c WHERE n = 1 OR n > 2000000000`),
-		"a disk that does not answer": func(*conn) int { close(started); <-hang; return 0 },
+		"interrupted before the first row": rows(` SELECT max(n) FROM c`),
+		"interrupted between rows":         rows(` SELECT n FROM c`),
+		"interrupted before a later row":   rows(` SELECT n FROM c WHERE n = 1 OR n > 2000000000`),
+		"blocked disk":                     func(*conn) int { close(started); <-hang; return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				want := context.DeadlineExceeded
-				if name == "a disk that does not answer" { // the read must have its connection before its context ends
+				if name == "blocked disk" { // the read must have its connection before its context ends
 					cancel()
 					ctx, cancel = context.WithCancel(t.Context())
 					want = context.Canceled
 					go func() { <-started; cancel() }()
 				}
 				if _, err := read(ctx, s, fn); !errors.Is(err, want) {
-					t.Errorf("a slow read: got error %v, want %v", err, want)
+					t.Errorf("a slow read: err = %v, want %v", err, want)
 				}
 				cancel()
-				if name == "a disk that does not answer" {
+				if name == "blocked disk" {
 					break // the hanging read keeps its connection
 				}
 			}
 			if _, err := s.Stats(t.Context()); err != nil {
-				t.Errorf("the next read: got error %v, want none", err)
+				t.Errorf("the next read: %v", err)
 			}
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close(); close(closed) }()
-			if name == "a disk that does not answer" {
+			if name == "blocked disk" {
 				select {
 				case err := <-closed:
-					t.Errorf("Close returned error %v while a read was in progress, want Close to wait", err)
+					t.Errorf("Close returned %v while a read was in progress, want Close to wait", err)
 				case <-time.After(10 * time.Millisecond):
 				}
 				close(hang)

@@ -11,17 +11,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// BankWriter changes a bank of lessons that a watcher watches. Names are paths with slashes.
+// BankWriter changes a bank (a set of lesson files) that a watcher watches. Names are paths with slashes.
 type BankWriter interface {
 	Put(t *testing.T, name, text string)
 	Delete(t *testing.T, name string)
 }
 
 // OpenBank returns a writer of an empty bank, and a function that watches the bank. Until its context ends, run calls
-// onBook with each new book, which is the set of valid lessons, and with the problems of the bank.
+// onBook with each new book (the set of valid lessons) and the problems of the bank.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
-// RunBank runs the conformance suite of a bank of lessons.
+// RunBank runs the conformance suite of a lesson bank.
 func RunBank(t *testing.T, open OpenBank) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, *watchedBank){
@@ -35,7 +35,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Put(t, "deep/folder/b.md", lessonText("bbb", "two"))
 			w.await(t, "two lessons", hasSlugs("aaa", "bbb"))
 			if l, _ := w.last().Get("bbb"); l.Category != "deep/folder" {
-				t.Errorf("category of a lesson in a folder: got %q, want deep/folder", l.Category)
+				t.Errorf("category of lesson bbb = %q, want deep/folder", l.Category)
 			}
 			hash := w.last().Hash()
 			w.Put(t, "a.md", lessonText("aaa", "one, changed"))
@@ -49,9 +49,9 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.await(t, "the lesson", hasSlugs("aaa"))
 			before, _ := w.last().Get("aaa")
 			w.Put(t, "a.md", "---\nname: [\n---\n")
-			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool { return len(p) == 1 && p[0].Kept && p[0].Slug == "aaa" })
+			w.await(t, "the problem", func(b *lesson.Book, p []lesson.Problem) bool { return len(p) == 1 && p[0].Kept && p[0].Slug == "aaa" })
 			if after, ok := w.last().Get("aaa"); !ok || after.Raw != before.Raw {
-				t.Errorf("lesson after an invalid change: got %v, found %v, want the lesson before the change", after, ok)
+				t.Errorf("lesson after an invalid change = %v, found = %v, want the lesson before the change", after, ok)
 			}
 			w.Put(t, "a.md", lessonText("aaa", "two"))
 			w.await(t, "the repaired lesson", func(b *lesson.Book, p []lesson.Problem) bool {
@@ -63,7 +63,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("aaa", "one"))
 			w.Put(t, "bad.md", "no frontmatter")
-			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool {
+			w.await(t, "the problem", func(b *lesson.Book, p []lesson.Problem) bool {
 				return b.Len() == 1 && len(p) == 1 && !p[0].Kept && strings.HasSuffix(p[0].Path, "bad.md")
 			})
 		},
@@ -88,7 +88,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			defer func() {
 				cancel()
 				if err := <-done; err != nil {
-					t.Errorf("run of the watcher: got error %v, want no error", err)
+					t.Errorf("watcher: %v", err)
 				}
 			}()
 			w.await(t, "the first book", func(*lesson.Book, []lesson.Problem) bool { return true })
@@ -131,7 +131,7 @@ func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	}
 }
 
-// watchedBank is a bank under test, with the last book and the problems that its watcher reported.
+// watchedBank is a bank under test, with the last book and the last problems that its watcher reported.
 type watchedBank struct {
 	BankWriter
 
@@ -140,7 +140,7 @@ type watchedBank struct {
 	problems []lesson.Problem
 }
 
-// receive keeps the last book and its problems.
+// receive stores a book and its problems. It is the callback onBook.
 func (w *watchedBank) receive(b *lesson.Book, p []lesson.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,8 +154,8 @@ func (w *watchedBank) last() *lesson.Book {
 	return w.book
 }
 
-// await waits until the last book and its problems satisfy ok.
-func (w *watchedBank) await(t *testing.T, what string, ok func(*lesson.Book, []lesson.Problem) bool) {
+// await waits until the last book and its problems satisfy ok; event names the awaited event in the message.
+func (w *watchedBank) await(t *testing.T, event string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher's own clock
 		w.mu.Lock()
@@ -165,5 +165,5 @@ func (w *watchedBank) await(t *testing.T, what string, ok func(*lesson.Book, []l
 			return
 		}
 	}
-	t.Fatalf("waited %v in vain for %s: the last book has %d lessons and problems %v", startLimit, what, w.last().Len(), w.problems)
+	t.Fatalf("timed out after %v waiting for %s: the last book has %d lessons and problems %v", startLimit, event, w.last().Len(), w.problems)
 }

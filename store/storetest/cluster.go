@@ -28,14 +28,14 @@ func StartCluster(t *testing.T, args ...string) *Cluster {
 	return StartClusterOf(t, clusterNodes, args...)
 }
 
-// StartClusterOf starts a Cluster on free ports, with equal numbers of slots on each node, and waits
-// until each node reports that the Cluster is complete. args are configuration options of each node.
+// StartClusterOf starts a Cluster on free ports, with the same number of slots on each node, and waits until each node
+// reports that the Cluster is complete. args are configuration options of each node.
 func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
 	t.Helper()
 	return startCluster(t, nodes, nil, args...)
 }
 
-// StartClusterTLS starts a Cluster of three nodes that use TLS among themselves and require client certificates.
+// StartClusterTLS starts a Cluster of three nodes that use TLS between nodes and require client certificates.
 func StartClusterTLS(t *testing.T, s *Secrets, args ...string) *Cluster {
 	t.Helper()
 	skipWithoutTLS(t)
@@ -84,10 +84,10 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 			return
 		}
 	}
-	t.Fatalf("node %s does not report a complete Cluster:\n%s", n.Addr, info)
+	t.Fatalf("node %s did not report a complete Cluster within %v:\n%s", n.Addr, startLimit, info)
 }
 
-// Move moves a slot with its keys from one node to another, key by key, as redis-cli does.
+// Move moves a slot and its keys from one node to another, key by key, as redis-cli does.
 func (c *Cluster) Move(slot string, from, to *Redis) error {
 	source, err := from.Do("CLUSTER", "MYID")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 func setAsideCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"late exchange of a settled session is unsampled": lateExchange,
-		"exchange without a row is due":                   exchangeWithoutRow,
-		"samples of a session are replaced together":      samplesReplaced,
+		"session with exchanges but no row is due":        exchangeWithoutRow,
+		"Whole replaces all samples of a session":         samplesReplaced,
 		"session set aside is not due":                    setAsideIsNotDue,
 		"settled session set aside is not unsettled":      setAsideIsNotUnsettled,
 		"exchange set aside leaves a dead letter":         exchangeIsSetAside,
@@ -67,8 +67,8 @@ func unsampled(t tester, s Store) int64 {
 	return mustGet[int64](t)(s.Unsampled(t.Context()))
 }
 
-// lateExchange tests late exchanges, which are exchanges of a settled session: the session becomes unsettled, and
-// Unsampled counts each late exchange once until the next settlement.
+// lateExchange tests that an exchange of a settled session makes the session unsettled, and that Unsampled counts each
+// of these late exchanges once until the next settlement.
 func lateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
@@ -97,8 +97,8 @@ func lateExchange(t tester, s Store) {
 	equal(t, "unsampled and unsettled after the last settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
 
-// exchangeWithoutRow tests a crash between an exchange and the row of the session: the session closes like any
-// other session and accepts a later row.
+// exchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave. The session is due and
+// is settled like any other session, and accepts a later row.
 func exchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)
@@ -114,7 +114,8 @@ func exchangeWithoutRow(t tester, s Store) {
 	equal(t, "due sessions after the settlements", len(due(t, s, at(60), session.Row{}, 10)), 0)
 }
 
-// withoutExchanges returns a due row without the number of exchanges, which a store may leave out.
+// withoutExchanges returns a due row with Exchanges = 0. It fails the test if the store set Exchanges, which is
+// optional, to another number than exchanges.
 func withoutExchanges(t tester, r session.Row, exchanges int) session.Row {
 	if r.Exchanges != 0 {
 		equal(t, "exchanges of the session", r.Exchanges, exchanges)
@@ -123,7 +124,7 @@ func withoutExchanges(t tester, r session.Row, exchanges int) session.Row {
 	return r
 }
 
-// samplesReplaced tests a write with Whole: the earlier samples of the session are deleted, and no others.
+// samplesReplaced tests that a write with Whole deletes the earlier samples of the session, and no others.
 func samplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{
@@ -134,11 +135,11 @@ func samplesReplaced(t tester, s Store) {
 	equal(t, "samples of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
 	equal(t, "stored samples", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("a sample replaced by Whole: got found %v, error %v, want found = false, no error", ok, err)
+		t.Errorf("SampleSession of a sample that Whole deleted: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 
-// setAsideIsNotDue tests a session that is set aside: the session is not due until Readmit. Readmit omits a session
+// setAsideIsNotDue tests that a session which is set aside is not due until Readmit, and that Readmit omits a session
 // with too many tries.
 func setAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
@@ -153,20 +154,20 @@ func setAsideIsNotDue(t tester, s Store) {
 	equal(t, "the later row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 9))
 	equal(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 2)), 1)
 	equal(t, "due sessions after the readmission", len(due(t, s, at(60), session.Row{}, 10)), 2)
-	equal(t, "unsampled after the readmission", unsampled(t, s), int64(0))
+	equal(t, "unsampled exchanges after the readmission", unsampled(t, s), int64(0))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
 	second := deadLetter("")
 	second.Tries = 2
 	wantDeadLetters(t, s, second)
-	equal(t, "readmitted after too many tries", mustGet[int](t)(s.Readmit(t.Context(), 2)), 0)
+	equal(t, "readmitted sessions after too many tries", mustGet[int](t)(s.Readmit(t.Context(), 2)), 0)
 	equal(t, "due sessions after too many tries", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	settle(t, s, settlement(tenantA, 1, 0))
 	wantDeadLetters(t, s)
-	equal(t, "unsampled after the settlement", unsampled(t, s), int64(0))
+	equal(t, "unsampled exchanges after the settlement", unsampled(t, s), int64(0))
 }
 
-// setAsideIsNotUnsettled tests a settled session that is set aside: new feedback does not make the session unsettled
-// until Readmit.
+// setAsideIsNotUnsettled tests that new feedback on a settled session which is set aside does not make the session
+// unsettled until Readmit.
 func setAsideIsNotUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
@@ -182,7 +183,8 @@ func setAsideIsNotUnsettled(t tester, s Store) {
 	equal(t, "unsettled sessions after the readmission", len(unsettled(t, s)), 1)
 }
 
-// exchangeIsSetAside tests the dead letter of one exchange: the session stays due, and Readmit keeps the dead letter.
+// exchangeIsSetAside tests that the session of an exchange that is set aside stays due, and that Readmit and a
+// settlement keep the dead letter.
 func exchangeIsSetAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("x-1")}))

@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// ownNamespaces is the environment variable that marks a test process with separate name spaces.
+// ownNamespaces is the environment variable that marks a test process with its own namespaces.
 const ownNamespaces = "STORETEST_OWN_SPACE"
 
 // Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of size bytes in memory. If this process may not mount file systems, SmallDisk runs
-// the test in a process with separate name spaces, and skips the test in this process. If name spaces are not
-// available, the test is skipped.
+// SmallDisk mounts a file system of size bytes in memory. If this process may not mount file systems, SmallDisk runs the
+// test in a process with its own namespaces, and skips the test in this process. If namespaces are not available, the
+// test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}
@@ -40,8 +40,8 @@ func SmallDisk(t *testing.T, size int) *Disk {
 	return d
 }
 
-// runInOwnNamespaces runs the test in a process with separate name spaces. If that run passes, or if name spaces are
-// not available, the function skips the test here, and otherwise fails the test.
+// runInOwnNamespaces runs the test in a process with its own namespaces. It skips the test in this process if that run
+// passes or if namespaces are not available, and otherwise fails the test.
 func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // itself
@@ -54,14 +54,14 @@ func runInOwnNamespaces(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err == nil:
-		t.Skip("the test has passed in a process with separate name spaces, which may mount")
+		t.Skip("the test passed in a process with its own namespaces, which may mount file systems")
 	case cmd.ProcessState == nil:
 		t.Skip("a small disk cannot be mounted here: ", err)
 	}
-	t.Fatalf("the test failed in a process with separate name spaces: %v\n%s", err, out)
+	t.Fatalf("the test failed in a process with its own namespaces: %v\n%s", err, out)
 }
 
-// Fill writes a file so that only leave bytes of the file system are free. Fill may be called again.
+// Fill extends a file until only leave bytes of the file system are free. Fill may be called several times.
 func (d *Disk) Fill(t testing.TB, leave int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -72,7 +72,7 @@ func (d *Disk) Fill(t testing.TB, leave int) {
 		_, err = f.Write(make([]byte, 4096))
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("fill the small disk: got error %v, want syscall.ENOSPC", err)
+		t.Fatalf("fill the small disk: err = %v, want syscall.ENOSPC", err)
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -93,7 +93,7 @@ func (d *Disk) FreeBytes(t testing.TB) int64 {
 	return int64(s.Bavail) * s.Bsize //nolint:gosec // a small disk
 }
 
-// Free deletes the file that Fill has written.
+// Free deletes the file that Fill wrote.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(d.Dir, "filler")); err != nil {

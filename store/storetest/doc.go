@@ -4,8 +4,8 @@
 //		storetest.Run(t, func(t *testing.T) storetest.Store { return openEmpty(t) })
 //	}
 //
-// openEmpty returns a new empty store, and closes the store with t.Cleanup. The suite does not use the clock: times are
-// arguments, far from the present. The suite must pass under -race.
+// openEmpty returns a new empty store, and closes it with t.Cleanup. The suite does not use the clock: all times are
+// arguments, and are far from the present. The suite must pass with -race.
 //
 // Backends may differ in any behaviour for which the suite has no case. A change that depends on such behaviour first
 // adds a case.

@@ -4,18 +4,18 @@ import (
 	"precept/internal/session"
 )
 
-// echoCases returns the cases of echo keys, the hashes of ids and texts by which the store finds sessions.
+// echoCases returns the cases of echo keys, which are hashes of ids and texts by which the store finds sessions.
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"unknown key finds nothing": func(t tester, s Store) {
+		"unknown key has no sessions": func(t tester, s Store) {
 			equal(t, "sessions by key", echoes(t, s, tenantA, 1, 2), map[session.EchoKey][]session.ID{})
-			equal(t, "sessions without keys", echoes(t, s, tenantA), map[session.EchoKey][]session.ID{})
+			equal(t, "sessions found without keys", echoes(t, s, tenantA), map[session.EchoKey][]session.ID{})
 		},
-		"newest session comes first": func(t tester, s Store) {
+		"newest session of a key is listed first": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 3), echo(tenantA, 7, 3, 2), echo(tenantA, 8, 1, 1)}})
 			equal(t, "sessions by key", echoes(t, s, tenantA, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
 		},
-		"newest sessions of a key, up to the limit": func(t tester, s Store) {
+		"number of sessions of a key is limited to the newest": func(t tester, s Store) {
 			for n := range 25 {
 				n = n * 7 % 25
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n)}})
@@ -50,7 +50,7 @@ func echoCases() map[string]func(tester, Store) {
 			equal(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 1)
 			equal(t, "stored sessions", stats(t, s)["sessions"], int64(1))
 		},
-		"equal keys of two tenants are separate": func(t tester, s Store) {
+		"tenants are separate": func(t tester, s Store) {
 			for n := range 4 {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n), echo(tenantB, 7, 10+n, 10+n)}})
 			}

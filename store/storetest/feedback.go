@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackCases returns the conformance tests of a store for feedback on stored sessions.
+// feedbackCases returns the cases of feedback on sessions.
 func feedbackCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"entry is returned as written": func(t tester, s Store) {
@@ -23,21 +23,21 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "added entries", addFeedback(t, s, tenantA, 1, e), 1)
 			got := entries(t, s, tenantA, 1)
 			if len(got) != 1 || string(got[0].Correction) == "" || !json.Valid(got[0].Details) {
-				t.Fatalf("stored feedback: got %+v, want one entry with its correction and valid details", got)
+				t.Fatalf("Feedback = %+v, want one entry with a correction and valid details", got)
 			}
 			var v map[string][]any
 			if json.Unmarshal(got[0].Correction, &v) != nil || v["x"][1] != "<" {
-				t.Errorf("stored correction: got %s, want x[1] = \"<\"", got[0].Correction)
+				t.Errorf("stored correction = %s, want x[1] = \"<\"", got[0].Correction)
 			}
 			got[0].Correction, got[0].Details, e.Correction, e.Details = nil, nil, nil, nil
 			equal(t, "entry without correction and details", got[0], e)
 		},
 		"unknown session has no feedback": func(t tester, s Store) {
-			equal(t, "entries added without entries", addFeedback(t, s, tenantA, 1), 0)
+			equal(t, "entries added by an empty call", addFeedback(t, s, tenantA, 1), 0)
 			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
-		"entries are merged by id, in time order": func(t tester, s Store) {
-			equal(t, "entries added first", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
+		"entries are merged by id, in order of time": func(t tester, s Store) {
+			equal(t, "entries added by the first call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
 			equal(t, "entries added by the second call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
 			equal(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
 			equal(t, "stored feedback", stats(t, s)["feedback"], int64(3))
@@ -77,7 +77,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				equal(t, "entry found for "+name, ok, false)
 			}
 			if _, _, err := s.FeedbackEntry(ended(t), tenantA, id(1), "a"); !isEnded(err) {
-				t.Errorf("FeedbackEntry with an ended context: got error %v, want the error of the context", err)
+				t.Errorf("FeedbackEntry with a canceled context: err = %v, want the context's error", err)
 			}
 		},
 		"batch of many sessions": func(t tester, s Store) {
@@ -95,11 +95,11 @@ func feedbackCases() map[string]func(tester, Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
 			if added, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
-				t.Errorf("AddFeedback with an invalid entry: got added %v, error %v, want an error and no added entry", added, err)
+				t.Errorf("AddFeedback with an invalid entry = %v, %v, want no added entry and an error", added, err)
 			}
 			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
-		"number of entries of a session is bounded": func(t tester, s Store) {
+		"number of entries of a session is limited": func(t tester, s Store) {
 			list := make([]feedback.Entry, session.MaxFeedback-1)
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
@@ -108,16 +108,16 @@ func feedbackCases() map[string]func(tester, Store) {
 			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), tenantA, m)
-			equal(t, "error of entries beyond the limit", err, error(session.FeedbackFull(1)))
-			equal(t, "entries added by session", added, map[session.ID]int{id(1): 2, id(2): 1})
-			equal(t, "added entries with known ids", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
+			equal(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
+			equal(t, "added entries by session", added, map[session.ID]int{id(1): 2, id(2): 1})
+			equal(t, "added entries by a repeated post", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
 			equal(t, "added corrections", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
 			got := entries(t, s, tenantA, 1)
 			equal(t, "entries", len(got), session.MaxFeedback)
 			equal(t, "latest entry", got[len(got)-1], entry("e5", 9001, 0))
 			equal(t, "stored feedback", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
 		},
-		"bytes of entries of a session are bounded": func(t tester, s Store) {
+		"size of the entries of a session is limited": func(t tester, s Store) {
 			large := func(id string, minute, size int) feedback.Entry {
 				e := entry(id, minute, 1)
 				e.Comment = strings.Repeat("x", size)
@@ -128,22 +128,22 @@ func feedbackCases() map[string]func(tester, Store) {
 			for i := range list {
 				list[i] = large(fmt.Sprint("e", i), i, size)
 			}
-			equal(t, "entries added below the limit of bytes", addFeedback(t, s, tenantA, 1, list...), len(list))
-			equal(t, "entries added up to the limit of bytes", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
+			equal(t, "entries added below the size limit", addFeedback(t, s, tenantA, 1, list...), len(list))
+			equal(t, "entries added at the size limit", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
 				if _, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
-					t.Errorf("AddFeedback of entry %s beyond the limit of bytes: got error %v, want session.FeedbackFull(1)", e.ID, err)
+					t.Errorf("AddFeedback of entry %s above the size limit: err = %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
-			equal(t, "entries replaced by shorter ones", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
+			equal(t, "entries replaced by a shorter entry", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
 			equal(t, "entries added after the replacement", addFeedback(t, s, tenantA, 1, entry("new", 1, 1)), 1)
 		},
-		"ended context returns its error": func(t tester, s Store) {
+		"calls with a canceled context return errors": func(t tester, s Store) {
 			if _, err := s.AddFeedback(ended(t), tenantA, entriesOf(1, entry("a", 1, 1))); !isEnded(err) {
-				t.Errorf("AddFeedback with an ended context: got error %v, want the error of the context", err)
+				t.Errorf("AddFeedback with a canceled context: err = %v, want the context's error", err)
 			}
 			if _, err := s.Feedback(ended(t), tenantA, id(1)); !isEnded(err) {
-				t.Errorf("Feedback with an ended context: got error %v, want the error of the context", err)
+				t.Errorf("Feedback with a canceled context: err = %v, want the context's error", err)
 			}
 			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
@@ -159,7 +159,7 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var unparked atomic.Int64 // number of sessions that unpark has used; each key gets a new session without feedback
+	var unparked atomic.Int64 // number of sessions that unpark has used; it joins each key to a new session
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}
@@ -175,18 +175,18 @@ func parkingCases() map[string]func(tester, Store) {
 		return out
 	}
 	return map[string]func(tester, Store){
-		"nothing parked, nothing joined": func(t tester, s Store) {
+		"no entry is parked": func(t tester, s Store) {
 			equal(t, "joined entries", unpark(t, s, tenantA, 1, 2), parked{})
 			equal(t, "entries joined without keys", unpark(t, s, tenantA), parked{})
 		},
-		"parked entries join once, in time order": func(t tester, s Store) {
+		"parked entries join once, in order of time": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("b", 2, 1), entry("a", 1, 0))
 			park(t, s, tenantA, 8, entry("c", 1, 1))
 			park(t, s, tenantA, 9, entry("d", 1, 1))
 			equal(t, "parked entries", stats(t, s)["parked"], int64(4))
 			equal(t, "joined entries", unpark(t, s, tenantA, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
 			equal(t, "entries joined by a second call", unpark(t, s, tenantA, 8, 7), parked{})
-			equal(t, "parked entries after the call", stats(t, s)["parked"], int64(1))
+			equal(t, "entries that are still parked", stats(t, s)["parked"], int64(1))
 		},
 		"latest parked entry of an id wins": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
@@ -228,27 +228,27 @@ func parkingCases() map[string]func(tester, Store) {
 			addFeedback(t, s, tenantA, 2, entry("d", 1, 1))
 			sessions := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
 			added := mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))
-			equal(t, "sessions joined", len(added), 1) // the other session had the entry already
+			equal(t, "sessions with joined entries", len(added), 1) // the other session had the entry already
 			equal(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
 			equal(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
-			equal(t, "sessions joined by a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))), 0)
-			equal(t, "parked entries after the call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
+			equal(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))), 0)
+			equal(t, "entries joined by a third call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
 			equal(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
 		},
-		"parked entries of a key are bounded": func(t tester, s Store) {
+		"number of parked entries of a key is limited": func(t tester, s Store) {
 			for i := range session.MaxFeedback {
 				park(t, s, tenantA, 7, entry(fmt.Sprint("e", i), i, 1))
 			}
 			if err := s.Park(t.Context(), tenantA, 7, entry("new", 1, 1)); !errors.Is(err, session.ErrParkingFull) {
-				t.Errorf("Park into a full key: got error %v, want session.ErrParkingFull", err)
+				t.Errorf("Park into a full key: err = %v, want session.ErrParkingFull", err)
 			}
 			park(t, s, tenantA, 7, entry("e5", 9000, 0))
 			park(t, s, tenantA, 8, entry("new", 1, 1))
 			addFeedback(t, s, tenantA, 1, entry("own", 1, 1))
 			added, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
-			equal(t, "error of entries beyond the limit", err, error(session.FeedbackFull(1)))
-			equal(t, "entries joined by session", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
-			equal(t, "parked entries after the call", stats(t, s)["parked"], int64(0))
+			equal(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
+			equal(t, "joined entries by session", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
+			equal(t, "entries that are still parked", stats(t, s)["parked"], int64(0))
 		},
 		"old parked entries are purged": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 3, 1))
@@ -261,13 +261,13 @@ func parkingCases() map[string]func(tester, Store) {
 	}
 }
 
-// addFeedback adds feedback to session n, and returns the number of entries that changed the stored feedback.
+// addFeedback adds feedback to session n, and returns the number of entries that were added or changed.
 func addFeedback(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	t.Helper()
 	return mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, entriesOf(n, list...)))[id(n)]
 }
 
-// entriesOf returns feedback on one session.
+// entriesOf returns a map with feedback on session n.
 func entriesOf(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
 	return map[session.ID][]feedback.Entry{id(n): list}
 }
@@ -278,8 +278,8 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// anyFeedbackOrder tests that the order of entries does not matter: the stored feedback is the same for any order,
-// any division into two batches, and with a repeated entry.
+// anyFeedbackOrder tests that the stored feedback does not depend on the order of the entries, on their division into
+// two batches, or on a repeated entry.
 func anyFeedbackOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

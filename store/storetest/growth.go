@@ -13,13 +13,13 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend keeps no data of deleted sessions. A round writes sessions and deletes them. size
-// returns the sizes of the backend's structures, by name. After ten rounds, size must return the same names as after
-// the first round, and sizes that are at most half larger. addOwn adds data to a session of a kind that only this
-// backend stores.
+// RunGrowth tests that a backend keeps no data of deleted sessions. Each of ten rounds writes sessions and deletes them.
+// size returns the sizes of the backend's structures by name. After the last round, size must return the same names as
+// after the first round, and sizes that are at most 50% larger. addOwn adds data that only this backend stores to a
+// session.
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
 	t.Helper()
-	const perRound, slack = 40, 64 // number of sessions in a round; bytes that numbers with more digits may need
+	const perRound, slack = 40, 64 // sessions in a round; extra bytes for numbers with more digits
 	later := at(60 * 1000)         // after all sessions of the test
 	round := func(n int) {
 		for i := range perRound {
@@ -40,12 +40,12 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 	equal(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
 	for name, n := range last {
 		if n > first[name]*3/2+slack {
-			t.Errorf("%s grew with the number of sessions: got %d after ten times as many sessions, want at most %d", name, n, first[name]*3/2+slack)
+			t.Errorf("size of %s: got %d after ten rounds and %d after one, want at most %d", name, n, first[name], first[name]*3/2+slack)
 		}
 	}
 }
 
-// hashedID returns the id of session n, which is a hash as in production.
+// hashedID returns the id of session n, which is a hash, as in production.
 func hashedID(n int) session.ID { return session.KeyOf(tenantA, session.SpaceName, fmt.Sprint(n)) }
 
 // writeSessionOfAllKinds writes a session with data of every kind, from the first turn to an exchange after the

@@ -17,8 +17,8 @@ type history struct {
 	number int // number of the history, because sample ids are unique in a store
 }
 
-// anyHistory tests the state after events in any order. The totals in Stats equal the counts of a walk, every open
-// session is due or set aside, and no data of a deleted tenant is stored.
+// anyHistory tests that after events in any order the totals in Stats equal the counts of a walk, every open session is
+// due or set aside, and ForgetTenant leaves no data of the tenant.
 func anyHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {
@@ -75,7 +75,7 @@ func (h history) settle(n int) {
 	equal(h, "accepted settlements", settle(h, h.store, next), []bool{true})
 }
 
-// checkTotals checks that the totals in Stats equal the counts of a walk, and that each open session is due or set
+// checkTotals fails the test unless the totals in Stats equal the counts of a walk, and each open session is due or set
 // aside.
 func (h history) checkTotals() {
 	got, open := map[string]int64{}, map[session.ID]bool{}
@@ -83,7 +83,7 @@ func (h history) checkTotals() {
 		got["sessions"]++
 		open[r.ID] = !r.Closed
 		if !r.Closed && a.Version > 0 {
-			h.Errorf("session %x is settled and open, want it closed", r.ID)
+			h.Errorf("session %x is settled, but not closed", r.ID)
 		}
 		return nil
 	}))
@@ -94,7 +94,7 @@ func (h history) checkTotals() {
 	got["samples"] = int64(len(walkSamples(h, h.store, tenantA, time.Time{}, time.Time{})))
 	st := stats(h, h.store)
 	for name, n := range got {
-		equal(h, "running total of "+name, st[name], n)
+		equal(h, "total of "+name, st[name], n)
 	}
 	marks, _, err := h.store.DeadLetters(h.Context(), 10)
 	must(h, err)
@@ -103,13 +103,13 @@ func (h history) checkTotals() {
 	}
 	for _, r := range due(h, h.store, at(100), session.Row{}, 10) {
 		if r.Closed {
-			h.Errorf("session %x is due and closed, want open sessions only", r.ID)
+			h.Errorf("session %x is due, but closed", r.ID)
 		}
 		delete(open, r.ID)
 	}
 	for id, isOpen := range open {
 		if isOpen {
-			h.Errorf("session %x is open, and neither due nor set aside, want one of both", id)
+			h.Errorf("session %x is open, but neither due nor set aside", id)
 		}
 	}
 	if n := unsampled(h, h.store); n < 0 || n > got["exchanges"] {
@@ -117,11 +117,11 @@ func (h history) checkTotals() {
 	}
 }
 
-// checkEmpty checks that no data of the deleted tenant is stored.
+// checkEmpty fails the test if data of the deleted tenant is stored.
 func (h history) checkEmpty() {
 	st := stats(h, h.store)
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {
-		equal(h, name+" left", st[name], int64(0))
+		equal(h, "total of "+name+" after ForgetTenant", st[name], int64(0))
 	}
 	wantDeadLetters(h, h.store)
 	equal(h, "due sessions", len(due(h, h.store, at(100), session.Row{}, 10)), 0)

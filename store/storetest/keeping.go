@@ -17,11 +17,11 @@ func keepingCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
 				if n, ok := st[name]; !ok || n != 0 {
-					t.Errorf("Stats[%q]: got %d, present = %v, want 0, present", name, n, ok)
+					t.Errorf("Stats[%q] = %d, present = %v, want 0, true", name, n, ok)
 				}
 			}
 			if _, ok := st["bytes"]; !ok {
-				t.Error("Stats has no entry bytes, want one")
+				t.Error(`Stats has no entry "bytes"`)
 			}
 		},
 		"forget removes all data of a session": forgetOne,
@@ -42,9 +42,9 @@ func keepingCases() map[string]func(tester, Store) {
 			writeFull(t, s, tenantA, 1)
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			writeFull(t, s, tenantA, 1)
-			equal(t, "sessions of the key 101 after the new start", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
-			equal(t, "exchanges after the new start", len(exchanges(t, s, tenantA, 1)), 2)
-			equal(t, "samples after the new start", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
+			equal(t, "sessions of the key 101 after the restart", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
+			equal(t, "exchanges after the restart", len(exchanges(t, s, tenantA, 1)), 2)
+			equal(t, "samples after the restart", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
 			equal(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
 		},
 		"retention deletes by last seen": func(t tester, s Store) {
@@ -60,7 +60,7 @@ func keepingCases() map[string]func(tester, Store) {
 			equal(t, "sessions, exchanges, samples and feedback left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
 			equal(t, "sessions deleted by a second call", mustGet[int](t)(s.Retain(t.Context(), at(90))), 0)
 		},
-		"retention stops and continues with its context": func(t tester, s Store) {
+		"retention stops when its context ends, and continues": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 200 {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
@@ -68,7 +68,7 @@ func keepingCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			deleted, err := s.Retain(&endingContext{Context: t.Context(), calls: 1}, at(500))
 			if deleted == 0 || deleted == 200 || !isEnded(err) {
-				t.Errorf("Retain with a context that ends: got %d deleted sessions, error %v, want 1 to 199 and the error of the context", deleted, err)
+				t.Errorf("Retain with a context that ends = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
 			}
 			equal(t, "sessions deleted by the second call", mustGet[int](t)(s.Retain(t.Context(), at(500))), 200-deleted)
 		},
@@ -82,10 +82,10 @@ func keepingCases() map[string]func(tester, Store) {
 			must(t, s.Close())
 			must(t, s.Close()) // a second Close does nothing
 			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 2, 2)}}); err == nil {
-				t.Error("Write on a closed store: got no error, want an error")
+				t.Error("Write on a closed store: err = nil, want an error")
 			}
 			if _, _, err := s.Session(t.Context(), tenantA, id(1)); err == nil {
-				t.Error("Session on a closed store: got no error, want an error")
+				t.Error("Session on a closed store: err = nil, want an error")
 			}
 		},
 	}
@@ -118,7 +118,7 @@ func writeFull(t tester, s Store, tenant string, n int) {
 	settle(t, s, settlement(tenant, n, 0, delta("a@1", "n", 0, 1)))
 }
 
-// forgetOne tests the deletion of one session: the counters, other sessions and other tenants stay.
+// forgetOne tests that Forget deletes the data of a session, but no counters and no data of other sessions and tenants.
 func forgetOne(t tester, s Store) {
 	writeFull(t, s, tenantA, 1)
 	writeFull(t, s, tenantA, 2)
@@ -132,7 +132,7 @@ func forgetOne(t tester, s Store) {
 	equal(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
 	equal(t, "settled state of the forgotten session", applied(t, s, tenantA, 1), session.Applied{})
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("the sample of a forgotten session: got found %v, error %v, want found = false, no error", ok, err)
+		t.Errorf("the sample of a forgotten session: found = %v, err = %v, want false, nil", ok, err)
 	}
 	equal(t, "samples left", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
 
@@ -143,7 +143,7 @@ func forgetOne(t tester, s Store) {
 	equal(t, "sessions, exchanges, exchanges ever, samples and feedback", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
 }
 
-// forgetTenant tests the deletion of a tenant: the counters and other tenants stay.
+// forgetTenant tests that ForgetTenant deletes the data of a tenant, but no counters and no data of other tenants.
 func forgetTenant(t tester, s Store) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	for n := range sessions {
@@ -163,13 +163,13 @@ func forgetTenant(t tester, s Store) {
 		equal(t, "keys of a forgotten session", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
 	}
 	equal(t, "samples of the forgotten tenant", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
-	equal(t, "sessions that parked feedback of the forgotten tenant joins", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
+	equal(t, "sessions with joined feedback of the forgotten tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
 	equal(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
 	equal(t, "row of the other tenant", sessionOf(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
 	equal(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
 	equal(t, "echoes of the other tenant", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
-	equal(t, "sessions that parked feedback of the other tenant joins", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
+	equal(t, "sessions with joined feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
 	st := stats(t, s)
 	equal(t, "sessions, exchanges, samples, feedback and parked feedback", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
 	equal(t, "exchanges ever stored", st["exchanges_ever"], int64(2*sessions+2))

@@ -10,7 +10,7 @@ import (
 // listingCases returns the cases of pages of sessions and samples.
 func listingCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"sessions come newest first, page by page": func(t tester, s Store) {
+		"sessions are listed newest first in pages": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 7 {
 				b.Rows = append(b.Rows, row(tenantA, n, n), row(tenantB, n, n))
@@ -18,7 +18,7 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			first := newest(t, s, tenantA, session.ListRange{Limit: 3})
 			equal(t, "first page", sessionNumbers(first.List), []int{6, 5, 4})
-			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 7, 7)}}) // a concurrent write does not move the page
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 7, 7)}}) // does not shift the next page
 			second := newest(t, s, tenantA, session.ListRange{Limit: 3, After: first.Next})
 			equal(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
 			third := newest(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
@@ -27,7 +27,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
 			equal(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
 		},
-		"page that fits exactly has no next page": func(t tester, s Store) {
+		"full last page has no or an empty next page": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			p := newest(t, s, tenantA, session.ListRange{Limit: 2})
 			equal(t, "page", sessionNumbers(p.List), []int{2, 1})
@@ -55,7 +55,7 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			equal(t, "sessions of the period", got, []int{5, 4, 3, 2})
 		},
-		"sessions come oldest first, page by page": func(t tester, s Store) {
+		"sessions are listed oldest first in pages": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 9 {
 				b.Rows = append(b.Rows, row(tenantA, n, n), row(tenantB, n, n))
@@ -64,7 +64,7 @@ func listingCases() map[string]func(tester, Store) {
 			within := session.ListRange{Limit: 4, OldestFirst: true}
 			first := newest(t, s, tenantA, within)
 			equal(t, "first page", sessionNumbers(first.List), []int{0, 1, 2, 3})
-			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}}) // a new session is at the end
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}}) // not on the next page, because it is the newest
 			within.After = first.Next
 			second := newest(t, s, tenantA, within)
 			equal(t, "second page", sessionNumbers(second.List), []int{4, 5, 6, 7})
@@ -72,8 +72,8 @@ func listingCases() map[string]func(tester, Store) {
 			third := newest(t, s, tenantA, within)
 			equal(t, "third page", sessionNumbers(third.List), []int{8, 9})
 			equal(t, "cursor after the last page", third.Next, "")
-			of := session.ListRange{Since: at(2), Until: at(6), Limit: 9, OldestFirst: true}
-			equal(t, "sessions of a period", sessionNumbers(newest(t, s, tenantA, of).List), []int{2, 3, 4, 5})
+			period := session.ListRange{Since: at(2), Until: at(6), Limit: 9, OldestFirst: true}
+			equal(t, "sessions of a period", sessionNumbers(newest(t, s, tenantA, period).List), []int{2, 3, 4, 5})
 		},
 		"session is listed with its settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
@@ -81,7 +81,7 @@ func listingCases() map[string]func(tester, Store) {
 			mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(1), To: to}}))
 			list := newest(t, s, tenantA, session.ListRange{Limit: 5}).List
 			equal(t, "settlement of the settled session", list[1].Applied, to)
-			equal(t, "settled session closed", list[1].Row.Closed, true)
+			equal(t, "Closed of the settled session", list[1].Row.Closed, true)
 			equal(t, "version of the open session", list[0].Applied.Version, int64(0))
 		},
 		"forgotten session is not listed, and cursors stay valid": func(t tester, s Store) {
@@ -98,7 +98,7 @@ func listingCases() map[string]func(tester, Store) {
 			equal(t, "samples after the cursor", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
 			equal(t, "all samples", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
 		},
-		"samples come newest first, page by page": func(t tester, s Store) {
+		"samples are listed newest first in pages": func(t tester, s Store) {
 			for n := range 5 {
 				write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, n), storedSample(tenantB, 1, n)}})
 			}
@@ -117,14 +117,14 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			for _, cursor := range []string{"x y", "1;2", "-", "'"} {
 				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrPlace) {
-					t.Errorf("sessions after %q: got error %v, want session.ErrPlace", cursor, err)
+					t.Errorf("Newest after %q: err = %v, want session.ErrPlace", cursor, err)
 				}
 				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrPlace) {
-					t.Errorf("samples after %q: got error %v, want session.ErrPlace", cursor, err)
+					t.Errorf("NewestSamples after %q: err = %v, want session.ErrPlace", cursor, err)
 				}
 			}
 		},
-		"page size is bounded": func(t tester, s Store) {
+		"page size is limited": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 600 {
 				b.Rows, b.Samples = append(b.Rows, row(tenantA, n, n)), append(b.Samples, storedSample(tenantA, n, n))
@@ -138,7 +138,7 @@ func listingCases() map[string]func(tester, Store) {
 				p := newest(t, s, tenantA, within)
 				total += len(p.List)
 				if len(p.List) > 500 {
-					t.Errorf("sessions on a page without a small limit: got %d, want at most 500", len(p.List))
+					t.Errorf("sessions on a page with a very large limit: got %d, want at most 500", len(p.List))
 				}
 				within.After, more = p.Next, p.Next != ""
 			}
@@ -147,14 +147,14 @@ func listingCases() map[string]func(tester, Store) {
 				t.Errorf("pages of 600 sessions: got %d, want at least 2", pages)
 			}
 			if _, err := s.Newest(ended(t), tenantA, session.ListRange{Limit: 1}); !isEnded(err) {
-				t.Errorf("Newest with an ended context: got error %v, want the error of the context", err)
+				t.Errorf("Newest with a canceled context: err = %v, want the context's error", err)
 			}
 			equal(t, "sessions of a period without sessions", len(newest(t, s, tenantA, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
 		},
 	}
 }
 
-// newest returns a page of sessions, newest first.
+// newest returns a page of sessions, newest first unless within.OldestFirst is set.
 func newest(t tester, s Store, tenant string, within session.ListRange) session.Page[session.Listed] {
 	t.Helper()
 	return mustGet[session.Page[session.Listed]](t)(s.Newest(t.Context(), tenant, within))

@@ -27,21 +27,21 @@ func modelCases() map[string]func(tester, Store) {
 			equal(t, "maxima of tenant B", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
 			equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 100)})
 		},
-		"priors are put onto the current version only": func(t tester, s Store) {
+		"PutPriors is accepted only from the current version": func(t tester, s Store) {
 			wantPriors(t, s, tenantA, 0, "")
 			for _, c := range []struct {
 				from int64
 				data string
 				ok   bool
 			}{{1, "x", false}, {0, "one", true}, {0, "again", false}, {1, "two", true}, {1, "late", false}, {2, "", true}} {
-				equal(t, fmt.Sprintf("PutPriors of %q onto version %d", c.data, c.from), mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
+				equal(t, fmt.Sprintf("PutPriors of %q from version %d", c.data, c.from), mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
 			}
 			wantPriors(t, s, tenantA, 3, "")
-			equal(t, "PutPriors onto version 3", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
+			equal(t, "PutPriors from version 3", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
 			wantPriors(t, s, tenantA, 4, "f\x00ur")
 			wantPriors(t, s, tenantB, 0, "")
 		},
-		"the first to set a shared value wins": func(t tester, s Store) {
+		"InitMeta keeps the first value": func(t tester, s Store) {
 			equal(t, "value after the first InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
 			equal(t, "value after the second InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
 			equal(t, "empty value after InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
@@ -58,13 +58,13 @@ func maxima(t tester, s Store, tenant string) []trial.Delta {
 	return mustGet[[]trial.Delta](t)(s.Maxima(t.Context(), tenant))
 }
 
-// wantPriors fails the test unless the store has these priors in this version.
+// wantPriors fails the test unless the priors of a tenant have this version and data.
 func wantPriors(t tester, s Store, tenant string, version int64, data string) {
 	t.Helper()
 	v, d, err := s.Priors(t.Context(), tenant)
 	must(t, err)
 	if v != version || string(d) != data {
-		t.Errorf("priors of %s: got version %d, data %q, want version %d, data %q", tenant, v, d, version, data)
+		t.Errorf("Priors(%s) = %d, %q, want %d, %q", tenant, v, d, version, data)
 	}
 }
 
@@ -74,6 +74,6 @@ func wantMeta(t tester, s Store, key, value string, exists bool) {
 	v, ok, err := s.Meta(t.Context(), key)
 	must(t, err)
 	if ok != exists || string(v) != value {
-		t.Errorf("Meta(%q): got %q, found %v, want %q, found %v", key, v, ok, value, exists)
+		t.Errorf("Meta(%q) = %q, %v, want %q, %v", key, v, ok, value, exists)
 	}
 }

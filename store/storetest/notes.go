@@ -23,7 +23,7 @@ func noteCases() map[string]func(tester, Store) {
 			wantSessionNote(t, s, tenantA, "t\x00wo")
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			wantSessionNote(t, s, tenantA, "")
-			writeNotes(t, s, tenantA, map[int]string{1: "late", 9: "never there"}, nil)
+			writeNotes(t, s, tenantA, map[int]string{1: "late", 9: "unknown session"}, nil)
 			writeFull(t, s, tenantA, 1)
 			wantSessionNote(t, s, tenantA, "")
 			wantNoSession(t, s, tenantA, 9)
@@ -31,21 +31,21 @@ func noteCases() map[string]func(tester, Store) {
 		"notes are deleted with their tenant": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
-			writeNotes(t, s, tenantB, nil, map[string]string{"case|a": "theirs"})
+			writeNotes(t, s, tenantB, nil, map[string]string{"case|a": "other"})
 			equal(t, "notes with the prefix case|", notes(t, s, tenantA, "case|"), []string{"case|a=1", "case|b=2"})
 			equal(t, "all notes", notes(t, s, tenantA, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
 			equal(t, "note case|b", string(mustGet[[]byte](t)(s.TenantNote(t.Context(), tenantA, "case|b"))), "2")
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
-			writeNotes(t, s, tenantB, nil, map[string]string{"case|b": "theirs"})
+			writeNotes(t, s, tenantB, nil, map[string]string{"case|b": "other"})
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
 			if data, err := s.TenantNote(t.Context(), tenantA, "case|b"); data != nil || err != nil {
-				t.Errorf("a deleted note: got %q, error %v, want no note, no error", data, err)
+				t.Errorf("TenantNote of a deleted note = %q, %v, want nil, nil", data, err)
 			}
 			mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA))
 			equal(t, "notes of the forgotten tenant", len(notes(t, s, tenantA, "")), 0)
-			equal(t, "notes of the other tenant", notes(t, s, tenantB, ""), []string{"case|a=theirs", "case|b=theirs"})
+			equal(t, "notes of the other tenant", notes(t, s, tenantB, ""), []string{"case|a=other", "case|b=other"})
 		},
-		"many notes are listed": func(t tester, s Store) {
+		"all of many notes are listed": func(t tester, s Store) {
 			want := make([]string, 0, 700)
 			list := map[string]string{}
 			for n := range 700 {
@@ -66,7 +66,7 @@ func noteCases() map[string]func(tester, Store) {
 			must(t, s.ReleaseClaim(t.Context(), "work", "b")) // b does not hold the claim
 			equal(t, "claim of the second owner after its ReleaseClaim", claim("b", 3), false)
 			must(t, s.ReleaseClaim(t.Context(), "work", "a"))
-			equal(t, "claim after the owner's ReleaseClaim", claim("b", 4), true)
+			equal(t, "claim of the second owner after the owner's ReleaseClaim", claim("b", 4), true)
 			equal(t, "claim of another name", mustGet[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
 		},
 	}

@@ -7,17 +7,16 @@ import (
 	"testing"
 )
 
-// The first and the last port that FreePort returns. The system assigns ports from 32768 (Linux) or 49152 on to
-// outgoing connections and to listeners on port 0. These can therefore not take the port of a server that a test
-// stops and starts again.
+// FreePort returns ports from firstPort to lastPort. The operating system assigns higher ports, from 32768 (Linux) or
+// 49152, to outgoing connections and to listeners on port 0, which therefore cannot take the port of a server that a
+// test stops and restarts.
 const (
 	firstPort = 10000
 	lastPort  = 29999
 )
 
-// FreePort returns a port of the loopback interface on which no TCP listener listens. The port is reserved until the
-// end of the test. No other call of FreePort, in any process, returns the port, even while no server listens on it.
-// The reservation is a UDP socket with the same port number.
+// FreePort returns a port of the loopback interface on which no TCP listener listens. The port is reserved by a UDP
+// socket with the same number until the end of the test, so that no other call of FreePort, in any process, returns it.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -7,24 +7,24 @@ import (
 	"precept/store/storetest"
 )
 
-// FreePort reserves a port until the end of the test. A server of the test can listen on the port.
+// A port of FreePort is reserved until the end of the test, but a server of the test can listen on it.
 func TestFreePortIsReservedUntilTheEndOfTheTest(t *testing.T) {
 	port := ""
 	t.Run("reserved", func(t *testing.T) {
 		port = storetest.FreePort(t)
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			t.Fatalf("Listen on the reserved port %s: got error %v, want no error", port, err)
+			t.Fatalf("Listen on the reserved port %s: %v", port, err)
 		}
 		_ = l.Close()
 		if c, err := net.ListenPacket("udp", "127.0.0.1:"+port); err == nil {
 			_ = c.Close()
-			t.Errorf("ListenPacket on the reserved port %s: got no error, want an error", port)
+			t.Errorf("ListenPacket on the reserved port %s: err = nil, want an error", port)
 		}
 	})
 	c, err := net.ListenPacket("udp", "127.0.0.1:"+port)
 	if err != nil {
-		t.Fatalf("ListenPacket on port %s after the test: got error %v, want no error", port, err)
+		t.Fatalf("ListenPacket on port %s after the test: %v", port, err)
 	}
 	_ = c.Close()
 }

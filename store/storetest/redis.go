@@ -18,7 +18,7 @@ import (
 // startLimit is the longest time that a server takes to start on a loaded machine.
 const startLimit = 30 * time.Second
 
-// Redis is a real Redis server, which is started for a test and ends with the test.
+// Redis is a real Redis server that runs until the end of a test.
 type Redis struct {
 	Addr string // host:port
 
@@ -30,9 +30,9 @@ type Redis struct {
 	done   chan struct{} // closed when the process has ended
 }
 
-// StartRedis starts a redis-server on a free port of the loopback interface, in a directory of the test. args are
-// configuration options ("--appendonly", "yes"). If redis-server is not installed, the test is skipped, and in CI it
-// fails.
+// StartRedis starts a redis-server on a free port of the loopback interface, in a temporary directory. args are
+// configuration options such as "--appendonly", "yes". If redis-server is not installed, the test is skipped, or fails
+// in CI.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, &Redis{args: args})
@@ -65,7 +65,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 	return nil
 }
 
-// Start starts the server. After Kill, Start starts the server again, with the same port and data directory.
+// Start starts the server. After Kill, Start restarts the server with the same port and data directory.
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
@@ -105,7 +105,7 @@ func (r *Redis) Start() error {
 	}
 }
 
-// Kill kills the server's process, and waits for its end. The process may have ended before.
+// Kill kills the server's process and waits for its end. The process may have ended already.
 func (r *Redis) Kill() {
 	if r.cmd == nil || r.cmd.Process == nil {
 		return
@@ -115,7 +115,7 @@ func (r *Redis) Kill() {
 	<-r.done
 }
 
-// Freeze stops the server's process without ending it. Connections stay open, and get no answer until Thaw.
+// Freeze suspends the server's process. Connections stay open, but get no reply until Thaw.
 func (r *Redis) Freeze(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -123,7 +123,7 @@ func (r *Redis) Freeze(t testing.TB) {
 	}
 }
 
-// Thaw continues a process that Freeze has stopped.
+// Thaw resumes a process that Freeze suspended.
 func (r *Redis) Thaw(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -142,7 +142,7 @@ func (r *Redis) Must(t testing.TB, args ...string) any {
 	t.Helper()
 	v, err := r.Do(args...)
 	if err != nil {
-		t.Fatalf("redis command %s: got error %v, want no error", strings.Join(args, " "), err)
+		t.Fatalf("redis command %s: %v", strings.Join(args, " "), err)
 	}
 	return v
 }
@@ -184,8 +184,8 @@ func (r *Redis) dial() (net.Conn, error) {
 	return d.Dial("tcp", r.Addr) //nolint:noctx // bounded by itself
 }
 
-// Monitor records every command that reaches the server, except commands of scripts. stop ends the recording, and
-// returns the commands.
+// Monitor records every command that reaches the server, except commands in scripts. stop ends the recording and returns
+// the commands.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()
@@ -197,7 +197,7 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	}
 	in := bufio.NewReader(c)
 	if ok, err := in.ReadString('\n'); err != nil || ok != "+OK\r\n" {
-		t.Fatalf("reply to MONITOR: got %q, error %v, want +OK", ok, err)
+		t.Fatalf("MONITOR = %q, %v, want +OK", ok, err)
 	}
 	var lines []string
 	done := make(chan struct{})
@@ -230,8 +230,8 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// sendCommand sends one command and reads the reply, in RESP2. It does not use the Redis client of precept, because
-// the tests of a client must not depend on this client.
+// sendCommand sends a command and reads the reply, in RESP2. It does not use precept's Redis client, because tests of the
+// client must not depend on the client.
 func sendCommand(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -249,7 +249,7 @@ func readReply(r *bufio.Reader) (any, error) {
 		return nil, err
 	}
 	if len(line) < 3 {
-		return nil, fmt.Errorf("a line that does not follow the protocol of Redis: %q", line)
+		return nil, fmt.Errorf("invalid RESP line %q", line)
 	}
 	kind, text := line[0], line[1:len(line)-2]
 	if kind == '+' {
@@ -260,7 +260,7 @@ func readReply(r *bufio.Reader) (any, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("a line that does not follow the protocol of Redis: %q", line)
+		return nil, fmt.Errorf("invalid RESP line %q", line)
 	}
 	switch {
 	case kind == ':':
@@ -280,6 +280,6 @@ func readReply(r *bufio.Reader) (any, error) {
 		}
 		return list, nil
 	default:
-		return nil, fmt.Errorf("a line that does not follow the protocol of Redis: %q", line)
+		return nil, fmt.Errorf("invalid RESP line %q", line)
 	}
 }

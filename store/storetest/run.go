@@ -39,10 +39,10 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"models", modelCases()},
 		{"samples", sampleCases()},
 		{"listing", listingCases()},
-		{"keeping", keepingCases()},
-		{"aside", setAsideCases()},
+		{"deletion", keepingCases()},
+		{"dead letters", setAsideCases()},
 		{"notes", noteCases()},
-		{"together", togetherCases()},
+		{"concurrency", togetherCases()},
 	} {
 		for name, run := range group.cases {
 			t.Run(group.name+"/"+name, func(t *testing.T) {
@@ -51,10 +51,10 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 			})
 		}
 	}
-	t.Run("settle/any order, the same counters", func(t *testing.T) { rapid.Check(t, anySettlementOrder(open(t))) })
-	t.Run("feedback/any order, the same set", func(t *testing.T) { rapid.Check(t, anyFeedbackOrder(open(t))) })
-	t.Run("keeping/any history, the same totals as a walk", func(t *testing.T) { rapid.Check(t, anyHistory(open(t))) })
-	t.Run("sessions/any order, the same row", func(t *testing.T) { rapid.Check(t, anyRowOrder(open(t))) })
+	t.Run("settle/any order gives the same counters", func(t *testing.T) { rapid.Check(t, anySettlementOrder(open(t))) })
+	t.Run("feedback/any order gives the same entries", func(t *testing.T) { rapid.Check(t, anyFeedbackOrder(open(t))) })
+	t.Run("deletion/totals after any history equal the counts of a walk", func(t *testing.T) { rapid.Check(t, anyHistory(open(t))) })
+	t.Run("sessions/any order gives the same row", func(t *testing.T) { rapid.Check(t, anyRowOrder(open(t))) })
 }
 
 // tester is the part of testing.T that the cases need; rapid.T has the same methods.
@@ -75,7 +75,7 @@ func must(t tester, err error) {
 	}
 }
 
-// mustGet returns a function that ends the test on an error, and otherwise returns the value.
+// mustGet returns a function that returns its value, or ends the test if its error is not nil.
 func mustGet[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -104,7 +104,7 @@ func stats(t tester, s Store) map[string]int64 {
 	return mustGet[map[string]int64](t)(s.Stats(t.Context()))
 }
 
-// ended returns a context that has ended.
+// ended returns a canceled context.
 func ended(t tester) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,14 +112,14 @@ func ended(t tester) context.Context {
 	return ctx
 }
 
-// isEnded reports whether err is the error of a context that has ended.
+// isEnded reports whether err is the error of a canceled context or of a passed deadline.
 func isEnded(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// The functions below return the data of the suite, which is small and has a different value in every field.
+// The functions below return the test data of the suite. Every field has a different value.
 
-// at returns the first time of the suite plus a number of minutes.
+// at returns the start time of the suite plus a number of minutes.
 func at(minutes int) time.Time {
 	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
 }
@@ -130,8 +130,7 @@ func id(n int) (id session.ID) {
 	return id
 }
 
-// row returns the row of the session with number n, which started at minute n and was last seen at minute
-// seen.
+// row returns the row of the session with number n, which started at minute n and was last seen at minute seen.
 func row(tenant string, n, seen int) session.Row {
 	return session.Row{
 		Tenant: tenant, ID: id(n), Started: at(n), Seen: at(seen),
@@ -152,7 +151,7 @@ func exchange(tenant string, session, turn int) sample.Exchange {
 	}
 }
 
-// storedSample returns the sample with a number, of the session with number n.
+// storedSample returns the sample with the given number of the session with number n.
 func storedSample(tenant string, n, number int) session.StoredSample {
 	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(n), Sample: sample.Sample{
 		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: at(number),
@@ -161,12 +160,12 @@ func storedSample(tenant string, n, number int) session.StoredSample {
 	}}
 }
 
-// entry returns the feedback entry with the id name, given by a person at a minute.
+// entry returns a feedback entry of a user with an id and a score, given at a minute.
 func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: at(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
-// delta returns a change of one counter by v.
+// delta returns a change of a counter by v.
 func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

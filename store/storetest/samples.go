@@ -19,7 +19,7 @@ func sampleCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 			equal(t, "exchanges", exchanges(t, s, tenantA, 1), []sample.Exchange{exchange(tenantA, 1, 1)})
 		},
-		"new items keep their bytes": func(t tester, s Store) {
+		"new items are stored byte by byte": func(t tester, s Store) {
 			for i, items := range [][]json.RawMessage{nil, {[]byte("{\"a\" : 1.0, \"b\":\"\\u00e9<&\xff\"}"), []byte("null"), []byte("12345678901234567890")}} {
 				e := exchange(tenantA, 1, i)
 				e.New = items
@@ -27,11 +27,11 @@ func sampleCases() map[string]func(tester, Store) {
 				equal(t, "new items", exchanges(t, s, tenantA, 1)[i].New, items)
 			}
 		},
-		"invalid JSON item affects no other exchange": func(t tester, s Store) {
+		"invalid JSON item does not affect other exchanges": func(t tester, s Store) {
 			bad := exchange(tenantA, 1, 2)
 			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err != nil {
-				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store may also refuse the exchange
+				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store may refuse the whole batch
 			}
 			equal(t, "valid exchange", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
 			for _, e := range exchanges(t, s, tenantA, 1) {
@@ -40,7 +40,7 @@ func sampleCases() map[string]func(tester, Store) {
 				}
 			}
 		},
-		"exchanges are in order of turn, then of arrival": func(t tester, s Store) {
+		"exchanges are sorted by turn, then by arrival": func(t tester, s Store) {
 			retry := exchange(tenantA, 1, 2)
 			retry.ID = "a-retry"
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 3), exchange(tenantA, 1, 2), exchange(tenantA, 2, 1)}})
@@ -61,7 +61,7 @@ func sampleCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			equal(t, "exchanges, exchanges ever, samples and samples ever", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
 		},
-		"rated sample replaces the old one": func(t tester, s Store) {
+		"rated sample replaces the unrated sample": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 			rated := storedSample(tenantA, 1, 1)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
@@ -75,7 +75,7 @@ func sampleCases() map[string]func(tester, Store) {
 				bad := exchange(tenantA, 1, 2)
 				bad.Session = sid
 				if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err == nil {
-					t.Errorf("Write of an exchange with the session id %q: got no error, want an error", sid)
+					t.Errorf("Write of an exchange with the session id %q: err = nil, want an error", sid)
 				}
 			}
 			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
@@ -86,7 +86,7 @@ func sampleCases() map[string]func(tester, Store) {
 			withoutID.ID, sampleWithoutID.Sample.ID = "", ""
 			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{withoutID}}, {Samples: []session.StoredSample{sampleWithoutID}}} {
 				if err := s.Write(t.Context(), b); !errors.Is(err, session.ErrInvalid) {
-					t.Errorf("Write without an id: got error %v, want session.ErrInvalid", err)
+					t.Errorf("Write without an id: err = %v, want session.ErrInvalid", err)
 				}
 			}
 			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
@@ -96,16 +96,16 @@ func sampleCases() map[string]func(tester, Store) {
 			bad.Sample.Meta["q"] = math.NaN()
 			err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 2), bad}})
 			if !errors.Is(err, session.ErrInvalid) {
-				t.Errorf("Write of a sample with NaN: got error %v, want session.ErrInvalid", err)
+				t.Errorf("Write of a sample with NaN: err = %v, want session.ErrInvalid", err)
 			}
 			wantNoSession(t, s, tenantA, 1)
 			equal(t, "samples", stats(t, s)["samples"], int64(0))
 		},
-		"walk returns all in order of writing": walkAll,
-		"walk filters by tenant and time":      walkFilters,
-		"walk over sessions":                   walkSessions,
-		"walk returns the caller's error":      walkError,
-		"walk allows writes":                   walkWrites,
+		"walk visits all samples in the order of writing": walkAll,
+		"walk filters samples by tenant and time":         walkFilters,
+		"walk filters sessions by tenant and time":        walkSessions,
+		"walk returns the error of its callback":          walkError,
+		"callback of a walk may write":                    walkWrites,
 		"samples are returned as written": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			equal(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 1)})
@@ -125,7 +125,7 @@ func sampleCases() map[string]func(tester, Store) {
 			} {
 				got, ok, err := s.SampleSession(t.Context(), c.tenant, c.sample)
 				if err != nil || ok != c.ok || got != c.want {
-					t.Errorf("sample %s of tenant %s: got session %x, found %v, error %v, want session %x, found = %v, no error", c.sample, c.tenant, got, ok, err, c.want, c.ok)
+					t.Errorf("SampleSession(%s, %s) = %x, %v, %v, want %x, %v, nil", c.tenant, c.sample, got, ok, err, c.want, c.ok)
 				}
 			}
 		},
@@ -146,8 +146,7 @@ func exchangeIDs(list []sample.Exchange) (ids []string) {
 	return ids
 }
 
-// EachExchange calls fn with the exchanges of all sessions, session by session. Only tests need
-// such a walk.
+// EachExchange calls fn with the exchanges of all sessions, session by session.
 func EachExchange(ctx context.Context, s Samples, fn func(sample.Exchange) error) error {
 	return s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
 		list, err := s.Exchanges(ctx, r.Tenant, r.ID)
@@ -168,12 +167,12 @@ func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list
 	return list
 }
 
-// walkAll tests a walk over several pages, some with large samples: each sample is returned once, in the order
-// of writing.
+// walkAll tests that a walk over several pages, some with large samples, visits each sample once, in the order of
+// writing.
 func walkAll(t tester, s Store) {
 	const sessions, turns = 15, 24
 	var want []string
-	for turn := range turns { // more than any page, and some of them large
+	for turn := range turns { // more samples than fit on a page
 		var b session.Batch
 		for n := range sessions {
 			m := storedSample(tenantA, n, turn*sessions+n)
@@ -207,7 +206,7 @@ func walkFilters(t tester, s Store) {
 		{tenantA, at(5), at(3), 0},
 	} {
 		if n := len(walkSamples(t, s, c.tenant, c.since, c.until)); n != c.samples {
-			t.Errorf("tenant %q from %v to %v: got %d samples, want %d", c.tenant, c.since, c.until, n, c.samples)
+			t.Errorf("EachSample(%q, %v, %v): got %d samples, want %d", c.tenant, c.since, c.until, n, c.samples)
 		}
 	}
 }
@@ -241,7 +240,7 @@ func walkSessions(t tester, s Store) {
 	}
 }
 
-// walkError tests the end of a walk by an error of the callback or by an ended context.
+// walkError tests that an error of the callback or a canceled context ends a walk.
 func walkError(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	stop, calls := errors.New("enough"), 0
@@ -250,14 +249,14 @@ func walkError(t tester, s Store) {
 		return stop
 	})
 	if !errors.Is(err, stop) || calls != 1 {
-		t.Errorf("EachSample with a failing callback: got %d calls, error %v, want 1 call and the error of the callback", calls, err)
+		t.Errorf("EachSample with a failing callback: %d calls, err = %v, want 1 call and the callback's error", calls, err)
 	}
 	if err := s.EachSample(ended(t), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isEnded(err) {
-		t.Errorf("EachSample with an ended context: got error %v, want the error of the context", err)
+		t.Errorf("EachSample with a canceled context: err = %v, want the context's error", err)
 	}
 }
 
-// walkWrites tests that a callback of a walk may write to the store.
+// walkWrites tests that the callback of a walk may write to the store.
 func walkWrites(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	must(t, s.EachSample(t.Context(), tenantA, time.Time{}, time.Time{}, func(m session.StoredSample) error {

@@ -18,7 +18,7 @@ type SentinelGroup struct {
 	*Redis           // the Sentinel
 }
 
-// The passwords of a group. They differ, so that no test passes with the wrong password.
+// The passwords of a group, which differ so that no test passes with the wrong password.
 const (
 	ServersPassword  = "canary-servers"
 	SentinelPassword = "canary-sentinel"
@@ -50,8 +50,8 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 // SentinelUser is the user of a Sentinel that StartSentinelTLS starts. The user's password is SentinelPassword.
 const SentinelUser = "watcher"
 
-// StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates. url is the address
-// for store.url, without TLS parameters. rules are the permissions of SentinelUser.
+// StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates. rules are the ACL
+// rules of SentinelUser. url is the address for store.url, without TLS parameters.
 func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (master *Redis, url string) {
 	t.Helper()
 	master, addr := StartRedisTLS(t, s, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
@@ -91,11 +91,11 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 			return r
 		}
 	}
-	t.Fatalf("the Sentinel names master %v, want a server of the group", addr)
+	t.Fatalf("master reported by the Sentinel: got %v, want a server of the group", addr)
 	return nil
 }
 
-// AwaitFailover waits until another server than old is the master, and also reports this role.
+// AwaitFailover waits until the Sentinel names another master than old, and the new master also reports this role.
 func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "a new master", func() bool {
@@ -108,13 +108,14 @@ func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits until ok returns true. The limit is long, because a Sentinel that detects a delay of its own process does
-// nothing for half a minute (the mode TILT). The processes are outside of the test's clock.
-func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
+// await waits until ok returns true; event names the awaited event in the message. The time limit is long, because a
+// Sentinel that detects a delay of its own process does nothing for half a minute (the TILT mode). The processes are
+// outside of the test's clock.
+func (g *SentinelGroup) await(t testing.TB, event string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above
 		if time.Now().After(end) { //nolint:forbidigo // see above
-			t.Fatalf("the Sentinel does not report %s within %v", what, 4*startLimit)
+			t.Fatalf("timed out after %v waiting for %s", 4*startLimit, event)
 		}
 	}
 }

@@ -20,30 +20,30 @@ func sessionCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{r}})
 			equal(t, "row", sessionOf(t, s, tenantA, 1), r)
 		},
-		"the zero time and empty data survive": func(t tester, s Store) {
+		"zero times and empty data are kept": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{{Tenant: tenantA, ID: id(1)}}})
 			r := sessionOf(t, s, tenantA, 1)
 			if !r.Started.IsZero() || !r.Seen.IsZero() || len(r.Data) != 0 || r.Closed {
-				t.Errorf("row with zero times: got %+v, want zero times, no data and Closed = false", r)
+				t.Errorf("row = %+v, want zero times, no data and Closed = false", r)
 			}
 		},
-		"data is bytes, not text": func(t tester, s Store) {
+		"binary data is kept": func(t tester, s Store) {
 			r := row(tenantA, 1, 1)
 			r.Data = []byte("\x00\xff'\";--\r\n")
 			write(t, s, session.Batch{Rows: []session.Row{r}})
 			equal(t, "row", sessionOf(t, s, tenantA, 1), r)
 		},
-		"row with the later Seen wins":       newerSeen,
-		"closed session stays closed":        closedStays,
-		"row replaces its stand-in":          standIns,
-		"tenants are separate":               sessionTenants,
-		"due sessions are oldest first":      dueOrder,
-		"due continues after the last page":  duePages,
-		"due omits closed sessions":          dueClosed,
-		"due session with feedback is rated": dueRated,
-		"ended context returns its error":    sessionContext,
-		"empty batch changes nothing":        func(t tester, s Store) { write(t, s, session.Batch{}); wantNoSession(t, s, tenantA, 1) },
-		"tenant names are arbitrary":         oddTenants,
+		"row with the later Seen wins":                newerSeen,
+		"closed session stays closed":                 closedStays,
+		"row replaces its stand-in":                   standIns,
+		"tenants are separate":                        sessionTenants,
+		"due sessions are listed oldest first":        dueOrder,
+		"each due session is on one page":             duePages,
+		"due omits closed sessions":                   dueClosed,
+		"due session with feedback is not unrated":    dueRated,
+		"calls with a canceled context return errors": sessionContext,
+		"empty batch changes nothing":                 func(t tester, s Store) { write(t, s, session.Batch{}); wantNoSession(t, s, tenantA, 1) },
+		"tenant names may have any bytes":             oddTenants,
 		"row of a run is stored as a session": func(t tester, s Store) {
 			run := row(tenantA, 2, 2)
 			run.Unit = true
@@ -70,7 +70,7 @@ func sessionOf(t tester, s Store, tenant string, n int) session.Row {
 	t.Helper()
 	r, ok, err := s.Session(t.Context(), tenant, id(n))
 	if err != nil || !ok {
-		t.Fatalf("session %d of %s: got found %v, error %v, want found = true, no error", n, tenant, ok, err)
+		t.Fatalf("session %d of %s: found = %v, err = %v, want true, nil", n, tenant, ok, err)
 	}
 	return r
 }
@@ -79,12 +79,12 @@ func sessionOf(t tester, s Store, tenant string, n int) session.Row {
 func wantNoSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	if r, ok, err := s.Session(t.Context(), tenant, id(n)); ok || err != nil {
-		t.Errorf("session %d of %s: got row %+v, found %v, error %v, want found = false, no error", n, tenant, r, ok, err)
+		t.Errorf("Session(%s, %d) = %+v, found = %v, err = %v, want found = false, err = nil", tenant, n, r, ok, err)
 	}
 }
 
-// newerSeen tests the choice between two rows of a session: the row with the later Seen wins. If Seen is equal, the row
-// that was written last wins.
+// newerSeen tests that of two rows of a session the row with the later Seen is stored, or the row that was written last
+// if Seen is equal.
 func newerSeen(t tester, s Store) {
 	for _, seen := range []int{5, 4, 6, 6, 2} {
 		write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, seen)}})
@@ -97,8 +97,7 @@ func newerSeen(t tester, s Store) {
 	equal(t, "row after another row with the same Seen", sessionOf(t, s, tenantA, 1), again)
 }
 
-// closedStays tests a closed session: an open row, written before or after the closed row, does not open the
-// session.
+// closedStays tests that an open row does not reopen a closed session, even if the open row has a later Seen.
 func closedStays(t tester, s Store) {
 	closed := row(tenantA, 1, 5)
 	closed.Closed = true
@@ -117,7 +116,7 @@ func closedStays(t tester, s Store) {
 	equal(t, "row after an earlier closed row", sessionOf(t, s, tenantA, 2), want)
 }
 
-// sessionTenants tests sessions with equal ids in two tenants.
+// sessionTenants tests that sessions with the same id in two tenants are separate.
 func sessionTenants(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	wantNoSession(t, s, tenantB, 1)
@@ -126,7 +125,7 @@ func sessionTenants(t tester, s Store) {
 	equal(t, "row of tenant B", sessionOf(t, s, tenantB, 1), row(tenantB, 1, 2))
 }
 
-// oddTenants tests tenant names of arbitrary bytes.
+// oddTenants tests that tenant names may contain any bytes.
 func oddTenants(t tester, s Store) {
 	names := []string{"", "a", "A", "a ", "a:b", "{a}", "a*", "a\x00b", "ä", "\xff\xfe", "' OR '1'='1", "../../etc"}
 	for i, name := range names {
@@ -134,13 +133,13 @@ func oddTenants(t tester, s Store) {
 	}
 	for i, name := range names {
 		if r := sessionOf(t, s, name, 1); !r.Seen.Equal(at(i)) || r.Tenant != name {
-			t.Errorf("row of tenant %q: got %+v, want this tenant, seen at %v", name, r, at(i))
+			t.Errorf("row of tenant %q = %+v, want this tenant and Seen = %v", name, r, at(i))
 		}
 	}
 	equal(t, "tenants", len(mustGet[[]string](t)(s.Tenants(t.Context()))), len(names))
 }
 
-// due returns due rows without Unrated, which a store may leave out.
+// due returns due rows with Unrated = false, because not every store sets Unrated.
 func due(t tester, s Store, before time.Time, after session.Row, limit int) []session.Row {
 	t.Helper()
 	rows := mustGet[[]session.Row](t)(s.Due(t.Context(), before, after, limit))
@@ -150,7 +149,7 @@ func due(t tester, s Store, before time.Time, after session.Row, limit int) []se
 	return rows
 }
 
-// dueRated tests that a due session is reported as unrated only without feedback.
+// dueRated tests that Due reports only sessions without feedback as unrated.
 func dueRated(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 2, 2)}})
 	_ = mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, entriesOf(2, entry("a", 1, 1))))
@@ -158,12 +157,12 @@ func dueRated(t tester, s Store) {
 		entries, state, err := s.SessionFeedback(t.Context(), r.Tenant, r.ID)
 		must(t, err)
 		if r.Unrated && (len(entries) > 0 || state != 0) {
-			t.Errorf("session %s of %s is reported as unrated with %d entries and feedback state %d, want none and 0", r.ID, r.Tenant, len(entries), state)
+			t.Errorf("session %s of %s has Unrated = true with %d feedback entries and feedback state %d", r.ID, r.Tenant, len(entries), state)
 		}
 	}
 }
 
-// dueOrder tests the order of due sessions: by start, which a later row does not change.
+// dueOrder tests that due sessions are listed in the order of their start, also after a later row of a session.
 func dueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})
 	equal(t, "sessions due before minute 4", due(t, s, at(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
@@ -173,7 +172,7 @@ func dueOrder(t tester, s Store) {
 	equal(t, "due sessions after a later row", due(t, s, at(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
 
-// duePages tests pages of due sessions: each session is on one page, even if several sessions have the same start.
+// duePages tests that each due session is on exactly one page, even if several sessions have the same start.
 func duePages(t tester, s Store) {
 	var rows []session.Row
 	for n := range 25 {
@@ -196,12 +195,12 @@ func duePages(t tester, s Store) {
 		}
 		for _, r := range page {
 			if len(seen) > 0 && !dueBefore(last, r) {
-				t.Errorf("Due lists the session (start %v, id %x, tenant %s) after (%v, %x, %s), want the order of start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
+				t.Errorf("Due lists session (%v, %x, %s) after session (%v, %x, %s), want order by start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
 			}
 			seen, last = append(seen, r), r
 		}
 	}
-	equal(t, "sessions over all pages", len(seen), len(rows))
+	equal(t, "sessions on all pages", len(seen), len(rows))
 }
 
 // dueBefore reports whether a comes before b in the list of due sessions.
@@ -215,7 +214,7 @@ func dueBefore(a, b session.Row) bool {
 	return a.Tenant < b.Tenant
 }
 
-// dueClosed tests closed and settled sessions: neither is due.
+// dueClosed tests that closed and settled sessions are not due.
 func dueClosed(t tester, s Store) {
 	closed := row(tenantA, 1, 1)
 	closed.Closed = true
@@ -224,27 +223,27 @@ func dueClosed(t tester, s Store) {
 	equal(t, "due sessions", due(t, s, at(9), session.Row{}, 10), []session.Row{row(tenantA, 3, 3)})
 }
 
-// sessionContext tests calls with an ended context: each returns the error of the context and changes no row.
+// sessionContext tests that calls with a canceled context return its error and change no row.
 func sessionContext(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	ctx := ended(t)
 	if err := s.Write(ctx, session.Batch{Rows: []session.Row{row(tenantA, 1, 2)}}); !isEnded(err) {
-		t.Errorf("Write with an ended context: got error %v, want the error of the context", err)
+		t.Errorf("Write with a canceled context: err = %v, want the context's error", err)
 	}
 	if _, _, err := s.Session(ctx, tenantA, id(1)); !isEnded(err) {
-		t.Errorf("Session with an ended context: got error %v, want the error of the context", err)
+		t.Errorf("Session with a canceled context: err = %v, want the context's error", err)
 	}
 	if _, err := s.FindEcho(ctx, tenantA, []session.EchoKey{1}); !isEnded(err) {
-		t.Errorf("FindEcho with an ended context: got error %v, want the error of the context", err)
+		t.Errorf("FindEcho with a canceled context: err = %v, want the context's error", err)
 	}
 	if _, err := s.Due(ctx, at(9), session.Row{}, 1); !isEnded(err) {
-		t.Errorf("Due with an ended context: got error %v, want the error of the context", err)
+		t.Errorf("Due with a canceled context: err = %v, want the context's error", err)
 	}
 	equal(t, "row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 1))
 }
 
-// standIns tests that a stand-in, the temporary row of a session whose row could not be read, never replaces the row,
-// and that the row replaces the stand-in.
+// standIns tests that the row of a session replaces its stand-in, and that a stand-in never replaces the row. A stand-in
+// is a temporary row, written when the row could not be read.
 func standIns(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)
@@ -266,7 +265,8 @@ func standIns(t tester, s Store) {
 	equal(t, "row after a later stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// anyRowOrder tests rows of one session in any order and with repetitions: the store ends with the same row.
+// anyRowOrder tests that the stored row does not depend on the order in which rows of a session are written, and not on
+// repeated writes.
 func anyRowOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -19,11 +19,11 @@ func settleCases() map[string]func(tester, Store) {
 			equal(t, "counters", len(counters(t, s, tenantA)), 0)
 			equal(t, "results without settlements", len(settle(t, s)), 0)
 		},
-		"settlement closes and counts":            firstSettlement,
-		"stale settlement is refused":             staleSettlement,
-		"settlements of one session in one batch": consecutiveSettlements,
-		"undone settlement leaves no counters":    undoneSettlement,
-		"rewards keep every bit": func(t tester, s Store) {
+		"settlement closes the session and changes counters": firstSettlement,
+		"stale settlement is refused":                        staleSettlement,
+		"consecutive settlements of a session in one batch":  consecutiveSettlements,
+		"counters that return to zero are not listed":        undoneSettlement,
+		"rewards keep full precision": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
 				to := session.Applied{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
 				settle(t, s, session.Settlement{Tenant: tenantA, ID: id(i), To: to})
@@ -42,7 +42,7 @@ func settleCases() map[string]func(tester, Store) {
 		},
 		"new feedback makes a session unsettled": newFeedbackUnsettles,
 		"counters are sorted":                    sortedCounters,
-		"ended context settles nothing":          settleContext,
+		"Settle with a canceled context":         settleContext,
 		"late row of a settled session is closed": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0))
 			wantNoSession(t, s, tenantA, 1)
@@ -66,13 +66,13 @@ func counters(t tester, s Store, tenant string) []trial.Delta {
 	return mustGet[[]trial.Delta](t)(s.Counters(t.Context(), tenant))
 }
 
-// settle applies settlements, and reports for each whether the store accepted it.
+// settle calls Settle, which reports for each settlement whether the store accepted it.
 func settle(t tester, s Store, steps ...session.Settlement) []bool {
 	t.Helper()
 	return mustGet[[]bool](t)(s.Settle(t.Context(), steps))
 }
 
-// settlement returns a settlement of session n that replaces version from of its settled state, and adds deltas to the
+// settlement returns a settlement of session n that replaces version from of its settled state and adds deltas to the
 // counters.
 func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
@@ -87,8 +87,8 @@ func unsettled(t tester, s Store) []session.Unsettled {
 	return mustGet[[]session.Unsettled](t)(s.Unsettled(t.Context(), 10))
 }
 
-// newFeedbackUnsettles tests that feedback on a closed session, however it arrives, makes the session unsettled
-// until a settlement includes the feedback.
+// newFeedbackUnsettles tests that each kind of new feedback on a closed session makes the session unsettled until a
+// settlement includes the feedback.
 func newFeedbackUnsettles(t tester, s Store) {
 	state := func(n int) int64 {
 		_, m, err := s.SessionFeedback(t.Context(), tenantA, id(n))
@@ -104,10 +104,10 @@ func newFeedbackUnsettles(t tester, s Store) {
 	settle(t, s, first, settlement(tenantB, 1, 0))
 	equal(t, "unsettled after a settlement with all feedback", len(unsettled(t, s)), 0)
 
-	// A second entry, and a correction of the entry before the settlement that counts the entry.
+	// A second entry, and a correction of this entry before the settlement that counts it.
 	session1 := []session.Unsettled{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
-	equal(t, "unsettled after a correction", unsettled(t, s), session1)
+	equal(t, "unsettled after a second entry", unsettled(t, s), session1)
 	next := settlement(tenantA, 1, 1)
 	next.FeedbackState = state(1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
@@ -118,7 +118,7 @@ func newFeedbackUnsettles(t tester, s Store) {
 	next.FeedbackState = state(1)
 	stale := settlement(tenantA, 1, 1)
 	stale.FeedbackState = next.FeedbackState
-	equal(t, "accepted stale settlement", settle(t, s, stale), []bool{false})
+	equal(t, "stale settlement accepted", settle(t, s, stale), []bool{false})
 	equal(t, "unsettled after a stale settlement", unsettled(t, s), session1)
 	settle(t, s, next)
 	equal(t, "unsettled after a settlement with all corrections", len(unsettled(t, s)), 0)
@@ -136,20 +136,18 @@ func newFeedbackUnsettles(t tester, s Store) {
 	equal(t, "unsettled after the deletion", unsettled(t, s), []session.Unsettled{{Tenant: tenantB, ID: id(1)}})
 }
 
-// firstSettlement tests the first settlement of a session: the settlement closes the session and adds its deltas to the
-// counters.
+// firstSettlement tests that the first settlement of a session closes the session and adds its deltas to the counters.
 func firstSettlement(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
 	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !sessionOf(t, s, tenantA, 1).Closed {
-		t.Error("the session is open after its first settlement, want it closed")
+		t.Error("the session is open after its first settlement")
 	}
 }
 
-// staleSettlement tests settlements from another version than the stored version: the store refuses each, alone and
-// within a batch.
+// staleSettlement tests that the store refuses settlements whose From is not the stored version, alone and in a batch.
 func staleSettlement(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)))
 	for _, from := range []int64{0, 2, -1} {
@@ -161,7 +159,7 @@ func staleSettlement(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 1011)})
 }
 
-// consecutiveSettlements tests one batch with consecutive settlements of one session.
+// consecutiveSettlements tests a batch with consecutive settlements of one session.
 func consecutiveSettlements(t tester, s Store) {
 	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
@@ -169,7 +167,7 @@ func consecutiveSettlements(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
-// undoneSettlement tests that a counter that has returned to zero is not listed.
+// undoneSettlement tests that counters which later settlements returned to zero are not listed.
 func undoneSettlement(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1), delta("b@1", "n", 0, 4), delta("a@1", "s1", 9, -math.MaxInt64)))
 	settle(t, s, settlement(tenantA, 2, 0, delta("b@1", "n", 0, 5)))
@@ -177,7 +175,7 @@ func undoneSettlement(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("b@1", "n", 0, 5)})
 }
 
-// sortedCounters tests the order of counters: scope, field, day.
+// sortedCounters tests that counters are sorted by scope, field and day.
 func sortedCounters(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("b@1", "n", 0, 1), delta("a@1", "z", 5, 2), delta("x:cat", "cn", 0, 3), delta("", "N1", 0, 4),
 		delta("a@1", "z", -1, 5), delta("a@1", "n1", 7, 6), delta("a@1", "z", 40, 7)))
@@ -187,18 +185,17 @@ func sortedCounters(t tester, s Store) {
 	})
 }
 
-// settleContext tests Settle with an ended context: the call returns the error of the context and changes
-// nothing.
+// settleContext tests that Settle with a canceled context returns the context's error and changes nothing.
 func settleContext(t tester, s Store) {
 	if _, err := s.Settle(ended(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isEnded(err) {
-		t.Errorf("Settle with an ended context: got error %v, want the error of the context", err)
+		t.Errorf("Settle with a canceled context: err = %v, want the context's error", err)
 	}
 	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
 	equal(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 
-// anySettlementOrder tests that the order of settlements does not matter: the counters are the same for any order,
-// and for any division into two batches.
+// anySettlementOrder tests that the counters do not depend on the order of settlements, or on their division into two
+// batches.
 func anySettlementOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

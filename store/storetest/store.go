@@ -51,7 +51,7 @@ type Models interface {
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }
 
-// Metas stores values of the program, such as the salt of the coins, by key.
+// Metas stores values of the program by key, such as the salt of the random assignment.
 type Metas interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	InitMeta(ctx context.Context, key string, value []byte) (stored []byte, err error)

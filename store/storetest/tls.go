@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Secrets holds the paths of PEM files: a test CA, and a certificate and key for 127.0.0.1 that
-// servers and clients use.
+// Secrets holds the paths of PEM files: a test CA, and a certificate and a key for 127.0.0.1 that servers and clients
+// use.
 type Secrets struct{ CA, Cert, Key string }
 
 // NewSecrets creates the files in a directory of the test.
@@ -33,7 +33,7 @@ func ExpiredSecrets(t *testing.T) *Secrets {
 	return secretsUntil(t, -time.Minute)
 }
 
-// secretsUntil creates the files with a certificate that is valid for the given time from now on.
+// secretsUntil creates the files with a certificate that expires after the given time.
 func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
 	caKey, key := newKey(t), newKey(t)
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), //nolint:forbidigo // they are checked by the machine's clock
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), //nolint:forbidigo // TLS checks the certificate against the real clock
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
@@ -86,14 +86,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns the redis-server options for an additional TLS port. clients is "yes" if the server
-// requires client certificates, else "no".
+// Args returns the redis-server options for an additional TLS port. clients is "yes" if the server requires client
+// certificates, and otherwise "no".
 func (s *Secrets) Args(port, clients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", clients}
 }
 
-// StartRedisTLS starts a server with a TLS listener on a second port and returns the listener's
-// address. The test is skipped if redis-server was built without TLS.
+// StartRedisTLS starts a server with a TLS listener on a second port, and returns the address of the listener. The test
+// is skipped if redis-server was built without TLS.
 func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)

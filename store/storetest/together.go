@@ -14,15 +14,15 @@ import (
 // togetherCases returns the cases of concurrent writers and readers.
 func togetherCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"concurrent writers and readers":            writersAndReaders,
-		"one of many settlements counts":            oneSettles,
-		"one of many joins gets parked entries":     oneUnparks,
-		"one of many first values is stored":        oneInitialises,
-		"one of many priors of a version is stored": onePutsPriors,
-		"concurrent settlement corrections add up":  manyCorrect,
-		"each concurrent raise counts":              manyRaise,
-		"concurrent feedback is merged":             manyAdd,
-		"concurrent picks of a run are merged":      unitsMerge,
+		"each writer reads its own writes":                  writersAndReaders,
+		"one of several first settlements is accepted":      oneSettles,
+		"parked entries are joined by one call":             oneUnparks,
+		"one of several first values is stored":             oneInitialises,
+		"one of several priors for a version is stored":     onePutsPriors,
+		"concurrent settlements of a session are all added": manyCorrect,
+		"highest of concurrent maxima is kept":              manyRaise,
+		"concurrent feedback is merged":                     manyAdd,
+		"concurrent picks of a run are merged":              unitsMerge,
 	}
 }
 
@@ -43,8 +43,8 @@ func runTogether(t tester, fn func(worker int) error) {
 	wg.Wait()
 }
 
-// writersAndReaders tests that each of several concurrent workers can read its own rows, echoes and exchanges as soon
-// as they are written.
+// writersAndReaders tests that each of several concurrent workers can read the rows, echoes and exchanges that it has
+// just written.
 func writersAndReaders(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
@@ -64,21 +64,21 @@ func writersAndReaders(t tester, s Store) {
 				return err
 			}
 			if !ok || r.ID != id(n) {
-				return fmt.Errorf("session %x after its write: got found = %v, id %x, want found = true and this id", id(n), ok, r.ID)
+				return fmt.Errorf("Session(%x) after its write: found = %v, id = %x, want found = true and this id", id(n), ok, r.ID)
 			}
 			found, err := s.FindEcho(ctx, tenant, []session.EchoKey{session.EchoKey(n)})
 			if err != nil {
 				return err
 			}
 			if len(found[session.EchoKey(n)]) != 1 {
-				return fmt.Errorf("sessions with the key of session %d after its write: got %v, want 1", n, found)
+				return fmt.Errorf("FindEcho for session %d after its write = %v, want one session", n, found)
 			}
 			list, err := s.Exchanges(ctx, tenant, id(n))
 			if err != nil {
 				return err
 			}
 			if len(list) != 1 {
-				return fmt.Errorf("exchanges of session %d after its write: got %d, want 1", n, len(list))
+				return fmt.Errorf("Exchanges of session %d after its write = %d exchanges, want 1", n, len(list))
 			}
 		}
 		return nil
@@ -87,7 +87,7 @@ func writersAndReaders(t tester, s Store) {
 	equal(t, "sessions, exchanges and samples", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
 }
 
-// oneSettles tests concurrent first settlements of a session: one is accepted.
+// oneSettles tests that one of several concurrent first settlements of a session is accepted.
 func oneSettles(t tester, s Store) {
 	var applied atomic.Int64
 	runTogether(t, func(int) error {
@@ -106,8 +106,8 @@ func oneSettles(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge tests replicas that write the row of one run without having read each other's rows. All workers write this
-// row, each time with a different pick, and the stored row must have all picks.
+// unitsMerge tests that replicas can write the row of a run without reading each other's rows. All workers write this
+// row, each time with another pick, and the stored row must have all picks.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
@@ -132,7 +132,7 @@ func unitsMerge(t tester, s Store) {
 	})
 	row, ok, err := s.Session(t.Context(), tenantA, session.RunKey(tenantA, "ci-1"))
 	if err != nil || !ok {
-		t.Fatalf("the row of the run: got found %v, error %v, want found = true, no error", ok, err)
+		t.Fatalf("the row of the run: found = %v, err = %v, want true, nil", ok, err)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -142,8 +142,8 @@ func unitsMerge(t tester, s Store) {
 	equal(t, "members of the run", rec.Unit.Members, workers)
 }
 
-// manyCorrect tests concurrent settlements of one session: each worker settles from the current version
-// until its step is applied.
+// manyCorrect tests concurrent settlements of one session. Each worker retries its settlement from the current version
+// until it is accepted, and the deltas of all workers are counted.
 func manyCorrect(t tester, s Store) {
 	runTogether(t, func(int) error {
 		for {
@@ -161,7 +161,7 @@ func manyCorrect(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
 }
 
-// oneUnparks tests concurrent calls of Join: each parked entry joins once.
+// oneUnparks tests that concurrent calls of Join add each parked entry once.
 func oneUnparks(t tester, s Store) {
 	for n := range 20 {
 		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
@@ -177,7 +177,7 @@ func oneUnparks(t tester, s Store) {
 	equal(t, "joined entries", joined.Load(), int64(20))
 }
 
-// oneInitialises tests concurrent calls of InitMeta: all return the same value.
+// oneInitialises tests that concurrent calls of InitMeta return the same value.
 func oneInitialises(t tester, s Store) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -191,7 +191,7 @@ func oneInitialises(t tester, s Store) {
 	equal(t, "different returned values", len(seen), 1)
 }
 
-// onePutsPriors tests concurrent calls of PutPriors from the same version: the store accepts exactly one of them.
+// onePutsPriors tests that the store accepts exactly one of several concurrent calls of PutPriors from the same version.
 func onePutsPriors(t tester, s Store) {
 	var accepted atomic.Int64
 	runTogether(t, func(w int) error {
@@ -204,7 +204,7 @@ func onePutsPriors(t tester, s Store) {
 	equal(t, "accepted priors", accepted.Load(), int64(1))
 }
 
-// manyRaise tests concurrent calls of Raise: the highest maximum stays.
+// manyRaise tests that the highest maximum of concurrent calls of Raise is kept.
 func manyRaise(t tester, s Store) {
 	runTogether(t, func(w int) error {
 		for i := range 10 {
@@ -217,7 +217,7 @@ func manyRaise(t tester, s Store) {
 	equal(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
 }
 
-// manyAdd tests concurrent feedback on one session: every entry is stored.
+// manyAdd tests that every entry of concurrent feedback on one session is stored.
 func manyAdd(t tester, s Store) {
 	runTogether(t, func(w int) error {
 		for i := range 10 {
