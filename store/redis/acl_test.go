@@ -18,13 +18,13 @@ import (
 	"precept/store/storetest"
 )
 
-// The beginnings of the commands in docs/OPERATIONS.md that create users of Redis and of a Sentinel.
+// The beginnings of the commands in docs/OPERATIONS.md that create the users of Redis and of a Sentinel.
 const (
 	storeRules    = "ACL SETUSER precept on >PASSWORD "
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
 )
 
-// documentedRules returns the rules of a user as docs/OPERATIONS.md lists them.
+// documentedRules returns the ACL rules that follow begin in docs/OPERATIONS.md.
 func documentedRules(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/OPERATIONS.md")
@@ -34,7 +34,7 @@ func documentedRules(t *testing.T, begin string) string {
 	_, rest, ok := strings.Cut(string(text), begin)
 	rules, _, end := strings.Cut(rest, "```")
 	if !ok || !end {
-		t.Fatalf("docs/OPERATIONS.md has no block with %q, want one", begin)
+		t.Fatalf("docs/OPERATIONS.md has no code block with %q", begin)
 	}
 	return strings.Join(strings.Fields(rules), " ")
 }
@@ -46,7 +46,7 @@ func permissions(t *testing.T) []string {
 	return rules[slices.Index(rules, "-@all"):]
 }
 
-// startRestricted starts a server with precept's Redis user, and returns the URL with this user.
+// startRestricted starts a server with precept's Redis user, and returns a URL that logs in as this user.
 func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -54,13 +54,13 @@ func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	return server, "redis://precept:secret@" + server.Addr
 }
 
-// createUser creates precept's Redis user, with the password secret.
+// createUser creates precept's Redis user with the password "secret".
 func createUser(t *testing.T, server *storetest.Redis) {
 	t.Helper()
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
-// makeEachCall calls each method that a store, a lesson bank and a continuous export of samples use.
+// makeEachCall calls every method that a store, a lesson bank and a continuous export of samples use.
 func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
@@ -100,7 +100,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close() //nolint:errcheck // only a connection
+	defer b.Close() //nolint:errcheck // closes only a test connection
 	w := b.Watch(nil, func(*lesson.Book, []lesson.Problem) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -121,32 +121,32 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	<-done
 }
 
-// While the server refuses the login, no call succeeds: otherwise, a write that silently had no effect would be lost.
-// Calls succeed again as soon as the user exists again.
-func TestNoCallSucceedsWithoutALogin(t *testing.T) {
+// Every call fails while the server refuses the login. Otherwise, a write that silently had no effect would be lost.
+// Calls succeed again once the user is recreated.
+func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
 	for _, shards := range []int{1, 256} {
 		s := openWithShards(t, fmt.Sprintf("%s/1?prefix=precept:%d", url, shards), shards)
 		if _, err := changes()[0].do(t.Context(), s); err != nil {
-			t.Fatalf("%s with the user: %v", changes()[0].name, err)
+			t.Fatalf("%s before the user is deleted: %v", changes()[0].name, err)
 		}
 		server.Must(t, "ACL", "DELUSER", "precept")
 		for _, d := range append(changes(), reads()...) {
 			if _, err := d.do(t.Context(), s); err == nil {
-				t.Errorf("%s in %d shards without the user: got no error, want the refusal of the login", d.name, shards)
+				t.Errorf("%s with %d shards after the user is deleted: err = nil, want a login error", d.name, shards)
 			}
 		}
 		createUser(t, server)
-		eventually(t, "a write with the user again", func() error { // a failed server is retried after a pause
+		eventually(t, "write after the user is recreated", func() error { // the server is retried after a backoff
 			_, err := changes()[0].do(t.Context(), s)
 			return err
 		})
 	}
 }
 
-// The documented commands suffice, and none of them is unused.
-func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
+// The documented permissions suffice for all calls, and every documented command is used.
+func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
 	for _, shards := range []int{1, 256} {
@@ -157,13 +157,13 @@ func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
 		name, ok := strings.CutPrefix(rule, "+")
 		inCluster := strings.HasPrefix(name, "cluster|") || name == "command" || name == "asking"
 		if ok && !inCluster && !regexp.MustCompile(`(?m)^cmdstat_`+regexp.QuoteMeta(name)+`:`).MatchString(used) {
-			t.Errorf("got no call of %s, want every documented command in use", name)
+			t.Errorf("documented command %s is not used", name)
 		}
 	}
 }
 
-// The error of a refused command names the command and the rule to add, even inside of a script.
-func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
+// The error of a refused command names the ACL command that permits it, even if a script called the command.
+func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
 	s := openWithLongTimeout(t, url)
@@ -181,7 +181,7 @@ func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 		server.Must(t, "ACL", "SETUSER", "precept", c.deny)
 		err := waitForError(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), fullBatch()) })
 		if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: err = %v, want an error with %q", c.deny, err, c.want)
+			t.Errorf("Write after ACL rule %s: err = %v, want an error with %q", c.deny, err, c.want)
 		}
 		server.Must(t, "ACL", "SETUSER", "precept", c.allow)
 	}

@@ -31,7 +31,7 @@ func openLessonStore(t *testing.T, url string) *redis.Bank {
 // remoteWriter writes to a lesson store as another process does.
 type remoteWriter struct{ *redis.Bank }
 
-// setText writes the text of the lesson name, whatever the lesson store holds under this name; nil deletes the lesson.
+// setText sets the text of the lesson name, replacing any earlier text; nil deletes the lesson.
 func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func (p remoteWriter) Delete(t *testing.T, name string) {
 	}
 }
 
-// openerWithWatcher returns a function that opens two clients of one lesson store: one client writes, the other
-// watches. poll is the interval at which the watcher polls.
+// openerWithWatcher returns a function that opens two clients of a lesson store, a writer and a watcher. poll is the
+// polling interval of the watcher.
 func openerWithWatcher(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
@@ -96,8 +96,8 @@ evidence:
 Look first.
 `
 
-// A writer publishes each change, so that a watcher gets the change long before the next poll.
-func TestBankChangeIsPublished(t *testing.T) {
+// A writer publishes each change, so that a watcher gets the change without waiting for the next poll.
+func TestWatcherGetsPublishedChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
 	w := openLessonStore(t, server.URL()).Watch(nil, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
@@ -123,7 +123,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 			t.Errorf("lessons of the published book: got %d, want 1", b.Len())
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("the watcher reported no change in 20 s, want the new lesson")
+		t.Fatal("timed out after 20 s waiting for the new lesson")
 	}
 }
 
@@ -145,12 +145,12 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	await := func(what string, lessons int, problem string) {
+	await := func(moment string, lessons int, problem string) {
 		t.Helper()
-		eventually(t, what, func() error {
+		eventually(t, moment, func() error {
 			current := lastLoaded.Load()
 			if current == nil {
-				return errors.New("the watcher reported nothing")
+				return errors.New("the watcher has not reported a book")
 			}
 			text := fmt.Sprint(current.problems)
 			if current.book.Len() != lessons || (problem == "") != (len(current.problems) == 0) || !strings.Contains(text, problem) {
@@ -159,10 +159,10 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 			return nil
 		})
 	}
-	await("the lesson", 1, "")
+	await("before the outage", 1, "")
 	server.Kill()
 	await("while Redis is down", 1, "cannot be reached")
-	if err := server.Start(); err != nil { // empty: the server kept no data on the disk
+	if err := server.Start(); err != nil { // the server is now empty, because it kept no data on the disk
 		t.Fatal(err)
 	}
 	await("after Redis lost its data", 1, "lost the lessons")
@@ -180,15 +180,15 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openLessonStore(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
 		if err := setText(t.Context(), b, name, []byte(lessonText)); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("a lesson with name %q: err = %v, want session.ErrInvalid", name, err)
+			t.Errorf("lesson with name %q: err = %v, want session.ErrInvalid", name, err)
 		}
 	}
 	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
-		t.Errorf("a lesson that is too long: err = %v, want session.ErrInvalid", err)
+		t.Errorf("lesson that is too long: err = %v, want session.ErrInvalid", err)
 	}
 	texts, version, err := b.Texts(t.Context())
 	if len(texts) != 0 || version != "" || err != nil {
-		t.Errorf("after refused lessons: got %d lessons, version %q, error %v, want none, no version, nil", len(texts), version, err)
+		t.Errorf("Texts after refused lessons = %d lessons, version %q, %v, want 0 lessons, version \"\", nil", len(texts), version, err)
 	}
 }
 
@@ -201,22 +201,22 @@ func TestBankMeetsPlaceContract(t *testing.T) {
 	})
 }
 
-// The receiver of the lessons panics at one set of lessons. The watcher reports the panic, does not read the set again,
-// and passes the next set to the receiver.
-func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
+// If the callback of a watcher panics at a book, the watcher reports the panic, does not pass the book again, and passes
+// the next book.
+func TestWatcherSurvivesPanicOfItsCallback(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openLessonStore(t, server.URL())
-	var panics, taken atomic.Int64
+	var panics, lessons atomic.Int64
 	w := b.Watch(nil, func(b *lesson.Book, _ []lesson.Problem) {
 		if b.Len() == 1 {
 			panic("one lesson")
 		}
-		taken.Store(int64(b.Len()))
+		lessons.Store(int64(b.Len()))
 	})
 	w.Poll = 5 * time.Millisecond
 	w.Panicked = func(v any) {
 		if v != "one lesson" {
-			t.Errorf("reported panic: got %v, want: one lesson", v)
+			t.Errorf(`reported panic: got %v, want "one lesson"`, v)
 		}
 		panics.Add(1)
 	}
@@ -232,9 +232,9 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	if err := setText(t.Context(), b, "a.md", []byte(lessonText)); err != nil {
 		t.Fatal(err)
 	}
-	await := func(what string, ok func() bool) {
+	await := func(event string, ok func() bool) {
 		t.Helper()
-		eventually(t, what, func() error {
+		eventually(t, event, func() error {
 			if !ok() {
 				return errors.New("not yet")
 			}
@@ -245,8 +245,8 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	if err := setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(lessonText, "look-first", "look-second"))); err != nil {
 		t.Fatal(err)
 	}
-	await("the next set", func() bool { return taken.Load() == 2 })
+	await("the next book", func() bool { return lessons.Load() == 2 })
 	if n := panics.Load(); n != 1 {
-		t.Errorf("panics at one set of lessons: got %d, want 1", n)
+		t.Errorf("panics at the first book: got %d, want 1", n)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica reads the counters of a tenant once, and then adds its own settlements and the changes of other replicas.
-// The sums equal the counters of the store, for any order of settlements and calls of Moved. After few settlements the
-// changes are complete, and the replica need not read the counters again.
+// A replica that reads the counters of a tenant once, and then adds its own settlements and the changes by other
+// replicas, has the counters of the store, for any order of settlements and calls of Moved. If few settlements were made
+// since the last call, Changes is complete, and the replica does not read the counters again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -36,9 +36,9 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			deltas := []trial.Delta{
 				{Key: trial.Key{Scope: fmt.Sprint("arm", random.IntN(3)), Field: "n", Day: 7}, Value: 1}, {Key: trial.Key{Field: "sum"}, Value: random.Int64N(9) - 4},
 			}
-			taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sid(sessions), Deltas: deltas}})
-			if err != nil || !taken[0] {
-				t.Fatalf("Settle: got accepted %v, error %v, want true, nil", taken, err)
+			accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sid(sessions), Deltas: deltas}})
+			if err != nil || !accepted[0] {
+				t.Fatalf("Settle = %v, %v, want [true], nil", accepted, err)
 			}
 			if s == follower && have[tenant] != nil {
 				add(tenant, deltas)
@@ -52,7 +52,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 		case 1, 2:
 			settleSessions(others[random.IntN(2)], 1+random.IntN(8))
 		default:
-			settleSessions(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // more than the logs hold
+			settleSessions(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // 200 are more than the logs hold
 		}
 		if _, err := follower.Moved(t.Context(), tenants); err != nil {
 			t.Fatal(err)
@@ -85,13 +85,13 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 		}
 	}
 	if complete < 4 || changed < 4*complete {
-		t.Errorf("the counters were read %d times as a whole and %d times as changes, want at least 4, and four times as many changes", complete, changed)
+		t.Errorf("complete reads of counters: %d, reads of changes: %d, want at least 4, and at least 4 times as many reads of changes", complete, changed)
 	}
 }
 
-// The changes are incomplete after a loss of data, and after an error inside of the script, so that the counters are
-// read again.
-func TestUncertainChangesAreIncomplete(t *testing.T) {
+// Changes is incomplete after a loss of data and after an error inside the script, so that the caller reads the counters
+// again.
+func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
 	readChanges := func() bool {
@@ -109,10 +109,10 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() {
-		t.Error("Changes before the first read of the counters: got complete = true, want false")
+		t.Error("Changes before the first call of Counters: ok = true, want false")
 	}
 	if !readChanges() {
-		t.Error("Changes after the first read of the counters: got complete = false, want true")
+		t.Error("Changes after the first call of Counters: ok = false, want true")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -122,25 +122,25 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() {
-		t.Error("Changes after a new epoch: got complete = true, want false")
+		t.Error("Changes after a new epoch: ok = true, want false")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "-xadd")
 	if _, err := s.Settle(t.Context(), oneStep(2)); err == nil {
-		t.Fatal("Settle without the permission for xadd: got no error, want an error inside of the script")
+		t.Fatal("Settle without the permission for xadd: err = nil, want an error")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "+xadd")
 	if readChanges() {
-		t.Error("Changes after a failed settlement: got complete = true, want false")
+		t.Error("Changes after a failed settlement: ok = true, want false")
 	}
 }
 
-// oneStep is the settlement of a session that adds its number to a counter.
+// oneStep returns a settlement of session n that adds n to the counter "sum".
 func oneStep(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: ourTenant, ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
-// A settlement whose answer was lost is among the changes once, whether Redis executes the settlement at once, after
-// the next call of Moved, or after the next read of all counters.
+// A settlement whose reply was lost is counted once in the changes, whether Redis executes it at once, after the next
+// call of Moved, or after the next call of Counters.
 func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 	for _, order := range []string{"at once", "after Moved", "after Counters"} {
 		t.Run(order, func(t *testing.T) {
@@ -159,11 +159,11 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 					sum += d.Value
 				}
 				if !ok {
-					t.Fatal("Changes: got complete = false, want true")
+					t.Fatal("Changes: ok = false, want true")
 				}
 				return sum
 			}
-			read := func() (sum int64) {
+			readCounters := func() (sum int64) {
 				t.Helper()
 				list, err := s.Counters(t.Context(), ourTenant)
 				if err != nil {
@@ -178,14 +178,14 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				t.Helper()
 				proxy.next(0, injected)
 				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (injected != "") {
-					t.Fatalf("settlement with fault %q: err = %v, want an error only with a fault", injected, err)
+					t.Fatalf("Settle with fault %q: err = %v, want an error if and only if there is a fault", injected, err)
 				}
 			}
 			settleSessions(1, "")
 			if _, err := s.Moved(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			got := read()
+			got := readCounters()
 			injected := cutBehind
 			if order != "at once" {
 				injected = late
@@ -202,7 +202,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				}
 			case "after Counters":
 				readChanges()
-				got = read()
+				got = readCounters()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
 				}
@@ -211,15 +211,15 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			got += 100
 			got += readChanges()
 			got += readChanges()
-			if want := read(); got != want || want != 111 {
-				t.Errorf("sum of the counters: got %d from the changes and %d from the store, want 111 from both", got, want)
+			if stored := readCounters(); got != stored || stored != 111 {
+				t.Errorf("sum of the counters: got %d from Changes and %d from the store, want 111 from both", got, stored)
 			}
 		})
 	}
 }
 
-// The store keeps no deltas and no position of a tenant that the last call of Moved did not name.
-func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
+// The store discards the deltas and the position of a tenant that the last call of Moved did not name.
+func TestStoreDiscardsTenantsThatMovedDidNotName(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	tenants := []string{"a", "b", "c"}
@@ -245,7 +245,7 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 		settleSessions(tenant)
 	}
 	if m := moved(); len(m) != 3 || m["a"].Counters == "" {
-		t.Fatalf("the first Moved: got %v, want all tenants with positions", m)
+		t.Fatalf("first Moved = %v, want positions of all tenants", m)
 	}
 	for _, tenant := range tenants {
 		if _, err := follower.Counters(t.Context(), tenant); err != nil {
@@ -256,21 +256,21 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 	settleSessions("c")
 	m := moved("a", "b")
 	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
-		t.Errorf("Moved of a and b: got %v, want positions of a and b, and c without a position", m)
+		t.Errorf("Moved(a, b) = %v, want positions of a and b, and an empty position of c", m)
 	}
 	if _, ok := follower.Changes("c"); ok {
-		t.Error("Changes of c, which the reader does not follow: got complete = true, want false")
+		t.Error("Changes of c, which the last Moved did not name: ok = true, want false")
 	}
 	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
-		t.Errorf("Changes of b: got %v, complete %v, want one delta, true", deltas, ok)
+		t.Errorf("Changes(b) = %v, %v, want one delta, true", deltas, ok)
 	}
 	if m := moved("a"); len(m) != 1 {
-		t.Errorf("Moved of a: got %v, want a alone", m)
+		t.Errorf("Moved(a) = %v, want only a", m)
 	}
 	if m := moved("b"); m["b"].Counters == "" {
-		t.Errorf("Moved of b: got %v, want a position of b", m)
+		t.Errorf("Moved(b) = %v, want a position of b", m)
 	}
 	if _, ok := follower.Changes("b"); ok {
-		t.Error("Changes of b, which the reader did not follow in between: got complete = true, want false")
+		t.Error("Changes of b, which the previous Moved did not name: ok = true, want false")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// slotOf returns the slot of the test's session, the node of the slot, another node, and the keys in the slot.
+// slotOf returns the slot of session 1, the node of the slot, another node, and the keys in the slot.
 func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetest.Redis, keys []string) {
 	t.Helper()
 	for i, n := range c.Nodes {
@@ -21,7 +21,7 @@ func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetes
 			return fmt.Sprint(n.Must(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], keysOf(t, n, base+"}:*")
 		}
 	}
-	t.Fatal("no slot has a key of the session")
+	t.Fatal("no slot has a key of session 1")
 	return "", nil, nil, nil
 }
 
@@ -31,7 +31,7 @@ func nodeID(t *testing.T, n *storetest.Redis) string {
 	return fmt.Sprint(n.Must(t, "CLUSTER", "MYID"))
 }
 
-// All keys of one session are in one slot, with the counters that a settlement changes.
+// All keys of a session and the counters that its settlement changes are in one slot.
 func TestSessionKeysShareOneSlot(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := open(t, cluster.URL())
@@ -39,21 +39,21 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	slot, home, _, keys := slotOf(t, cluster)
 	kinds := map[string]bool{}
 	for _, key := range keys {
-		if at := fmt.Sprint(home.Must(t, "CLUSTER", "KEYSLOT", key)); at != slot {
-			t.Errorf("key %s is in slot %s, want slot %s", key, at, slot)
+		if got := fmt.Sprint(home.Must(t, "CLUSTER", "KEYSLOT", key)); got != slot {
+			t.Errorf("slot of key %s: got %s, want %s", key, got, slot)
 		}
 		kinds[strings.Split(key, ":")[3]] = true
 	}
 	for _, kind := range []string{"s", "x", "m", "f", "k", "c", "counters", "samples", "order", "seen"} {
 		if !kinds[kind] {
-			t.Errorf("no key of kind %s is in the slot of the session, want at least one", kind)
+			t.Errorf("the slot of the session has no key of kind %s", kind)
 		}
 	}
 }
 
-// The slot of a shard moves to another node. Redis refuses each write to the slot in transit as a whole. A client with
-// the old slot table repeats the writes after the move, and each write is stored once.
-func TestSlotMigrationLosesNothing(t *testing.T) {
+// While a slot moves to another node, Redis refuses each write to the slot as a whole. After the move, a client with the
+// old slot table retries the writes, and each write is stored once.
+func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())
 	if err := s.Write(t.Context(), batch(1)); err != nil {
@@ -64,13 +64,13 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 	to.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, from))
 	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, to))
 	host, port, _ := net.SplitHostPort(to.Addr)
-	for _, key := range append([]string{""}, keys...) { // before, between and after the keys
+	for _, key := range append([]string{""}, keys...) { // "": before the first key is moved
 		if key != "" {
 			from.Must(t, "MIGRATE", host, port, key, "0", "5000")
 		}
-		checkUnavailable(t, "a write to a slot in transit", s.Write(t.Context(), batch(1)), redis.ErrBusy)
+		checkUnavailable(t, "Write to a slot that is moving", s.Write(t.Context(), batch(1)), redis.ErrBusy)
 		_, err := s.Settle(t.Context(), settle)
-		checkUnavailable(t, "a settlement in a slot in transit", err, redis.ErrBusy)
+		checkUnavailable(t, "Settle in a slot that is moving", err, redis.ErrBusy)
 	}
 	for _, n := range []*storetest.Redis{to, from, cluster.Nodes[0], cluster.Nodes[1], cluster.Nodes[2]} {
 		n.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", nodeID(t, to))
@@ -79,16 +79,16 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
 	}
 	for i, want := range []bool{true, false} {
-		if taken, err := s.Settle(t.Context(), settle); err != nil || taken[0] != want {
-			t.Errorf("settlement %d: got accepted %v, error %v, want %v", i, taken, err, want)
+		if accepted, err := s.Settle(t.Context(), settle); err != nil || accepted[0] != want {
+			t.Errorf("Settle %d = %v, %v, want [%v], nil", i, accepted, err, want)
 		}
 	}
 	if list, err := s.Counters(t.Context(), ourTenant); err != nil || len(list) != 1 || list[0].Value != 1 {
-		t.Errorf("counters after two settlements: got %v, error %v, want one of value 1", list, err)
+		t.Errorf("Counters after two settlements = %v, %v, want one counter with value 1", list, err)
 	}
 	checkStored(t, s, 3)
 	if left := keysOf(t, from, "*:s:"+sid(1).String()); len(left) > 0 {
-		t.Errorf("the old node has keys %q, want none", left)
+		t.Errorf("keys of the session on the old node: got %q, want none", left)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
 		t.Errorf("Session after the migration: found = %v, err = %v, want true, nil", ok, err)

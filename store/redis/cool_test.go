@@ -12,16 +12,16 @@ import (
 	"precept/store/storetest"
 )
 
-// Cool deletes the old exchanges of a session after a consumer group of samples (here lake) has acknowledged the
-// samples of the session, and not before. The samples stay.
-func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
+// Cool deletes the old exchanges of a session only after a consumer group (here lake) has acknowledged the samples of
+// the session. The samples stay.
+func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
 	if err := s.Write(t.Context(), fullBatch()); err != nil {
 		t.Fatal(err)
 	}
 	steps := settlement()
-	steps[0].FeedbackState = 1 // counts the exchange only
+	steps[0].FeedbackState = 1 // the state after one exchange, without feedback
 	if _, err := s.Settle(t.Context(), steps); err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +35,11 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 		return n, ok
 	}
 	if n, ok := cool(1000); n != 0 || ok {
-		t.Errorf("Cool without a group: got %d exchanges, ok %v, want none and false", n, ok)
+		t.Errorf("Cool without a group = %d, %v, want 0, false", n, ok)
 	}
 	streams, err := s.SampleStreams(t.Context())
 	if err != nil || len(streams) != 1 {
-		t.Fatalf("SampleStreams: got %v, error %v, want one stream", streams, err)
+		t.Fatalf("SampleStreams = %v, %v, want one stream", streams, err)
 	}
 	for stream := range streams {
 		if err := s.AckSamples(t.Context(), "lake", map[string]string{stream: "0-1"}); err != nil {
@@ -47,33 +47,33 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 		}
 	}
 	if n, ok := cool(1000); n != 0 || !ok {
-		t.Errorf("Cool before the sample is acknowledged: got %d exchanges, ok %v, want none and true", n, ok)
+		t.Errorf("Cool before the sample is acknowledged = %d, %v, want 0, true", n, ok)
 	}
 	if err := s.AckSamples(t.Context(), "lake", streams); err != nil {
 		t.Fatal(err)
 	}
 	if n, _ := cool(-3600); n != 0 {
-		t.Errorf("Cool of exchanges before the session: got %d deleted exchanges, want none", n)
+		t.Errorf("Cool with a time before the session = %d, want 0", n)
 	}
 	before, err := s.Exchanges(t.Context(), ourTenant, sid(1))
 	if err != nil || len(before) == 0 {
-		t.Fatalf("exchanges before Cool: got %v, error %v, want some", before, err)
+		t.Fatalf("Exchanges before Cool = %v, %v, want at least one", before, err)
 	}
 	if n, _ := cool(1000); n != len(before) {
-		t.Errorf("Cool after the sample is acknowledged: got %d deleted exchanges, want %d", n, len(before))
+		t.Errorf("Cool after the sample is acknowledged = %d, want %d", n, len(before))
 	}
 	if list, err := s.Exchanges(t.Context(), ourTenant, sid(1)); err != nil || len(list) != 0 {
-		t.Errorf("exchanges after Cool: got %v, error %v, want none", list, err)
+		t.Errorf("Exchanges after Cool = %v, %v, want none", list, err)
 	}
 	if err := s.Write(t.Context(), session.Batch{Whole: []session.Ref{{Tenant: ourTenant, ID: sid(1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := s.NewestSamples(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
-		t.Errorf("samples after Cool and another write: got %v, error %v, want one", p.List, err)
+		t.Errorf("NewestSamples after Cool and another write = %v, %v, want one sample", p.List, err)
 	}
 }
 
-// writeCoolable writes closed sessions with one sample and one exchange each. All were last seen at the same time.
+// writeCoolable writes closed sessions that were last seen at the same time, each with a sample and an exchange.
 func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
@@ -88,7 +88,7 @@ func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	}
 }
 
-// acknowledge moves the group to the end of each stream.
+// acknowledge acknowledges all samples of each stream for a group.
 func acknowledge(t *testing.T, s *redis.Store, group string) {
 	t.Helper()
 	streams, err := s.SampleStreams(t.Context())
@@ -100,23 +100,23 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// A shard has more sessions that were last seen at one time than one step of Cool examines. Cool deletes the exchanges
-// of all these sessions.
-func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
+// Cool deletes the exchanges of all sessions even if more sessions were last seen at the same time than one step of Cool
+// examines.
+func TestCoolHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	const sessions = 1000 // some 500 in each shard
+	const sessions = 1000 // about 500 in each shard
 	writeCoolable(t, s, ourTenant, 0, sessions)
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
-		t.Errorf("Cool: got %d deleted exchanges, ok %v, error %v, want %d, true", n, ok, err, sessions)
+		t.Errorf("Cool = %d, %v, %v, want %d, true, nil", n, ok, err, sessions)
 	}
 }
 
-// The store delivers an exchange twice if the exchange has overtaken the backlog of another tenant. An exchange that
-// Cool has deleted stays deleted at the second delivery and is counted once. Other exchanges of the session are stored.
-func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
+// An exchange that Cool has deleted stays deleted when it is delivered again, and is counted once. (An exchange is
+// delivered twice if it has overtaken the backlog of another tenant.) Other exchanges of the session are stored.
+func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	writeCoolable(t, s, ourTenant, 0, 1)
@@ -124,17 +124,17 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	cool := func() {
 		t.Helper()
 		if n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
-			t.Fatalf("Cool: got %d deleted exchanges, ok %v, error %v, want 1, true", n, ok, err)
+			t.Fatalf("Cool = %d, %v, %v, want 1, true, nil", n, ok, err)
 		}
 	}
-	stored := func(exchanges int, ever int64) {
+	checkExchanges := func(exchanges int, ever int64) {
 		t.Helper()
 		list, err := s.Exchanges(t.Context(), ourTenant, sid(0))
 		if err != nil || len(list) != exchanges {
-			t.Errorf("stored exchanges: got %d, error %v, want %d", len(list), err, exchanges)
+			t.Errorf("Exchanges = %d exchanges, %v, want %d", len(list), err, exchanges)
 		}
 		if m, err := s.Stats(t.Context()); err != nil || m["exchanges_ever"] != ever {
-			t.Errorf("exchanges ever stored: got %d, error %v, want %d", m["exchanges_ever"], err, ever)
+			t.Errorf(`Stats["exchanges_ever"] = %d, %v, want %d`, m["exchanges_ever"], err, ever)
 		}
 	}
 	cool()
@@ -148,16 +148,16 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	}
 	deliver(second)
 	deliver(later)
-	stored(1, 2)
+	checkExchanges(1, 2)
 	cool()
 	deliver(second)
 	deliver(later)
-	stored(0, 2)
+	checkExchanges(0, 2)
 }
 
-// Cool keeps the exchanges of a session with feedback after the settlement, because the next settlement builds the
-// samples again from the exchanges.
-func TestCoolingWaitsForFeedback(t *testing.T) {
+// Cool keeps the exchanges of a session with feedback after its settlement, because the samples are rebuilt from the
+// exchanges at the next settlement.
+func TestCoolKeepsExchangesOfUnsettledSession(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	writeCoolable(t, s, ourTenant, 0, 1)
@@ -172,7 +172,7 @@ func TestCoolingWaitsForFeedback(t *testing.T) {
 	cooler := s.NewCooler("lake", "one")
 	for i, want := range []int{0, 1} {
 		if n, ok, err := cooler.Cool(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
-			t.Errorf("call %d of Cool: got %d deleted exchanges, ok %v, error %v, want %d, true", i, n, ok, err, want)
+			t.Errorf("call %d of Cool = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), ourTenant, sid(0))
 		if err != nil {
@@ -185,9 +185,9 @@ func TestCoolingWaitsForFeedback(t *testing.T) {
 	}
 }
 
-// A call of Cool without old sessions costs about one command for each pair of tenant and shard. A replica without the
-// lease sends at most ten commands.
-func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
+// Without old sessions, Cool sends about one command for each pair of tenant and shard. Without the lease, Cool sends at
+// most ten commands.
+func TestCoolSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	one, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
@@ -198,24 +198,24 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 	acknowledge(t, one, "lake")
 	withLease, withoutLease := one.NewCooler("lake", "one"), other.NewCooler("lake", "other")
 	if n, _, err := withLease.Cool(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
-		t.Fatalf("first Cool: got %d deleted exchanges, error %v, want %d", n, err, tenants)
+		t.Fatalf("first Cool = %d, %v, want %d", n, err, tenants)
 	}
-	cost := func(k *redis.Cooler) int {
+	cost := func(cooler *redis.Cooler) int {
 		before := commandsOf(t, server)
-		if n, ok, err := k.Cool(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
-			t.Errorf("Cool without old sessions: got %d deleted exchanges, ok %v, error %v, want none, true", n, ok, err)
+		if n, ok, err := cooler.Cool(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
+			t.Errorf("Cool without old sessions = %d, %v, %v, want 0, true, nil", n, ok, err)
 		}
 		return commandsOf(t, server) - before
 	}
 	if n := cost(withLease); n > tenants+20 {
-		t.Errorf("Cool without old sessions costs %d commands for %d tenants, want at most 20 more than tenants", n, tenants)
+		t.Errorf("commands of Cool without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)
 	}
 	if n := cost(withoutLease); n > 10 {
-		t.Errorf("Cool of a replica without the lease costs %d commands, want at most 10", n)
+		t.Errorf("commands of Cool without the lease: got %d, want at most 10", n)
 	}
 }
 
-func TestReleaseOfACoolerLetsAnotherWork(t *testing.T) {
+func TestCoolerReleaseFreesTheLease(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 4)
 	if _, _, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(0), time.Hour); err != nil {
@@ -230,18 +230,18 @@ func TestReleaseOfACoolerLetsAnotherWork(t *testing.T) {
 		return ok
 	}
 	if claimed() {
-		t.Fatal("another owner got the lease before Release, want the lease held")
+		t.Fatal("another owner got the lease before Release")
 	}
 	if err := s.NewCooler("lake", "three").Release(t.Context()); err != nil {
 		t.Errorf("Release of a Cooler without the lease: %v", err)
 	}
 	if claimed() {
-		t.Error("another owner got the lease after Release of a Cooler without the lease, want the lease held")
+		t.Error("another owner got the lease after Release of a Cooler without the lease")
 	}
 	if err := s.NewCooler("lake", "one").Release(t.Context()); err != nil {
 		t.Errorf("Release of the Cooler with the lease: %v", err)
 	}
 	if !claimed() {
-		t.Error("no other owner got the lease after Release of the Cooler with the lease, want the lease free")
+		t.Error("another owner did not get the lease after Release of the Cooler with the lease")
 	}
 }

@@ -15,27 +15,27 @@ import (
 type faultProxy struct {
 	server string // address of Redis
 	l      net.Listener
-	open   sync.WaitGroup // goroutines of the listener and of the open connections
+	open   sync.WaitGroup // the accepting goroutine, and the goroutines of open connections
 
 	mu   sync.Mutex
 	seen int    // commands since the last call of next
-	at   int    // number of the command with the fault
-	kind fault  // kind of the fault
-	done bool   // the fault has happened
-	held []byte // bytes of the late command, which release sends
+	at   int    // number of the command that gets the fault
+	kind fault  // fault to inject
+	done bool   // the fault has been injected
+	held []byte // late command, which release sends
 }
 
-// fault is the fault of a command: one of the constants, or the text of an error that the proxy answers in place of the
-// server.
+// fault is a fault of a command: one of the constants, or the text of an error that the proxy returns instead of the
+// server's reply.
 type fault string
 
 const (
-	cutBefore fault = "cut before" // the connection breaks before the server has the command
+	cutBefore fault = "cut before" // the connection breaks before the server gets the command
 	cutBehind fault = "cut behind" // the connection breaks after the server has executed the command
-	late      fault = "late"       // the connection breaks, and the server gets the command at the call of release
+	late      fault = "late"       // the connection breaks, and the server gets the command when release is called
 )
 
-// newFaultProxy starts a proxy in front of a Redis server. The proxy injects no fault before a call of next.
+// newFaultProxy starts a proxy in front of a Redis server. The proxy injects no fault until next is called.
 func newFaultProxy(t *testing.T, server string) *faultProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,27 +57,28 @@ func newFaultProxy(t *testing.T, server string) *faultProxy {
 
 func (b *faultProxy) url() string { return "redis://" + b.l.Addr().String() }
 
-// close waits for the connections, which their clients must close first.
+// close stops the proxy and waits for its connections, which the clients must close first.
 func (b *faultProxy) close() {
 	_ = b.l.Close()
 	b.open.Wait()
 }
 
-// next sets the fault for the command with the number at, from 0; a negative number sets no fault.
+// next resets the count of commands, and sets a fault for command number at, counted from 0; a negative number means no
+// fault.
 func (b *faultProxy) next(at int, kind fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen, b.at, b.kind, b.done = 0, at, kind, false
 }
 
-// commands returns the number of commands since next, and whether the fault has happened.
+// commands returns the number of commands since next, and reports whether the fault has been injected.
 func (b *faultProxy) commands() (n int, happened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seen, b.done
 }
 
-// faultOf counts a command, and returns the fault of the command; "" if none.
+// faultOf counts a command, and returns its fault, or "" if it has none.
 func (b *faultProxy) faultOf(name string) fault {
 	switch name {
 	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects
@@ -93,7 +94,7 @@ func (b *faultProxy) faultOf(name string) fault {
 	return b.kind
 }
 
-// release sends a late command, and waits for the reply.
+// release sends the late command to the server, and waits for the reply.
 func (b *faultProxy) release() error {
 	server, err := net.Dial("tcp", b.server)
 	if err != nil {
@@ -108,7 +109,7 @@ func (b *faultProxy) release() error {
 	return err
 }
 
-// serve forwards the commands of one connection, and applies the chosen fault.
+// serve forwards the commands of one connection, and injects the fault.
 func (b *faultProxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", b.server)
@@ -122,7 +123,7 @@ func (b *faultProxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if name == "HELLO" { // an error makes both sides use RESP2
+		if name == "HELLO" { // an error reply makes the client use RESP2
 			_, _ = io.WriteString(client, "-ERR unknown command 'HELLO'\r\n")
 			continue
 		}
@@ -157,7 +158,7 @@ func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	}
 	parts := strings.SplitN(string(raw), "\r\n", 4)
 	if len(parts) < 4 {
-		return "", nil, fmt.Errorf("the bytes are not a command: %q", raw)
+		return "", nil, fmt.Errorf("invalid command %q", raw)
 	}
 	return strings.ToUpper(parts[2]), raw, nil
 }

@@ -19,14 +19,14 @@ import (
 	"precept/store/storetest"
 )
 
-// ourTenant is the tenant of these tests. The store has a second tenant.
+// ourTenant is the main tenant of these tests. Some calls also change the tenant "other".
 const ourTenant = "default"
 
 // storeCall is one call of a store.
 type storeCall struct {
 	name string
-	do   func(ctx context.Context, s *redis.Store) (answer any, err error)
-	// reads marks a call without changes, whose result is compared.
+	do   func(ctx context.Context, s *redis.Store) (result any, err error)
+	// reads is true for a call that changes nothing and whose result is compared.
 	reads bool
 }
 
@@ -35,18 +35,18 @@ func writeCall(name string, do func(ctx context.Context, s *redis.Store) error) 
 	return storeCall{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
 }
 
-// readCall returns a call that only reads, so that a repetition is allowed.
+// readCall returns a call that only reads.
 func readCall(name string, do func(ctx context.Context, s *redis.Store) (any, error)) storeCall {
 	return storeCall{name: name, do: do, reads: true}
 }
 
-// anyResult returns the result of a call as an any, and the error of the call.
+// anyResult converts the result of a call to any.
 func anyResult(a any, err error) (any, error) { return a, err }
 
-// bothResults returns both results of a call with an error as one value.
+// bothResults combines both results of a call into one value.
 func bothResults(a, b any, err error) (any, error) { return []any{a, b}, err }
 
-// fullBatch returns a batch with one value of each kind in two tenants, and the row of a run.
+// fullBatch returns a batch with values of every kind in two tenants, and the row of a run.
 func fullBatch() session.Batch {
 	b := batch(1)
 	other := batch(2)
@@ -86,7 +86,7 @@ func settlement() []session.Settlement {
 	}}
 }
 
-// changes returns all calls that change the store, in an order in which each has an effect.
+// changes returns all calls that change the store, in an order in which each call has an effect.
 func changes() []storeCall {
 	return []storeCall{
 		writeCall("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, fullBatch()) }),
@@ -242,9 +242,9 @@ func ids[T any](list []T, of func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns openStore, which opens a store behind the proxy b, which injects faults. Each read of the store's
-// clock moves the clock by 10 seconds, so that the breaker, which refuses calls for a while after a failure, refuses
-// no call.
+// openFaulty returns the proxy b, which injects faults, and a function that opens a store behind b. The clock of the
+// store moves by 10 seconds at each reading, so that its circuit breaker, which refuses calls for a while after a
+// failure, never refuses a call.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, b *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
@@ -263,12 +263,12 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, b *fa
 	}, b
 }
 
-// dataOf returns the results of all reading calls of a store as text.
+// dataOf returns the results of all calls of reads as text, except the epoch.
 func dataOf(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
 	for _, d := range reads() {
-		if d.name == "epoch" { // the epoch belongs to the server, not to the store
+		if d.name == "epoch" { // belongs to the server, not to the store
 			continue
 		}
 		v, err := d.do(t.Context(), s)
@@ -280,7 +280,7 @@ func dataOf(t *testing.T, s *redis.Store) string {
 	return text
 }
 
-// diffLines returns the lines that only one of two texts has.
+// diffLines returns the lines that are in only one of two texts, marked with "have" or "want".
 func diffLines(got, want string) (out string) {
 	for line := range strings.Lines(got) {
 		if !strings.Contains(want, line) {
@@ -295,7 +295,7 @@ func diffLines(got, want string) (out string) {
 	return out
 }
 
-// faults returns the faults of a command, with the error that the store returns for each.
+// faults returns the faults of a command and the error that the store returns for each.
 func faults() map[fault]error {
 	return map[fault]error{
 		cutBefore: redis.ErrDown,
@@ -311,8 +311,8 @@ func faults() map[fault]error {
 	}
 }
 
-// Redis fails at each command of each read. The read returns the full result or ErrUnavailable, and ErrCorrupt for a
-// key of a foreign type.
+// For a fault at any command of a read, the read returns the full result or the error of the fault. The error is
+// ErrUnavailable, except for a key of a wrong type.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
 	open, b := openFaulty(t)
 	s := open("looks")
@@ -339,11 +339,11 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 				switch {
 				case !happened && d.name == "moved": // a second call sends fewer commands
 				case !happened:
-					t.Errorf("%s: the call sent no command %d, want as many commands as without a fault", d.name, at)
+					t.Errorf("%s: sent %d commands, want %d as without a fault", d.name, at, total)
 				case err == nil && fmt.Sprint(got) != fmt.Sprint(want):
-					t.Errorf("%s, %.9s at command %d: got %v without an error, want %v", d.name, injected, at, got, want)
+					t.Errorf("%s, %.9s at command %d: got %v, want %v", d.name, injected, at, got, want)
 				case err != nil && (!errors.Is(err, wantErr) || errors.Is(err, session.ErrUnavailable) != temporary):
-					t.Errorf("%s, %.9s at command %d: err = %v, want %v, with ErrUnavailable = %v", d.name, injected, at, err, wantErr, temporary)
+					t.Errorf("%s, %.9s at command %d: err = %v, want %v, ErrUnavailable = %v", d.name, injected, at, err, wantErr, temporary)
 				}
 			}
 		}

@@ -15,9 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The connection breaks at each command of each write, before Redis has the command or after Redis
-// executed the command, or Redis refuses the command. The write then returns ErrUnavailable, and
-// its repetition gives the result of a write without a fault.
+// For a fault at any command of a write (a connection that breaks before or after Redis executes the command, or an error
+// reply), the write returns ErrUnavailable, and a repeated write gives the same data as a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, b := openFaulty(t)
 	for n, d := range changes() {
@@ -35,23 +34,23 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				_, happened := b.commands()
 				b.next(-1, "")
 				if (err != nil) != happened || happened && (!errors.Is(err, wantErr) || !errors.Is(err, session.ErrUnavailable)) {
-					t.Errorf("%s, %s command %d: fault happened = %v, got error %v, want an error that is %v and ErrUnavailable if the fault happened, else none", d.name, injected, at, happened, err, wantErr)
+					t.Errorf("%s, %s at command %d: fault injected = %v, err = %v, want %v and session.ErrUnavailable if the fault was injected, otherwise nil", d.name, injected, at, happened, err, wantErr)
 				}
 				if at >= 0 && !happened { // the call has no further commands
 					if at == 0 {
-						t.Errorf("%s: the call sent no command, want a command for fault %s", d.name, injected)
+						t.Errorf("%s sent no commands", d.name)
 					}
 					break
 				}
 				if _, err := d.do(t.Context(), s); happened && err != nil {
-					t.Errorf("repeated %s after %s command %d: %v", d.name, injected, at, err)
+					t.Errorf("repeated %s after %s at command %d: %v", d.name, injected, at, err)
 				}
 				got := dataOf(t, s)
 				if want == "" {
 					want = got
 				}
 				if got != want {
-					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, injected, at, diffLines(got, want))
+					t.Errorf("%s, %s at command %d: the data differs from the data without a fault: %s", d.name, injected, at, diffLines(got, want))
 				}
 				_ = s.Close()
 			}
@@ -59,8 +58,8 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	}
 }
 
-// The connection of a migration breaks at a command, before or after Redis executed the command. After further writes
-// and a repeated migration, the data equals the data of a store that was created with several shards.
+// The connection breaks at any command of a migration, before or after Redis executes the command. After further writes
+// and a repeated migration, the store has the same data as a store that was created with several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := newFaultProxy(t, server.Addr)
@@ -74,9 +73,9 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 		}
 	}
 	const before, after = 7, 13
-	fresh := openWithShards(t, server.URL()+"?prefix=fresh", 4)
-	do(fresh, changes()[:after])
-	want := dataWithoutPosition(t, fresh)
+	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
+	do(unmigrated, changes()[:after])
+	want := dataWithoutPosition(t, unmigrated)
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the breaker never opens
 	for n, injected := range []fault{cutBehind, cutBefore} {
@@ -91,19 +90,19 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			_, happened := b.commands()
 			b.next(-1, "")
 			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !happened {
-				t.Errorf("%s command %d: err = %v, want none, or ErrUnavailable if the fault happened", injected, at, err)
+				t.Errorf("%s at command %d: fault injected = %v, err = %v, want nil, or session.ErrUnavailable if the fault was injected", injected, at, happened, err)
 			}
-			thaw(t, server, fmt.Sprintf("m%d-%d", n, at))
+			expireFreezes(t, server, fmt.Sprintf("m%d-%d", n, at))
 			do(s, changes()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
-				t.Errorf("repeated migration after %s command %d: %v", injected, at, err)
+				t.Errorf("repeated migration after %s at command %d: %v", injected, at, err)
 			}
 			if got := dataWithoutPosition(t, s); got != want {
-				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", injected, at, diffLines(got, want))
+				t.Errorf("%s at command %d: the data differs from the data of a store that was created with shards:%s", injected, at, diffLines(got, want))
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
-					t.Errorf("%s command %d: key %s is left, want it deleted", injected, at, key)
+					t.Errorf("%s at command %d: the migration left key %s", injected, at, key)
 				}
 			}
 			_ = s.Close()
@@ -114,8 +113,8 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	}
 }
 
-// thaw deletes the freezes of an interrupted migration, as the server does when they expire.
-func thaw(t *testing.T, server *storetest.Redis, prefix string) {
+// expireFreezes deletes the freezes of an interrupted migration, as the server does when they expire.
+func expireFreezes(t *testing.T, server *storetest.Redis, prefix string) {
 	t.Helper()
 	for _, key := range keysOf(t, server, prefix+":*frozen") {
 		if ttl, _ := server.Must(t, "PTTL", key).(int64); ttl > 0 {

@@ -12,10 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// Unsettled returns closed sessions with feedback after their settlement, in a random order and from all shards, the
-// parts into which a store divides its sessions. The number of sessions is the limit, or the number of all such
-// sessions if that is lower.
-func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
+// Unsettled returns closed sessions with feedback after their settlement, in random order and from all shards (the parts
+// into which a store divides its sessions), up to a limit.
+func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
 	const sessions, limit = 60, 10
@@ -38,7 +37,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 		seen := map[session.ID]bool{}
 		for _, u := range rows {
 			if ids = append(ids, u.ID); seen[u.ID] {
-				t.Fatalf("Unsettled with limit %d: got session %v twice, want each session once", limit, u.ID)
+				t.Fatalf("Unsettled(%d): session %v is listed twice", limit, u.ID)
 			}
 			seen[u.ID] = true
 		}
@@ -48,7 +47,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	for range 300 {
 		ids := list(limit)
 		if len(ids) != limit {
-			t.Fatalf("Unsettled with limit %[2]d: got %[1]d sessions, want %[2]d", len(ids), limit)
+			t.Fatalf("Unsettled(%[2]d) = %[1]d sessions, want %[2]d", len(ids), limit)
 		}
 		for _, id := range ids {
 			seen[id] = true
@@ -56,19 +55,19 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 		firsts[ids[0]] = true
 	}
 	if len(seen) != sessions || len(firsts) < sessions/4 {
-		t.Errorf("300 calls returned %d sessions with %d different first sessions, want %d sessions and at least %d first sessions", len(seen), len(firsts), sessions, sessions/4)
+		t.Errorf("300 calls of Unsettled: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(firsts), sessions, sessions/4)
 	}
 	if n := len(list(1000)); n != sessions {
-		t.Errorf("Unsettled with the limit 1000: got %d sessions, want %d", n, sessions)
+		t.Errorf("Unsettled(1000) = %d sessions, want %d", n, sessions)
 	}
 	if n := len(list(sessions - 1)); n != sessions-1 {
-		t.Errorf("Unsettled with limit %[2]d: got %[1]d sessions, want %[2]d", n, sessions-1)
+		t.Errorf("Unsettled(%[2]d) = %[1]d sessions, want %[2]d", n, sessions-1)
 	}
 }
 
-// OpenFeedback returns at most limit sessions of all shards together. If each call continues at the position that the
-// call before returned, the calls return each session once.
-func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
+// OpenFeedback returns at most limit sessions in total over all shards. Calls that each continue at the position of the
+// previous call return each session once.
+func TestOpenFeedbackLimitsSessionsOverAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
 	const sessions = 40
@@ -87,7 +86,7 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(rows) > limit {
-				t.Fatalf("sessions of one call of OpenFeedback: got %d, want at most %d", len(rows), limit)
+				t.Fatalf("OpenFeedback with limit %[2]d = %[1]d sessions, want at most %[2]d", len(rows), limit)
 			}
 			for i := range rows {
 				seen[rows[i].ID]++
@@ -99,7 +98,7 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 		}
 		for id, n := range seen {
 			if n != 1 {
-				t.Errorf("limit %d: session %v was read %d times, want once", limit, id, n)
+				t.Errorf("limit %d: session %v was returned %d times, want once", limit, id, n)
 			}
 		}
 		if len(seen) != sessions {
@@ -108,8 +107,8 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 	}
 }
 
-// A complete read of a tenant's counters sends one command to each shard in which the tenant has no counters.
-func TestCountersCostFewCommandsForEmptyShards(t *testing.T) {
+// Counters sends only one command to each shard in which the tenant has no counters.
+func TestCountersSendsOneCommandToEmptyShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 3 {
@@ -120,19 +119,19 @@ func TestCountersCostFewCommandsForEmptyShards(t *testing.T) {
 	before := commandsOf(t, server)
 	list, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(list) != 1 || list[0].Value != 6 {
-		t.Fatalf("counters: got %v, error %v, want one counter with the value 6", list, err)
+		t.Fatalf("Counters = %v, %v, want one counter with value 6", list, err)
 	}
 	if n := commandsOf(t, server) - before; n > 256+3*4+5 {
-		t.Errorf("the read cost %d commands, want at most %d: one for each shard, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
+		t.Errorf("commands of Counters: got %d, want at most %d: one for each of 256 shards, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
 	}
 }
 
-// A shard removes a tenant from its list of tenants with the tenant's last session, so that the retention and reads of
-// all sessions skip the tenant in the shard. The next session adds the tenant again. The counters stay.
-func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
+// A shard removes a tenant from its list of tenants when it deletes the tenant's last session, so that retention and
+// reads of all sessions skip the tenant. The next session adds the tenant again. The counters stay.
+func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
-	listed := func() (n int64) { // sum of the tenants in the lists of all shards
+	listed := func() (n int64) { // total length of the tenant lists of all shards
 		for _, key := range keysOf(t, server, "precept:{*}:all:tenants") {
 			size, _ := server.Must(t, "SCARD", key).(int64)
 			n += size
@@ -149,27 +148,27 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 		}
 	}
 	if n := listed(); n != 2 {
-		t.Fatalf("tenants in the lists of both shards: got %d, want 2", n)
+		t.Fatalf("total length of the tenant lists of both shards: got %d, want 2", n)
 	}
 	want, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || len(want) == 0 {
-		t.Fatalf("counters before the deletion: got %v, error %v, want some", want, err)
+		t.Fatalf("Counters before the deletion = %v, %v, want at least one", want, err)
 	}
 	if _, err := s.Forget(t.Context(), ourTenant, sid(0)); err != nil {
 		t.Fatal(err)
 	}
 	if n := listed(); n != 2 {
-		t.Errorf("tenants in the lists of both shards after the deletion of one session: got %d, want 2", n)
+		t.Errorf("total length of the tenant lists after the deletion of one session: got %d, want 2", n)
 	}
 	if n, err := s.Retain(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
-		t.Fatalf("Retain of all sessions: got %d deleted sessions, error %v, want %d", n, err, sessions-1)
+		t.Fatalf("Retain = %d, %v, want %d", n, err, sessions-1)
 	}
 	if n := listed(); n != 0 {
-		t.Errorf("tenants in the lists of both shards after the deletion of all sessions: got %d, want 0", n)
+		t.Errorf("total length of the tenant lists after the deletion of all sessions: got %d, want 0", n)
 	}
 	got, err := s.Counters(t.Context(), ourTenant)
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("counters after the deletion: got %v, error %v, want %v", got, err, want)
+		t.Errorf("Counters after the deletion = %v, %v, want %v", got, err, want)
 	}
 	if err := s.Write(t.Context(), batch(50)); err != nil {
 		t.Fatal(err)
@@ -177,11 +176,11 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	found := 0
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.Applied) error { found++; return nil })
 	if err != nil || found != 1 || listed() != 1 {
-		t.Errorf("after the next session: got %d sessions, and %d tenants in the lists of both shards, error %v, want one of each", found, listed(), err)
+		t.Errorf("after the next session: got %d sessions, total length %d of the tenant lists, error %v, want 1, 1, nil", found, listed(), err)
 	}
 }
 
-// commandsOf returns the number of commands that a server has processed.
+// commandsOf returns the number of commands that a server has processed so far.
 func commandsOf(t *testing.T, server *storetest.Redis) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.Must(t, "INFO", "stats")))
@@ -192,13 +191,12 @@ func commandsOf(t *testing.T, server *storetest.Redis) int {
 	return n
 }
 
-// A server regularly calls Stats, which counts rows, and PurgeParked, which deletes old feedback whose session is not
-// known yet. The number of commands of both calls does not depend on the number of tenants, and both calls cover the
-// parked feedback of all tenants.
-func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
+// A server regularly calls Stats and PurgeParked, which deletes old feedback whose session is still unknown. The number
+// of commands that they send does not depend on the number of tenants, and both cover the parked feedback of all tenants.
+func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
-	fill := func(from, to int) {
+	addTenants := func(from, to int) {
 		for n := from; n < to; n++ {
 			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: fmt.Sprint("tenant", n), ID: sid(n), Data: []byte("{}")}}}); err != nil {
 				t.Fatal(err)
@@ -227,10 +225,10 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 		purge(time.Unix(0, 0))
 		return commandsOf(t, server) - before
 	}
-	fill(0, 10)
+	addTenants(0, 10)
 	cost()
 	small := cost()
-	fill(10, 200)
+	addTenants(10, 200)
 	if large := cost(); large > small+5 {
 		t.Errorf("commands of Stats and PurgeParked with 200 tenants: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
@@ -240,15 +238,15 @@ func TestRegularCallsDoNotVisitAllTenants(t *testing.T) {
 		}
 	}
 	if n := parked(); n != 5 {
-		t.Errorf("parked feedback in Stats: got %d entries, want 5", n)
+		t.Errorf(`Stats["parked"] = %d, want 5`, n)
 	}
 	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sid(0)}); err != nil || added[sid(0)] != 1 {
-		t.Fatalf("Join of the parked feedback of one session: got %v, error %v, want one entry", added, err)
+		t.Fatalf("Join = %v, %v, want one entry", added, err)
 	}
 	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parked() != 0 {
-		t.Errorf("PurgeParked: deleted %d entries and left %d, want 4 and 0", n, parked())
+		t.Errorf("PurgeParked = %d with %d entries left, want 4 and 0", n, parked())
 	}
 	if large := cost(); large > small+5 {
-		t.Errorf("commands of Stats and PurgeParked after the deletion of the parked feedback: got %d, want at most 5 more than the %d with 10 tenants", large, small)
+		t.Errorf("commands of Stats and PurgeParked after the purge: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 }

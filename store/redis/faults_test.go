@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	shortTimeout = 300 * time.Millisecond // timeout of openWithShortTimeout
-	longTimeout  = 20 * time.Second       // timeout of openWithLongTimeout and openBank, for a busy machine
+	shortTimeout = 300 * time.Millisecond
+	longTimeout  = 20 * time.Second // does not expire on a busy machine
 )
 
-// openWithLongTimeout opens a store whose calls may take 20 seconds.
+// openWithLongTimeout opens a store whose calls time out after longTimeout.
 func openWithLongTimeout(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return openWithTimeout(t, url, longTimeout)
 }
 
-// openWithShortTimeout opens a store whose calls may take 300 ms.
+// openWithShortTimeout opens a store whose calls time out after shortTimeout.
 func openWithShortTimeout(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return openWithTimeout(t, url, shortTimeout)
 }
 
-// openWithTimeout opens a store whose calls may take limit.
+// openWithTimeout opens a store whose calls time out after limit.
 func openWithTimeout(t *testing.T, url string, limit time.Duration) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Timeout: limit})
@@ -60,28 +60,29 @@ func batch(n int) session.Batch {
 	}
 }
 
-// checkUnavailable fails the test unless err is of a kind and says that a later repetition may succeed.
+// checkUnavailable fails the test unless err is kind and also session.ErrUnavailable, which means that a retry may
+// succeed.
 func checkUnavailable(t *testing.T, call string, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: err = %v, want an error that is ErrUnavailable and \"%v\", and not ErrInvalid", call, err, kind)
+		t.Errorf("%s: err = %v, want an error that is session.ErrUnavailable and \"%v\", and not session.ErrInvalid", call, err, kind)
 	}
 }
 
-// eventually repeats fn until fn succeeds, for a minute at most. After a failure, the breaker of a store refuses calls,
-// and permits one call per second, the probe.
-func eventually(t *testing.T, what string, fn func() error) {
+// eventually retries fn for at most a minute until it succeeds; subject names the call in the message. After a failure,
+// the circuit breaker of a store refuses calls, except one call per second, the probe.
+func eventually(t *testing.T, subject string, fn func() error) {
 	t.Helper()
-	err := errors.New("not tried")
+	err := errors.New("not called")
 	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		err = fn()
 	}
 	if err != nil {
-		t.Fatalf("%s: got error %v after a minute, want none", what, err)
+		t.Fatalf("%s: still failing after a minute: %v", subject, err)
 	}
 }
 
-// checkStored fails the test unless the store has want sessions and as many exchanges.
+// checkStored fails the test unless the store has want sessions and want exchanges.
 func checkStored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64
@@ -90,27 +91,27 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 		return err
 	})
 	if m["sessions"] != want || m["exchanges"] != want || m["exchanges_ever"] != want {
-		t.Errorf("statistics: got %v, want %d sessions, exchanges and exchanges ever", m, want)
+		t.Errorf("Stats = %v, want sessions = exchanges = exchanges_ever = %d", m, want)
 	}
 }
 
-// waitForError repeats fn until its error is of a kind, and returns the error. On a loaded machine the first error may
-// be a timeout.
-func waitForError(t *testing.T, what string, kind error, fn func() error) (err error) {
+// waitForError calls fn until its error is kind, and returns the error. On a loaded machine the first error may be a
+// timeout.
+func waitForError(t *testing.T, subject string, kind error, fn func() error) (err error) {
 	t.Helper()
-	eventually(t, what, func() error {
+	eventually(t, subject, func() error {
 		if err = fn(); !errors.Is(err, kind) {
-			return fmt.Errorf("want error %w, got: %w", kind, err)
+			return fmt.Errorf("got error %w, want %w", err, kind)
 		}
 		return nil
 	})
-	checkUnavailable(t, what, err, kind)
+	checkUnavailable(t, subject, err, kind)
 	return err
 }
 
-// checkBreakerOpens checks the calls to a server that does not respond. Three look-ups wait until their timeout, and
-// later look-ups fail at once. One write waits until the timeout of the client, and later writes fail at once. The
-// clock of the store does not move, so that the breaker permits no probe.
+// checkBreakerOpens checks calls to a server that does not respond. Three look-ups wait until their timeout, and later
+// look-ups fail at once. One write waits until the timeout of the client, and the next write fails at once. The clock of
+// the store does not move, so that the breaker permits no probe.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -119,32 +120,32 @@ func checkBreakerOpens(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	checkRefused := func(what string, err error) {
+	checkRefused := func(call string, err error) {
 		t.Helper()
 		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-			t.Fatalf("%s with an open breaker: err = %v, want redis.ErrDown with the time of the next try", what, err)
+			t.Fatalf("%s with an open breaker: err = %v, want redis.ErrDown with the interval of the probes", call, err)
 		}
 	}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
 		_, _, err := s.Session(ctx, "default", sid(1))
 		cancel()
-		// The error is that of the context or that of the connection's timeout, whichever comes first.
+		// Either the context ends first or the connection times out first.
 		waited := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
 		if !waited || strings.Contains(err.Error(), "asked again every") {
-			t.Errorf("a look-up before the breaker opens: err = %v, want the error of its timeout", err)
+			t.Errorf("Session before the breaker opens: err = %v, want a timeout error", err)
 		}
 	}
 	for range 200 {
 		_, _, err := s.Session(t.Context(), "default", sid(1))
-		checkRefused("a look-up", err)
+		checkRefused("Session", err)
 	}
 	err = s.Write(t.Context(), batch(1))
-	checkUnavailable(t, "write", err, redis.ErrDown)
+	checkUnavailable(t, "first Write", err, redis.ErrDown)
 	if strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("the first write: err = %v, want the error of its timeout", err)
+		t.Errorf("first Write: err = %v, want a timeout error", err)
 	}
-	checkRefused("the next write", s.Write(t.Context(), batch(1)))
+	checkRefused("second Write", s.Write(t.Context(), batch(1)))
 }
 
 func TestFrozenServerIsUnavailable(t *testing.T) {
@@ -154,13 +155,13 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	server.Freeze(t)
 	checkBreakerOpens(t, server.URL())
 	server.Thaw(t)
-	// The server may execute commands from before the freeze after the thaw. A repeated write is stored once.
+	// After the thaw the server may execute commands that it got during the freeze. A repeated write is stored once.
 	for n := range 5 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
 	}
 	checkStored(t, s, 5)
 	if _, ok, err := s.Session(t.Context(), "default", sid(3)); !ok || err != nil {
-		t.Errorf("a look-up after the thaw: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session after the thaw: found = %v, err = %v, want true, nil", ok, err)
 	}
 }
 
@@ -174,19 +175,19 @@ func TestPausedServerIsUnavailable(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-func TestSilentServerIsUnavailable(t *testing.T) {
+func TestServerThatNeverRespondsIsUnavailable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	url := "redis://" + l.Addr().String() // the kernel accepts connections, and no process responds
+	url := "redis://" + l.Addr().String() // the kernel accepts connections, but no process responds
 	checkBreakerOpens(t, url)
 	s := openWithShortTimeout(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil {
-		t.Error("Ping of a silent server succeeded, want an error")
+		t.Error("Ping of a server that never responds: err = nil, want an error")
 	}
 }
 
@@ -209,7 +210,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if second, err := s.Epoch(t.Context()); second != before || err != nil {
-		t.Errorf("epoch without a restart: got %s, error %v, want %s", second, err, before)
+		t.Errorf("Epoch without a restart = %s, %v, want %s", second, err, before)
 	}
 	server.Kill()
 	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
@@ -219,7 +220,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) }) // the restarted server does not know the scripts
 	checkStored(t, s, 2)
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("epoch after a restart: got %s, error %v, want another than %s", after, err, before)
+		t.Errorf("Epoch after a restart = %s, %v, want it to differ from the epoch before", after, err)
 	}
 }
 
@@ -235,7 +236,7 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	}
 	server.Must(t, "FLUSHALL")
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("epoch after FLUSHALL: got %s, error %v, want another than %s", after, err, before)
+		t.Errorf("Epoch after FLUSHALL = %s, %v, want it to differ from the epoch before", after, err)
 	}
 	for n := range 2 { // the lost batch is written again
 		if err := s.Write(t.Context(), batch(n)); err != nil {
@@ -245,7 +246,7 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-func TestFlushedScriptsAreSentAgain(t *testing.T) {
+func TestScriptsAreResentAfterScriptFlush(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
 	for n := range 4 {
@@ -256,16 +257,16 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 		server.Must(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
-			t.Fatalf("Settle: got accepted %v, error %v, want true, nil", ok, err)
+			t.Fatalf("Settle = %v, %v, want [true], nil", ok, err)
 		}
 	}
 	checkStored(t, s, 4)
 	if c, err := s.Counters(t.Context(), "default"); err != nil || len(c) != 1 || c[0].Value != 4 {
-		t.Errorf("counters after four settlements: got %v, error %v, want one of value 4", c, err)
+		t.Errorf("Counters after four settlements = %v, %v, want one counter with value 4", c, err)
 	}
 }
 
-func TestFullServerRefusesWritesOnly(t *testing.T) {
+func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	server := storetest.StartRedis(t, "--maxmemory-policy", "noeviction")
 	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -274,10 +275,10 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
 	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
 	if _, ok, err := s.Session(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("Session of a full Redis: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session on a full server: found = %v, err = %v, want true, nil", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("Forget in a full Redis: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Forget on a full server = %v, %v, want true, nil", ok, err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
@@ -287,12 +288,12 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	}
 	m, err := s.Stats(t.Context())
 	if err != nil || m["sessions"] != 2 || m["exchanges"] != 2 {
-		t.Errorf("statistics: got %v, error %v, want 2 sessions and 2 exchanges", m, err)
+		t.Errorf("Stats = %v, %v, want 2 sessions and 2 exchanges", m, err)
 	}
 }
 
-// Calls return ErrCorrupt for keys with a foreign type, and not ErrUnavailable, because a repetition would not help.
-func TestForeignKeysAreCorrupt(t *testing.T) {
+// Calls that find keys of a wrong type return ErrCorrupt, but not ErrUnavailable, because a retry would not help.
+func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	if err := s.Write(t.Context(), batch(1)); err != nil {
@@ -308,12 +309,12 @@ func TestForeignKeysAreCorrupt(t *testing.T) {
 	_, _, rowErr := s.Session(t.Context(), "default", sid(1))
 	for call, err := range map[string]error{"Write": s.Write(t.Context(), batch(1)), "Session": rowErr, "Exchanges": err} {
 		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("%s of a key with a foreign type: err = %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
+			t.Errorf("%s with a key of a wrong type: err = %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
 		}
 	}
 }
 
-func TestReadOnlyReplicaIsBusy(t *testing.T) {
+func TestWriteToReadOnlyReplicaReturnsErrBusy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -326,7 +327,7 @@ func TestReadOnlyReplicaIsBusy(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-func TestWrongPasswordIsAnAuthError(t *testing.T) {
+func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 	const right, wrong = "right-canary-77", "wrong-canary-78"
 	server := storetest.StartRedis(t, "--requirepass", right)
 	var reports []string
@@ -340,25 +341,25 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		s := openWithLongTimeout(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
 		if !errors.Is(err, kind) {
-			t.Errorf("Ping and Write with address %s: err = %v, want %v", url, err, kind)
+			t.Errorf("Ping and Write with URL %s: err = %v, want %v", url, err, kind)
 		}
 		if err != nil {
 			reports = append(reports, err.Error())
 		}
 	}
 	if text := strings.Join(reports, "\n"); strings.Contains(text, "canary") {
-		t.Errorf("the errors contain a password, want none:\n%s", text)
+		t.Errorf("the errors contain a password:\n%s", text)
 	}
 }
 
-func TestMissingPermissionNamesTheRemedy(t *testing.T) {
+func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
 	s := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
 	err := s.Write(t.Context(), batch(1))
 	checkUnavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
-		t.Errorf("a refused command: err = %v, want an error that names docs/OPERATIONS.md", err)
+		t.Errorf("Write without the permission for hset: err = %v, want an error that names docs/OPERATIONS.md", err)
 	}
 	server.Must(t, "ACL", "SETUSER", "app", "+hset")
 	if err := s.Write(t.Context(), batch(1)); err != nil {

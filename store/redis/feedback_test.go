@@ -14,7 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-// postScore adds one score to session n.
+// postScore adds a feedback entry with the id name and a score to session n.
 func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: name, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
@@ -23,13 +23,13 @@ func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) 
 	}
 }
 
-// openFeedbackText returns a page of OpenFeedback as text ("2: a e, 1: b" are the entries a and e of session 2 and the
-// entry b of session 1), and the position after the page.
+// openFeedbackText returns a page of OpenFeedback as text, and the position after the page. For example, "2: a e, 1: b"
+// means the entries a and e of session 2, and the entry b of session 1.
 func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
 	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("OpenFeedback: got %d rows and entries of %d sessions, error %v, want equal numbers, nil", len(rows), len(entries), err)
+		t.Fatalf("OpenFeedback = %d rows, entries of %d sessions, %v, want the same number of both", len(rows), len(entries), err)
 	}
 	var members []string
 	for i, r := range rows {
@@ -61,74 +61,74 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		t.Helper()
 		got, last := openFeedbackText(t, s, after, limit)
 		if got != want {
-			t.Errorf("%s: got page %q, want %q", moment, got, want)
+			t.Errorf("page of OpenFeedback, %s: got %q, want %q", moment, got, want)
 		}
 		return last
 	}
 	if last := check("no feedback", "", 9, ""); last != "" {
-		t.Errorf("position without feedback: got %q, want none", last)
+		t.Errorf("position after a page without feedback: got %q, want none", last)
 	}
 	postScore(t, s, 2, "a", 1)
 	postScore(t, s, 1, "b", 0)
-	postScore(t, s, 7, "c", 0) // the row of the session is not written yet
+	postScore(t, s, 7, "c", 0) // a session without a row
 	postScore(t, s, 3, "d", 0)
 	first := check("first page", "", 1, "2: a")
 	last := check("second page", first, 9, "1: b, 3: d")
-	check("nothing new", last, 9, "")
+	check("without new feedback", last, 9, "")
 	postScore(t, s, 2, "e", 1)
-	postScore(t, s, 1, "b", 0) // a repetition changes nothing
-	last = check("one more session", last, 9, "2: a e")
+	postScore(t, s, 1, "b", 0) // a repeated post changes nothing
+	last = check("after new feedback on one session", last, 9, "2: a e")
 
-	settled := func(want string) {
+	checkSettled := func(want string) {
 		t.Helper()
 		got, err := s.Settled(t.Context(), "default", []session.ID{sid(1), sid(2), sid(3)})
 		if err != nil || fmt.Sprint(got) != want {
-			t.Errorf("Settled: got %v, error %v, want %s", got, err, want)
+			t.Errorf("Settled = %v, %v, want %s", got, err, want)
 		}
 	}
-	settled("[false false false]")
+	checkSettled("[false false false]")
 	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Forget(t.Context(), "default", sid(3)); err != nil {
 		t.Fatal(err)
 	}
-	settled("[true false false]")
-	check("closed and forgotten", "", 9, "2: a e")
+	checkSettled("[true false false]")
+	check("after a settlement and a deletion", "", 9, "2: a e")
 	postScore(t, s, 1, "late", 1)
-	check("feedback on a settled session", "", 9, "2: a e")
+	check("after feedback on a settled session", "", 9, "2: a e")
 
-	// If the newest feedback is deleted first, the positions of a reader do not move back.
+	// The position of a reader does not move back when the newest feedback is deleted.
 	postScore(t, s, 0, "f", 1)
 	postScore(t, s, 2, "h", 1)
-	last = check("two more sessions", last, 9, "0: f, 2: a e h")
+	last = check("after new feedback on two sessions", last, 9, "0: f, 2: a e h")
 	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(2)}}); err != nil {
 		t.Fatal(err)
 	}
-	check("nothing new", last, 9, "")
+	check("after a settlement", last, 9, "")
 
 	// An unreadable entry does not block other entries.
 	keys, _ := server.Must(t, "KEYS", "*f:"+sid(0).String()).([]any)
 	if len(keys) != 1 {
-		t.Fatalf("keys of the feedback of session 0: got %v, want one", keys)
+		t.Fatalf("feedback keys of session 0: got %v, want one", keys)
 	}
 	server.Must(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
 	if err := s.Write(t.Context(), batch(3)); err != nil {
 		t.Fatal(err)
 	}
 	postScore(t, s, 3, "i", 1)
-	check("next to a damaged entry", "", 9, "3: i")
+	check("with a damaged entry of session 0", "", 9, "3: i")
 	server.Must(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
-	// After a loss of data Redis assigns lower positions than the position of the reader.
+	// After a loss of data the positions that Redis assigns are lower than the position of the reader.
 	check("after a loss of data", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// A list of each shard has the tenants with parked feedback. A tenant that the list lacks, as in a store of an early
-// build, returns to the list at its next post, even if the post finds no room or repeats an entry.
-func TestEachPostListsItsTenantForThePurge(t *testing.T) {
+// Each shard has a list of the tenants with parked feedback, which PurgeParked reads. A tenant that is missing from the
+// list is added by its next call of Park, even if Park refuses the entry or the entry is already parked.
+func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]error{"a repetition": nil, "a full parking": session.ErrParkingFull} {
+	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {
 		server := storetest.StartRedis(t)
 		s, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, MaxParked: 1, Shards: 2})
 		if err != nil {
@@ -151,13 +151,12 @@ func TestEachPostListsItsTenantForThePurge(t *testing.T) {
 			t.Errorf("Park of %s: err = %v, want %v", name, err, want)
 		}
 		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
-			t.Errorf("PurgeParked after %s: got %d entries, error %v, want 1", name, n, err)
+			t.Errorf("PurgeParked after Park of %s = %d, %v, want 1", name, n, err)
 		}
 	}
 }
 
-// Each tenant has its own limit of parked feedback.
-func TestParkingIsBoundedPerTenant(t *testing.T) {
+func TestParkedFeedbackIsLimitedPerTenant(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, MaxParked: 3})
 	if err != nil {
@@ -170,16 +169,16 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 		}
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); !errors.Is(err, session.ErrParkingFull) {
-		t.Errorf("the fourth entry: err = %v, want ErrParkingFull", err)
+		t.Errorf("Park of a fourth entry: err = %v, want session.ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
-		t.Errorf("Park of a parked entry of a tenant at its limit: %v", err)
+		t.Errorf("Park of a parked entry at the limit: %v", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, entryOf("new")); err != nil {
-		t.Errorf("Park of another tenant's entry: %v", err)
+		t.Errorf("Park of an entry of another tenant: %v", err)
 	}
 	if added, err := s.Join(t.Context(), ourTenant, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
-		t.Errorf("Join: got %v, error %v, want 1 entry", added, err)
+		t.Errorf("Join = %v, %v, want 1 entry", added, err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); err != nil {
 		t.Errorf("Park after a Join: %v", err)

@@ -14,10 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Tests of the fleet: each test has two replicas over one server, and one replica finds the data of
-// the other replica.
-
-// openReplicas opens two stores over one Redis server.
+// openReplicas opens two stores that share a Redis server, as the replicas of a fleet do.
 func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -27,13 +24,13 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 // atSecond returns the time n seconds after a fixed start.
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// A replica finds the opt-out marks that another replica has stored. Of two marks of a session, the store keeps the
-// mark that hides more, in any order of writing. A key contains a hash in place of the session's id.
-func TestOptOutMarksReachEveryReplica(t *testing.T) {
+// A replica finds the opt-out marks that another replica has stored. Of several marks of a session, the store keeps the
+// one that hides the most, in any order of writing. Keys contain a hash instead of the session's id.
+func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
-		t.Errorf("before the mark: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("OptOutOf without a mark: found = %v, err = %v, want false, nil", ok, err)
 	}
 	if err := one.KeepOptOuts(ctx, nil); err != nil {
 		t.Errorf("KeepOptOuts without marks: %v", err)
@@ -44,66 +41,66 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 		}
 	}
 	if m, ok, err := other.OptOutOf(ctx, sid(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
-		t.Errorf("the mark at another replica: got %+v, found %v, error %v, want 3 turns and 9 items", m, ok, err)
+		t.Errorf("OptOutOf on another replica = %+v, %v, %v, want 3 turns and 9 items", m, ok, err)
 	}
 	if m, ok, err := other.OptOutOf(ctx, sid(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("the mark of another session: got %+v, found %v, error %v, want 1 item", m, ok, err)
+		t.Errorf("OptOutOf another session = %+v, %v, %v, want 1 item", m, ok, err)
 	}
 	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
 	for n := range 3 {
 		if id := sid(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
-			t.Errorf("a key names a session, want hashes only: %s", keys)
+			t.Errorf("a key contains the id of session %d: %s", n, keys)
 		}
 	}
 }
 
-// Erasures returns the announcements of all replicas in their order, from any position on. An unreadable announcement
-// names no tenant and no session.
+// Erasures returns the announcements of all replicas in order, after any position. An unreadable announcement is
+// returned without tenant and sessions.
 func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if list, err := other.Erasures(ctx, ""); err != nil || len(list) != 0 {
-		t.Errorf("before the first erasure: got %v, error %v, want none", list, err)
+		t.Errorf("Erasures before the first announcement = %v, %v, want none", list, err)
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	wanted := []session.Erasure{
+	announced := []session.Erasure{
 		{Tenant: "default", IDs: []session.ID{sid(1), sid(2)}, At: now},
 		{Tenant: "acme", At: now.Add(time.Second)},
 		{Tenant: "default", IDs: []session.ID{sid(3)}, At: now.Add(2 * time.Second)},
 	}
-	for i := range wanted {
-		place, err := one.Announce(ctx, wanted[i])
+	for i := range announced {
+		place, err := one.Announce(ctx, announced[i])
 		if err != nil || place == "" {
-			t.Fatalf("Announce: got place %q, error %v, want a place, nil", place, err)
+			t.Fatalf("Announce = %q, %v, want a position, nil", place, err)
 		}
-		wanted[i].Place = place
+		announced[i].Place = place
 	}
-	check := func(what, after string, want []session.Erasure) {
+	check := func(after string, want []session.Erasure) {
 		t.Helper()
 		list, err := other.Erasures(ctx, after)
 		equal := slices.EqualFunc(list, want, func(a, b session.Erasure) bool {
 			return a.Place == b.Place && a.Tenant == b.Tenant && a.At.Equal(b.At) && slices.Equal(a.IDs, b.IDs)
 		})
 		if err != nil || !equal {
-			t.Errorf("Erasures %s: got %+v, error %v, want %+v", what, list, err, want)
+			t.Errorf("Erasures(%q) = %+v, %v, want %+v", after, list, err, want)
 		}
 	}
-	check("from the start", "", wanted)
-	for i := range wanted {
-		check(fmt.Sprint("after the announcement ", i), wanted[i].Place, wanted[i+1:])
+	check("", announced)
+	for i := range announced {
+		check(announced[i].Place, announced[i+1:])
 	}
 	keys, _ := server.Must(t, "KEYS", "*erasures").([]any)
 	if len(keys) != 1 {
 		t.Fatalf("keys of the announcements: got %v, want one", keys)
 	}
 	server.Must(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
-	list, err := other.Erasures(ctx, wanted[2].Place)
+	list, err := other.Erasures(ctx, announced[2].Place)
 	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
-		t.Errorf("a damaged announcement: got %+v, error %v, want one without tenant and ids", list, err)
+		t.Errorf("Erasures with a damaged announcement = %+v, %v, want one erasure without tenant and ids", list, err)
 	}
 	for _, place := range []string{"1-x", "-", "7-"} {
 		if list, err := other.Erasures(ctx, place); err == nil {
-			t.Errorf("Erasures after the invalid place %q: got %v, want an error", place, list)
+			t.Errorf("Erasures(%q) = %v, want an error for an invalid position", place, list)
 		}
 	}
 }
@@ -120,7 +117,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 		t.Helper()
 		text, ok, err := other.Answer(ctx, "default", sid(n), name)
 		if err != nil || ok != (want != "") || text != want {
-			t.Errorf("Answer %s: got %q, found %v, error %v, want %q, found %v", moment, text, ok, err, want, want != "")
+			t.Errorf("Answer %s = %q, %v, %v, want %q, %v, nil", moment, text, ok, err, want, want != "")
 		}
 	}
 	for _, l := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
@@ -143,14 +140,14 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, err := one.Forget(ctx, "default", sid(1)); !found || err != nil {
-		t.Fatalf("Forget: found = %v, err = %v, want true, nil", found, err)
+		t.Fatalf("Forget = %v, %v, want true, nil", found, err)
 	}
 	check("of a forgotten session", 1, "answer", "")
 }
 
-// The store adds up the consultations (numbers of matches) of all replicas. A batch counts once, even if a replica
-// sends the batch again with another content. Lessons without consultations are omitted.
-func TestConsultationBatchesCountOnce(t *testing.T) {
+// The store adds the consultations (counts of matches) of all replicas. A batch is counted once, even if a replica sends
+// it again with other content. Lessons without consultations are omitted.
+func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
 	for i, entry := range []struct {
@@ -162,7 +159,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: atSecond(0)}}); err != nil { // an earlier time without a consultation
+	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: atSecond(0)}}); err != nil { // count 0 with an earlier time
 		t.Fatal(err)
 	}
 	if err := other.Consult(ctx, "5", nil); err != nil {
@@ -171,16 +168,16 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: atSecond(2)}}
 	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("Consultations: got %v, error %v, want %v", got, err, want)
+		t.Errorf("Consultations = %v, %v, want %v", got, err, want)
 	}
 	if got, err := other.Consultations(ctx, nil); err != nil || len(got) != 0 {
-		t.Errorf("Consultations of no lessons: got %v, error %v, want none", got, err)
+		t.Errorf("Consultations(nil) = %v, %v, want none", got, err)
 	}
 }
 
-// The position of a tenant changes only with the tenant's counters and with the feedback on its open sessions. A
-// replica with the current position need not read the data again.
-func TestPositionOfATenantChangesWithItsData(t *testing.T) {
+// The position of a tenant changes only with the tenant's counters and with the feedback on its open sessions, so that a
+// replica with the current position does not read the data again.
+func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
 	position := func() session.Position {
@@ -196,24 +193,24 @@ func TestPositionOfATenantChangesWithItsData(t *testing.T) {
 	}
 	before := position()
 	if second := position(); second != before {
-		t.Errorf("position without a write: got %+v, want %+v", second, before)
+		t.Errorf("position without a further write: got %+v, want %+v", second, before)
 	}
 	postScore(t, one, 1, "f1", 1)
 	after := position()
 	if after.ProvisionalRewards == before.ProvisionalRewards {
-		t.Errorf("position after new feedback: got %+v, want other ProvisionalRewards than in %+v", after, before)
+		t.Errorf("position after new feedback: got %+v, want ProvisionalRewards to differ from %+v", after, before)
 	}
 	postScore(t, one, 1, "f1", 1) // the same again
 	if second := position(); second != after {
 		t.Errorf("position after repeated feedback: got %+v, want %+v", second, after)
 	}
 	step := session.Settlement{Tenant: "default", ID: sid(1)}
-	for _, taken := range []bool{true, false} {
-		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != taken {
-			t.Fatalf("Settle: got accepted %v, error %v, want %v", ok, err, taken)
+	for _, accepted := range []bool{true, false} {
+		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != accepted {
+			t.Fatalf("Settle = %v, %v, want [%v], nil", ok, err, accepted)
 		}
-		if now := position(); (now.Counters != after.Counters) != taken {
-			t.Errorf("position after a settlement with accepted = %v: got %+v after %+v, want changed Counters = %v", taken, now, after, taken)
+		if now := position(); (now.Counters != after.Counters) != accepted {
+			t.Errorf("position after a settlement with accepted = %v: got %+v after %+v, want Counters changed = %[1]v", accepted, now, after)
 		}
 		after = position()
 	}

@@ -16,73 +16,73 @@ import (
 	"precept/bandit/feedback"
 )
 
-func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
+func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := breaker{period: time.Second}
 	for range 3 {
 		if !b.allow(now) || b.isOpen(now) {
-			t.Fatal("a closed breaker refused a call, want each call permitted")
+			t.Fatal("a closed breaker refused a call")
 		}
 	}
 	b.record(now, true)
 	if b.allow(now.Add(999*time.Millisecond)) || !b.isOpen(now) {
-		t.Error("an open breaker permits a call before the end of its period, want the call refused")
+		t.Error("an open breaker permitted a call before the end of its period")
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {
-		t.Error("the breaker permits no probe after the period, want one")
+		t.Error("the breaker refused a probe after the period")
 	}
 	if b.allow(now) || b.allow(now.Add(999*time.Millisecond)) {
-		t.Error("the breaker permits two probes in a period, want one")
+		t.Error("the breaker permitted two probes in a period")
 	}
 	b.record(now, true)
 	if b.allow(now.Add(time.Millisecond)) {
-		t.Error("the breaker permits a call after a failed probe, want the call refused")
+		t.Error("the breaker permitted a call after a failed probe")
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {
-		t.Error("the breaker permits no probe after the second period, want one")
+		t.Error("the breaker refused a probe after the second period")
 	}
 	b.record(now, false)
 	for range 2 {
 		if !b.allow(now) {
-			t.Error("the breaker refuses a call after a successful probe, want the call permitted")
+			t.Error("the breaker refused a call after a successful probe")
 		}
 	}
 }
 
-func TestOrderedTextsSortLikeNumbers(t *testing.T) {
+func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Int64(), 2, 20).Draw(t, "numbers")
 		list = append(list, math.MinInt64, -1, 0, 1, math.MaxInt64)
 		texts := make([]string, len(list))
 		for i, n := range list {
 			if texts[i] = ordered(n); fromOrdered(texts[i]) != n {
-				t.Fatalf("%d is decoded as %d, want the same number", n, fromOrdered(texts[i]))
+				t.Fatalf("fromOrdered(ordered(%d)) = %d, want the same number", n, fromOrdered(texts[i]))
 			}
 		}
 		slices.Sort(list)
 		slices.Sort(texts)
 		for i := range list {
 			if fromOrdered(texts[i]) != list[i] {
-				t.Fatalf("position %d: got %d in the order of the texts, want %d", i, fromOrdered(texts[i]), list[i])
+				t.Fatalf("number %d in the order of the strings: got %d, want %d", i, fromOrdered(texts[i]), list[i])
 			}
 		}
 	})
 }
 
-// A key of Redis has the tag of a shard, and a hash in place of each name from a client.
-func TestKeysHashForeignNames(t *testing.T) {
+// A Redis key has the tag of a shard, and a hash instead of the tenant's name.
+func TestKeysHashTenantNames(t *testing.T) {
 	s := &Store{prefix: "precept", tags: shardTags()}
 	s.shards.Store(maxShards)
 	seen := map[string]string{}
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
 		k := s.tenantKeyspace(maxShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
-			t.Errorf("key of tenant %.20q: got %.60q, want a tag in braces and a hash of the name", name, k)
+			t.Errorf("key of tenant %.20q = %.60q, want a tag in braces and a hash of the name", name, k)
 		}
 		if other, ok := seen[k]; ok {
-			t.Errorf("tenants %.20q and %.20q have the same key %q, want two keys", name, other, k)
+			t.Errorf("tenants %.20q and %.20q have the same key %q", name, other, k)
 		}
 		seen[k] = name
 	}
@@ -91,11 +91,11 @@ func TestKeysHashForeignNames(t *testing.T) {
 // The shards of a tenant are evenly spaced over the slots of a Cluster.
 func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 	if c := crc16("123456789"); c != 0x31c3 {
-		t.Fatalf("crc16(123456789): got %x, want 31c3", c)
+		t.Fatalf("crc16(123456789) = %x, want 31c3", c)
 	}
 	for r, tag := range shardTags() {
 		if slot := int(crc16(tag) % 16384); slot/64 != r || len(tag) != 4 {
-			t.Errorf("tag %q of range %[2]d is in slot %[3]d, want a slot of its range", tag, r, slot)
+			t.Errorf("tag %q is in slot %d, want a slot from %d to %d", tag, slot, 64*r, 64*r+63)
 		}
 	}
 }
@@ -103,25 +103,25 @@ func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 func TestUnpackRefusesGarbage(t *testing.T) {
 	for _, v := range []string{"", "x", "\x00\x00\x00\xff{}", "\xff\xff\xff\xff", "\x00\x00\x00\x01{"} {
 		if _, err := unpackExchange(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("exchange %q: err = %v, want ErrCorrupt", v, err)
+			t.Errorf("unpackExchange(%q): err = %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "short", strings.Repeat("x", feedback.RankSize) + "{"} {
 		if _, err := unpackEntry(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("entry %q: err = %v, want ErrCorrupt", v, err)
+			t.Errorf("unpackEntry(%q): err = %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "1", "x y", "1 short"} {
 		if _, err := decodeApplied(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("applied state %q: err = %v, want ErrCorrupt", v, err)
+			t.Errorf("decodeApplied(%q): err = %v, want ErrCorrupt", v, err)
 		}
 	}
 }
 
-// A walk over 30,000 keyspaces of different lengths returns each reference once, sorted by position, and
-// reads many keyspaces with one call. With a quadratic cost, this test takes minutes.
-func TestWalkMergesManyParts(t *testing.T) {
-	const parts = 30_000
+// A walk over 30,000 keyspaces of different lengths returns each reference once, sorted by position, and reads many
+// keyspaces with each call. With quadratic cost, this test would take minutes.
+func TestWalkMergesManyKeyspaces(t *testing.T) {
+	const keyspaces = 30_000
 	s, err := Open(Options{URL: "redis://127.0.0.1:1", Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestWalkMergesManyParts(t *testing.T) {
 	defer s.Close()
 	random := rand.New(rand.NewPCG(3, 4))
 	lists := map[string][]int64{}
-	all := make([]keyspace, parts)
+	all := make([]keyspace, keyspaces)
 	var want []int64
 	for i := range all {
 		all[i].base = strconv.Itoa(i)
@@ -138,21 +138,21 @@ func TestWalkMergesManyParts(t *testing.T) {
 			length = 100
 		}
 		for range length {
-			place := random.Int64N(1 << 40)
-			lists[all[i].base] = append(lists[all[i].base], place)
-			want = append(want, place)
+			n := random.Int64N(1 << 40)
+			lists[all[i].base] = append(lists[all[i].base], n)
+			want = append(want, n)
 		}
 		slices.Sort(lists[all[i].base])
 	}
 	slices.Sort(want)
 	calls := 0
-	w := walker[int64]{s: s, list: func(_ context.Context, _ client, of []*cursor, limit int) error {
+	w := walker[int64]{s: s, list: func(_ context.Context, _ client, cursors []*cursor, limit int) error {
 		calls++
-		for _, k := range of {
+		for _, k := range cursors {
 			list := lists[k.in.base]
 			n := min(len(list), limit)
-			for _, place := range list[:n] {
-				k.refs = append(k.refs, ref{position: at(place)})
+			for _, major := range list[:n] {
+				k.refs = append(k.refs, ref{position: at(major)})
 			}
 			lists[k.in.base] = list[n:]
 		}
@@ -171,12 +171,12 @@ func TestWalkMergesManyParts(t *testing.T) {
 		got = append(got, r.position.major)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the walk returned %d references, ordered = %v, want %d in the order of their places", len(got), slices.IsSorted(got), len(want))
+		t.Errorf("walk: got %d references, sorted = %v, want %d sorted references", len(got), slices.IsSorted(got), len(want))
 	}
-	if limit := parts/256 + 1 + 30*100/8; calls > limit {
-		t.Errorf("the walk made %d calls, want at most %d", calls, limit)
+	if limit := keyspaces/256 + 1 + 30*100/8; calls > limit {
+		t.Errorf("calls of the walk: got %d, want at most %d", calls, limit)
 	}
 }
 
-// at returns the place of item n.
+// at returns a position with the major number n.
 func at(n int64) position { return position{n, -1} }

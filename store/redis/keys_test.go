@@ -15,7 +15,7 @@ import (
 	"precept/store/storetest"
 )
 
-// fillStore makes every kind of change in two tenants, except deletions.
+// fillStore makes every kind of change except deletions, in two tenants.
 func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
 	for _, d := range changes() {
@@ -27,7 +27,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("Claim: got %v, error %v, want true, nil", ok, err)
+		t.Fatalf("Claim = %v, %v, want true, nil", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 	}
 }
 
-// keysOf returns the server's keys, sorted.
+// keysOf returns the server's keys that match a pattern, sorted.
 func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []string) {
 	t.Helper()
 	list, _ := server.Must(t, "KEYS", pattern).([]any)
@@ -48,39 +48,39 @@ func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []stri
 	return names
 }
 
-// Each key begins with the prefix and a tag in braces, which is the tag of a shard or the word precept. No key contains
-// the name of a tenant. Only opt-out marks, claims and names of batches expire.
+// Each key begins with the prefix and a hash tag in braces, which is the tag of a shard or "precept". No key contains the
+// name of a tenant. Only opt-out marks, claims and names of consultation batches expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
 	fillStore(t, s)
-	shape := regexp.MustCompile(`^team-a:\{(?:precept|[0-9a-f]{2}[0-9a-z]{2})\}:(?:([0-9a-f]{16}|all):)?[-a-z:0-9]+$`)
-	ends := regexp.MustCompile(`^team-a:\{.*\}:(all:optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
+	validKey := regexp.MustCompile(`^team-a:\{(?:precept|[0-9a-f]{2}[0-9a-z]{2})\}:(?:([0-9a-f]{16}|all):)?[-a-z:0-9]+$`)
+	expiringKey := regexp.MustCompile(`^team-a:\{.*\}:(all:optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
 	tags := map[string]bool{}
 	expiries := map[string]time.Duration{"optout": 30 * 24 * time.Hour, "lock": time.Minute, "consult": time.Hour}
 	for _, key := range keysOf(t, server, "*") {
-		found := shape.FindStringSubmatch(key)
+		found := validKey.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
-			t.Errorf("key %q has an unknown form or names a tenant, want a known form without the name", key)
+			t.Errorf("key %q has an unknown form or contains the name of a tenant", key)
 			continue
 		}
 		tags[found[1]] = true
 		ttl, _ := server.Must(t, "PTTL", key).(int64)
-		if (ttl >= 0) != ends.MatchString(key) {
-			t.Errorf("key %s expires in %d ms, want an expiry only for the kinds with one", key, ttl)
+		if (ttl >= 0) != expiringKey.MatchString(key) {
+			t.Errorf("PTTL of key %s = %d, want an expiry = %v", key, ttl, expiringKey.MatchString(key))
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
 			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] || left < expiries[kind]-5*time.Minute {
-				t.Errorf("key %s expires in %v, want at most %v and at least 5 minutes less", key, left, expiries[kind])
+				t.Errorf("expiry of key %s: got %v, want %v, or at most 5 minutes less", key, left, expiries[kind])
 			}
 			delete(expiries, kind)
 		}
 	}
 	if len(tags) != 4 { // two tenants, the lists of a shard, and keys without a tenant
-		t.Errorf("hash tags of the keys: got %v, want 4", tags)
+		t.Errorf("tenant parts of the keys: got %v, want 4", tags)
 	}
 	if len(expiries) > 0 {
-		t.Errorf("the store has no key of kinds %v, want a key of each kind", expiries)
+		t.Errorf("kinds of expiring keys that the store lacks: %v", expiries)
 	}
 }
 
@@ -91,28 +91,28 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	empty := dataOf(t, other)
 	fillStore(t, one)
 	if got := dataOf(t, other); got != empty {
-		t.Errorf("the store with another prefix shows data, want none:%s", diffLines(got, empty))
+		t.Errorf("the store with another prefix has data:%s", diffLines(got, empty))
 	}
 	full := dataOf(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
-			t.Errorf("ForgetTenant under another prefix: got %d sessions, error %v, want 0, nil", n, err)
+			t.Errorf("ForgetTenant with another prefix = %d, %v, want 0, nil", n, err)
 		}
 	}
 	if got := dataOf(t, one); got != full {
-		t.Errorf("the data under the prefix one differs after a deletion under the prefix other, want equal data:%s", diffLines(got, full))
+		t.Errorf("the data with prefix one changed after deletions with prefix other:%s", diffLines(got, full))
 	}
 }
 
 // No call for a tenant reads or writes a key of another tenant, not even inside scripts. The test makes each call as a
-// user of Redis who has access to the keys of one tenant.
-func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
+// Redis user with access to the keys of only one tenant.
+func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
 	if err != nil || !ok {
-		t.Fatalf("session 1: found = %v, err = %v, want true, nil", ok, err)
+		t.Fatalf("Session(1): found = %v, err = %v, want true, nil", ok, err)
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
@@ -121,31 +121,31 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	tag := strings.Split(own[0], ":")[2]
 	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
 	app := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
-	ofSeveral := []string{ // calls for both tenants, by design or in these tests
+	multiTenant := []string{ // calls for all tenants, and calls that these tests make for both tenants
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
 		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
 	}
 	for _, d := range append(changes(), reads()...) {
 		_, err := d.do(t.Context(), app)
-		if several := slices.Contains(ofSeveral, d.name); err != nil && !several {
+		if isMultiTenant := slices.Contains(multiTenant, d.name); err != nil && !isMultiTenant {
 			t.Errorf("%s of one tenant: %v", d.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
-			t.Errorf("%s of several tenants: err = %v, want none or redis.ErrACL", d.name, err)
+			t.Errorf("%s of several tenants: err = %v, want nil or redis.ErrACL", d.name, err)
 		}
 	}
 	if err := app.Write(t.Context(), batch(7)); err != nil {
-		t.Errorf("a write for the permitted tenant: %v", err)
+		t.Errorf("Write for the permitted tenant: %v", err)
 	}
 	other := batch(8)
 	other.Rows[0].Tenant, other.Exchanges = "other", nil
 	if err := app.Write(t.Context(), other); !errors.Is(err, redis.ErrACL) {
-		t.Errorf("a write for another tenant: err = %v, want redis.ErrACL", err)
+		t.Errorf("Write for another tenant: err = %v, want redis.ErrACL", err)
 	}
 }
 
-// A tenant name may be any text, such as a pattern, another tag or a key of precept. The keys contain a hash of the
-// name.
-func TestNamesOfTenantsAreHashed(t *testing.T) {
+// A tenant name may be any text, even a pattern, another tag or a key of precept, because keys contain only a hash of
+// the name.
+func TestTenantNamesAreHashed(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	names := []string{"", "a}b", "{x}", "{precept}", "a\x00b", "a:b", "a*", "../..", strings.Repeat("x", 1<<16)}
@@ -161,20 +161,20 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 	for _, key := range keysOf(t, server, "*") {
 		found := tag.FindStringSubmatch(key)
 		if found == nil {
-			t.Fatalf("key %.80q has an unknown form, want a known form", key)
+			t.Fatalf("key %.80q has an unknown form", key)
 		}
 		tags[found[1]] = true
 	}
 	if len(tags) != len(names)+2 { // the lists of the shards, and keys without a tenant
-		t.Errorf("hash tags of the keys: got %d for %d tenants, want two more than tenants", len(tags), len(names))
+		t.Errorf("tenant parts of the keys: got %d, want %d, two more than tenants", len(tags), len(names)+2)
 	}
 	slices.Sort(names)
 	if got, err := s.Tenants(t.Context()); err != nil || !slices.Equal(got, names) {
-		t.Errorf("Tenants: got %.200q, error %v, want %q", got, err, names)
+		t.Errorf("Tenants = %.200q, %v, want %q", got, err, names)
 	}
 }
 
-// An unrenewed claim expires according to the server's clock.
+// A claim that is not renewed expires according to the server's clock.
 func TestClaimExpiresByTheServersClock(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()), open(t, server.URL())
@@ -187,13 +187,13 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		return ok
 	}
 	if !claim(one, "one", time.Hour) {
-		t.Fatal("Claim of the first owner: got false, want true")
+		t.Fatal("Claim by the first owner = false, want true")
 	}
 	if claim(other, "other", time.Hour) {
-		t.Fatal("Claim of a second owner: got true, want false")
+		t.Fatal("Claim by a second owner = true, want false")
 	}
 	if !claim(one, "one", time.Millisecond) { // shortens the claim
-		t.Fatal("renewal by the owner: got false, want true")
+		t.Fatal("renewal by the first owner = false, want true")
 	}
 	eventually(t, "the end of the claim", func() error {
 		if !claim(other, "other", time.Hour) {
@@ -202,13 +202,13 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		return nil
 	})
 	if claim(one, "one", time.Hour) {
-		t.Error("first owner took over the second owner's claim")
+		t.Error("the first owner took over the second owner's claim")
 	}
 	if err := one.ReleaseClaim(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("Claim of the first owner after its ReleaseClaim: got true, want false, because the second owner has the claim")
+		t.Error("Claim by the first owner after its ReleaseClaim = true, want false, because the second owner has the claim")
 	}
 }
 
@@ -224,7 +224,7 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 			}
 			v, err := b.Version(t.Context())
 			if err != nil || seen[v] || v == "" {
-				t.Errorf("version after a change: got %q, error %v, want a version that was never used before", v, err)
+				t.Errorf("Version after a change = %q, %v, want a new version", v, err)
 			}
 			seen[v] = true
 		}
@@ -232,6 +232,6 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 	}
 	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(lessonText)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
-		t.Errorf("commit against a version that predates FLUSHALL: err = %v, want bank.ErrChanged", err)
+		t.Errorf("Commit from a version before FLUSHALL: err = %v, want bank.ErrChanged", err)
 	}
 }

@@ -27,10 +27,9 @@ func dataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// A migration divides the sessions of each tenant, which are in one shard, among several shards. The migration keeps
-// the data, and deletes the keys of the old layout except t and frozen, which make calls with the old layout fail. A
-// second migration does nothing.
-func TestMigrationKeepsEverything(t *testing.T) {
+// A migration from one shard for each tenant to several shards keeps the data, and deletes the keys of the old layout
+// except t and frozen, which make calls with the old layout fail. A second migration does nothing.
+func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
@@ -43,26 +42,26 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	want := dataWithoutPosition(t, s)
 	done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
 	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
-		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants and at least 3 sessions", done, err)
+		t.Fatalf("Migrate = %+v, %v, want 2 tenants and at least 3 sessions", done, err)
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
 		if got := dataWithoutPosition(t, s); got != want {
-			t.Errorf("the data of %s differs after the migration, want the data before the migration:%s", name, diffLines(got, want))
+			t.Errorf("data of %s after the migration differs from the data before:%s", name, diffLines(got, want))
 		}
 	}
 	for _, key := range keysOf(t, server, "*") {
 		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
-			t.Errorf("key %s of the migration is left, want it deleted", key)
+			t.Errorf("the migration left its key %s", key)
 		}
 		if base, name, _ := strings.Cut(key, "}:"); len(base) == len("precept:{0123456789abcdef") && name != "t" && name != "frozen" {
-			t.Errorf("key %s of the old layout is left, want it deleted", key)
+			t.Errorf("the migration left key %s of the old layout", key)
 		}
 	}
 	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
-		t.Errorf("streams with a position of the group lake: got %v, error %v, want one", groups, err)
+		t.Errorf("SampleGroups(lake) = %v, %v, want one stream", groups, err)
 	}
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
-		t.Errorf("a second migration: got %+v, error %v, want no moved tenant, nil", done, err)
+		t.Errorf("second Migrate = %+v, %v, want no moved tenant, nil", done, err)
 	}
 	for _, d := range changes()[13:] {
 		if _, err := d.do(t.Context(), s); err != nil {
@@ -73,11 +72,11 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(77)); !ok || err != nil {
-		t.Errorf("a session written after the migration: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session written after the migration: found = %v, err = %v, want true, nil", ok, err)
 	}
 }
 
-// Migrate never calls Progress twice at once, because Progress prints without a lock.
+// Calls of Progress do not overlap, because Progress prints without a lock.
 func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
@@ -89,28 +88,28 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	var running, calls atomic.Int32
 	_, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4, Progress: func(int64) {
 		if running.Add(1) > 1 {
-			t.Error("two calls of Progress overlap, want one call at a time")
+			t.Error("two calls of Progress overlap")
 		}
 		time.Sleep(20 * time.Millisecond)
 		running.Add(-1)
 		calls.Add(1)
 	}})
 	if err != nil || calls.Load() < 2 {
-		t.Fatalf("calls of Progress: got %d, error %v, want a call for each of two tenants", calls.Load(), err)
+		t.Fatalf("Migrate: %d calls of Progress, err = %v, want at least one call for each of two tenants", calls.Load(), err)
 	}
 }
 
-// Values of a tenant without sessions change after the copy of the tenant, and before the end of the migration. After
-// the migration, the shards have the new values.
+// Values of a tenant without sessions that change after the tenant was copied, but before the migration ends, are copied
+// again.
 func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s, replica := openWithShards(t, server.URL(), 1), openWithShards(t, server.URL(), 1)
-	values := func(s *redis.Store, text string) error {
+	writeValues := func(s *redis.Store, text string) error {
 		_, err := s.PutPriors(t.Context(), ourTenant, int64(len(text)-1), []byte("priors "+text))
 		return errors.Join(err, s.WriteNotes(t.Context(), ourTenant, nil, map[string][]byte{"n": []byte("note " + text), text: nil}))
 	}
-	if err := errors.Join(values(s, "1"), s.WriteNotes(t.Context(), ourTenant, nil, map[string][]byte{"22": []byte("deleted later")})); err != nil {
+	if err := errors.Join(writeValues(s, "1"), s.WriteNotes(t.Context(), ourTenant, nil, map[string][]byte{"22": []byte("deleted later")})); err != nil {
 		t.Fatal(err)
 	}
 	other := batch(1)
@@ -133,17 +132,17 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 			return errors.New("not yet")
 		})
 		time.Sleep(50 * time.Millisecond) // until the rest of the tenant is copied
-		if err := values(replica, "22"); err != nil {
+		if err := writeValues(replica, "22"); err != nil {
 			t.Error(err)
 		}
 	}})
 	if err != nil || !changed {
-		t.Fatalf("Migrate: got error %v, values changed during the migration = %v, want no error and true", err, changed)
+		t.Fatalf("Migrate: err = %v, values changed during the migration = %v, want nil, true", err, changed)
 	}
 	after := openWithShards(t, server.URL(), 1)
 	_, priors, err := after.Priors(t.Context(), ourTenant)
 	if err != nil || string(priors) != "priors 22" {
-		t.Errorf("priors after the migration: got %q, error %v, want \"priors 22\"", priors, err)
+		t.Errorf("Priors after the migration = %q, %v, want \"priors 22\"", priors, err)
 	}
 	notes := ""
 	err = after.EachNote(t.Context(), ourTenant, "", func(key string, data []byte) error {
@@ -155,8 +154,8 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	}
 }
 
-// While the tenants are frozen, the migration reads no tenant that has not changed since its copy.
-func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
+// While tenants are frozen, the migration does not copy tenants that have not changed since their first copy.
+func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
@@ -171,22 +170,22 @@ func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
 	for _, line := range stop() {
 		lower := strings.ToLower(line)
 		frozen = frozen || strings.Contains(lower, `"set" "precept:{precept}:frozen"`)
-		if strings.HasSuffix(lower, `:frozen" "one"`) { // the freeze without an expiry: the store has moved
+		if strings.HasSuffix(lower, `:frozen" "one"`) { // a freeze that does not expire, which ends the migration
 			break
 		}
 		if frozen && (strings.Contains(lower, `"dump"`) || strings.Contains(lower, `"hkeys"`)) {
-			t.Errorf("command during the freeze: got %s, want no command that reads a tenant", line)
+			t.Errorf("command %s during the freeze reads a tenant", line)
 		}
 	}
 	if !frozen {
-		t.Error("the migration froze no tenant, want a freeze")
+		t.Error("the migration did not freeze tenants")
 	}
 }
 
 // A migration renews its lease before each page of samples and of opt-out marks.
 func TestMigrationRenewsTheLease(t *testing.T) {
 	t.Parallel()
-	const pages, page = 3, 500
+	const pages, page = 3, 500 // number of pages, and items on a page
 	server := storetest.StartRedis(t)
 	var seconds atomic.Int64
 	s, err := redis.Open(redis.Options{URL: server.URL(), Shards: 1, Now: func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }})
@@ -219,7 +218,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 			renewed = true
 		case isPage || isMark && copiedMarks%page == 1:
 			if !renewed {
-				t.Errorf("got command %s without a renewal of the lease since the previous page, want a renewal", line)
+				t.Errorf("the lease was not renewed between the previous page and command %s", line)
 			}
 			renewed = false
 		}
@@ -228,11 +227,11 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 		}
 	}
 	if samplePages < pages || copiedMarks < pages*page {
-		t.Errorf("the migration copied %d pages of samples and %d marks, want at least %d and %d", samplePages, copiedMarks, pages, pages*page)
+		t.Errorf("copied pages of samples and opt-out marks: got %d and %d, want at least %d and %d", samplePages, copiedMarks, pages, pages*page)
 	}
 }
 
-// A store in a Cluster moves from one slot for each tenant to the slots of the shards.
+// In a Cluster, a migration moves the keys of a tenant from one slot to the slots of its shards.
 func TestMigrationInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithShards(t, cluster.URL(), 1)
@@ -243,22 +242,22 @@ func TestMigrationInACluster(t *testing.T) {
 	}
 	want := dataWithoutPosition(t, s)
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done.Tenants != 2 {
-		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants", done, err)
+		t.Fatalf("Migrate = %+v, %v, want 2 tenants", done, err)
 	}
 	if got := dataWithoutPosition(t, s); got != want {
-		t.Errorf("the data differs after the migration, want the data before the migration:%s", diffLines(got, want))
+		t.Errorf("data after the migration differs from the data before:%s", diffLines(got, want))
 	}
 }
 
-// Layout reports a store of a release without shards, the tenants whose sessions such a release has written after the
-// migration, and a migration that has not ended.
+// Layout reports a store of a release without shards, tenants to which such a release has written after the migration,
+// and a migration that has not ended.
 func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	checkLayout := func(s *redis.Store, want redis.Layout) {
 		t.Helper()
 		if got, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("Layout: got %+v, error %v, want %+v", got, err, want)
+			t.Errorf("Layout = %+v, %v, want %+v", got, err, want)
 		}
 	}
 	old := openWithShards(t, server.URL(), 1)
@@ -287,7 +286,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 		}
 	}
 	if err := earlier.Write(t.Context(), batch(7)); !errors.Is(err, redis.ErrBusy) {
-		t.Errorf("a write to a tenant that has moved: err = %v, want ErrBusy", err)
+		t.Errorf("Write to a tenant that has moved: err = %v, want redis.ErrBusy", err)
 	}
 	server.Must(t, "SET", shardsKey, "256")
 	checkLayout(s, redis.Layout{Stray: []string{"late"}})

@@ -16,11 +16,11 @@ import (
 	"precept/store/storetest"
 )
 
-// childURL is set in the environment of a process that closes sessions for the test of its parent.
+// childURL is an environment variable with the URL of the store in which a child process closes sessions.
 const childURL = "PRECEPT_TEST_REDIS_URL"
 
-// closeAll closes all due sessions, page by page. taken is the number of sessions that this process closed.
-func closeAll(t *testing.T, s *redis.Store) (taken int) {
+// closeAll closes all due sessions page by page, and returns the number of sessions that this process closed.
+func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	t.Helper()
 	for {
 		rows, err := s.Due(t.Context(), atSecond(1<<20), session.Row{}, 50)
@@ -28,7 +28,7 @@ func closeAll(t *testing.T, s *redis.Store) (taken int) {
 			t.Fatal(err)
 		}
 		if len(rows) == 0 {
-			return taken
+			return closed
 		}
 		var steps []session.Settlement
 		for _, r := range rows {
@@ -41,22 +41,22 @@ func closeAll(t *testing.T, s *redis.Store) (taken int) {
 		}
 		for _, ok := range done {
 			if ok {
-				taken++
+				closed++
 			}
 		}
 	}
 }
 
-// TestProcessesChild is the child process of TestProcessesCloseEachSessionOnce, and does nothing without a parent.
+// TestProcessesChild is the main function of the child processes of other tests. It is skipped without a parent.
 func TestProcessesChild(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {
-		t.Skip("TestProcessesCloseEachSessionOnce runs this test")
+		t.Skip("runs only as a child process of other tests")
 	}
 	fmt.Printf("closed=%d\n", closeAll(t, open(t, url)))
 }
 
-// Three processes close the same thousand sessions of two tenants at once. Each session is counted once.
+// Three processes concurrently close the same thousand sessions of two tenants. Each session is counted once.
 func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -86,25 +86,25 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		text, _, _ = strings.Cut(text, "\n")
 		n, bad := strconv.Atoi(text)
 		if err != nil || bad != nil {
-			t.Fatalf("process %d: err = %v, want none and a number of closed sessions in the output:\n%s", i, err, &outs[i])
+			t.Fatalf("process %d: err = %v, want nil and \"closed=N\" in the output:\n%s", i, err, &outs[i])
 		}
 		total += n
 	}
 	if total != sessions {
-		t.Errorf("sessions that the processes closed: got %d, want %d", total, sessions)
+		t.Errorf("sessions closed by all processes: got %d, want %d", total, sessions)
 	}
 	for _, tenant := range []string{ourTenant, "other"} {
 		got, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
 		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("counters of %s: got %v, error %v, want %v", tenant, got, err, want)
+			t.Errorf("Counters(%s) = %v, %v, want %v", tenant, got, err, want)
 		}
 	}
 }
 
-// A process that is killed while it closes sessions leaves no session partly counted. The next process closes the other
-// sessions, and each session is counted once.
-func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
+// A process that is killed while it closes sessions leaves no session partially counted. Another process closes the
+// other sessions, and each session is counted once.
+func TestKilledProcessLeavesNoSessionPartiallyCounted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	const sessions = 2000
@@ -122,7 +122,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	}
 	eventually(t, "the first settlement of the process", func() error {
 		if got, err := s.Counters(t.Context(), ourTenant); err != nil || len(got) == 0 {
-			return fmt.Errorf("got no counters, error %w", err)
+			return fmt.Errorf("no counters yet: %w", err)
 		}
 		return nil
 	})
@@ -132,6 +132,6 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	got, err := s.Counters(t.Context(), ourTenant)
 	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: ourTenant, Field: "sum"}, Value: sessions * 10}}
 	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("counters after the kill: got %v, error %v, want %v", got, err, want)
+		t.Errorf("Counters after the kill = %v, %v, want %v", got, err, want)
 	}
 }

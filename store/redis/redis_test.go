@@ -15,23 +15,23 @@ import (
 	"precept/store/storetest"
 )
 
-func TestStoreConforms(t *testing.T) {
+func TestStoreContract(t *testing.T) {
 	server := storetest.StartRedis(t)
 	storetest.Run(t, opener(func(prefix string) string { return server.URL() + "?prefix=" + prefix }))
 }
 
-func TestStoreConformsInACluster(t *testing.T) {
+func TestStoreContractInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	storetest.Run(t, opener(func(prefix string) string { return cluster.URL("prefix=" + prefix) }))
-	// Each node has keys, because the tags of the tenants are distributed over the nodes.
+	// Each node has keys, because the hash tags are distributed over the nodes.
 	for _, n := range cluster.Nodes {
 		if keys, _ := n.Must(t, "DBSIZE").(int64); keys == 0 {
-			t.Errorf("node %s has no key, want at least one", n.Addr)
+			t.Errorf("node %s has no keys", n.Addr)
 		}
 	}
 }
 
-// opener returns a function that opens stores on one server, each with its own prefix of keys.
+// opener returns a function that opens stores on one server, each with its own key prefix.
 func opener(url func(prefix string) string) func(t *testing.T) storetest.Store {
 	var n atomic.Int64
 	return func(t *testing.T) storetest.Store {
@@ -50,8 +50,8 @@ func open(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// openWithShards opens a store that is created with a number of shards, the parts into which a store divides its
-// sessions.
+// openWithShards opens a store that gets the given number of shards if it is new. Shards are the parts into which a store
+// divides its sessions.
 func openWithShards(t *testing.T, url string, shards int) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: shards})
@@ -62,7 +62,7 @@ func openWithShards(t *testing.T, url string, shards int) *redis.Store {
 	return s
 }
 
-func TestStoreOfOneShardConforms(t *testing.T) {
+func TestStoreContractWithOneShard(t *testing.T) {
 	server := storetest.StartRedis(t)
 	var n atomic.Int64
 	storetest.Run(t, func(t *testing.T) storetest.Store {
@@ -71,8 +71,8 @@ func TestStoreOfOneShardConforms(t *testing.T) {
 	})
 }
 
-// A store with tenants of an earlier release keeps its layout of one shard for each tenant. A new store has 256 shards,
-// and each Store reads the number that was stored first. A Store that has read the number restores a lost number.
+// A store of an earlier release with tenants keeps one shard for each tenant. A new store gets 256 shards by default, and
+// each Store uses the number that was stored first. A Store that has read the number restores it after a loss.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	shardsOf := func(prefix string, s *redis.Store) string {
@@ -84,32 +84,32 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	}
 	server.Must(t, "SADD", "old:{precept}:tenants", ourTenant)
 	if n := shardsOf("old", open(t, server.URL()+"?prefix=old")); n != "1" {
-		t.Errorf("a store of an earlier release has %s shards, want 1", n)
+		t.Errorf("shards of a store of an earlier release: got %s, want 1", n)
 	}
 	if n := shardsOf("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
-		t.Errorf("a store that was created with 4 shards has %s, want 4", n)
+		t.Errorf("shards of a store that was created with 4: got %s, want 4", n)
 	}
 	s := open(t, server.URL()+"?prefix=new")
 	if n := shardsOf("new", s); n != "256" {
-		t.Errorf("a new store has %s shards, want 256", n)
+		t.Errorf("shards of a new store: got %s, want 256", n)
 	}
 	if n := shardsOf("four", open(t, server.URL()+"?prefix=four")); n != "4" {
-		t.Errorf("another replica has %s shards, want 4", n)
+		t.Errorf("shards of another replica: got %s, want 4", n)
 	}
 	server.Must(t, "DEL", "four:{precept}:shards")
 	server.Must(t, "SADD", "four:{precept}:tenants", ourTenant)
 	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), ourTenant); err != nil || len(c) != 0 {
-		t.Errorf("counters of a store that lost its number of shards: got %v, error %v, want none", c, err)
+		t.Errorf("Counters of a store that lost its number of shards = %v, %v, want none", c, err)
 	}
 	if n := server.Must(t, "GET", "four:{precept}:shardscopy"); n != "4" {
 		t.Errorf("copy of the number of shards: got %v, want 4", n)
 	}
 	if n, _ := server.Must(t, "EXISTS", "four:{precept}:shards").(int64); n != 0 {
-		t.Error("a new replica wrote a number of shards for a store that lost the number, want no key shards")
+		t.Error("a new replica wrote a number of shards for a store that lost the number")
 	}
 	server.Must(t, "FLUSHALL")
 	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
-	eventually(t, "restore the number", func() error {
+	eventually(t, "restored number of shards", func() error {
 		err := s.Write(t.Context(), batch(1))
 		if n := fmt.Sprint(server.Must(t, "GET", "new:{precept}:shards")); n != "256" {
 			err = errors.Join(err, fmt.Errorf("got %s shards, want 256", n))
@@ -118,7 +118,7 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	})
 }
 
-// TestMain fails if a goroutine of a test is left.
+// TestMain fails if tests leave goroutines.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
@@ -126,7 +126,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	s := openWithShards(t, server.URL(), 2)
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
-		other[0]++ // a session that does not exist
+		other[0]++ // the id of a session that does not exist
 		err := errors.Join(s.PutAnswer(t.Context(), ourTenant, id, "report", "text"), s.PutAnswer(t.Context(), ourTenant, other, "report", "text"),
 			s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
 		if err != nil {
@@ -135,8 +135,8 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	}, func() map[string]int64 { return keySizes(t, server) })
 }
 
-// keySizes returns the bytes of each key without an expiry. For a log of settlements keySizes returns the number of
-// entries beyond 32.
+// keySizes returns the memory usage of each key without an expiry. For a log of settlements it returns the number of
+// entries above 32 instead.
 func keySizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}

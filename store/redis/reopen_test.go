@@ -10,9 +10,9 @@ import (
 	"precept/store/storetest"
 )
 
-// Readmit makes a session that an earlier release closed without a settlement due again, once. Settled and imported
-// sessions do not become due.
-func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
+// The first call of Readmit makes sessions that an earlier release closed without a settlement due again. Settled and
+// imported sessions do not become due.
+func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)
 	row := func(n int, data string, closed bool) session.Row {
@@ -20,7 +20,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 			Tenant: "t", ID: session.KeyOf("t", session.SpaceName, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
 		}
 	}
-	const lost = 450 // more sessions than one page
+	const lost = 450 // more sessions than fit on one page
 	b := session.Batch{}
 	for n := range lost {
 		b.Rows = append(b.Rows, row(n, `{}`, true))
@@ -46,11 +46,11 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 		return ids
 	}
 	if got := due(); len(got) != 1 || !got[open.ID] {
-		t.Fatalf("due sessions before Readmit: got %d, want the open session alone", len(got))
+		t.Fatalf("due sessions before Readmit: got %d, want only the open session", len(got))
 	}
 	for _, want := range []int{lost, 0} {
 		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {
-			t.Errorf("Readmit: got %d sessions, error %v, want %d", n, err, want)
+			t.Errorf("Readmit = %d, %v, want %d", n, err, want)
 		}
 		if got := due(); len(got) != lost+1 || got[settled.ID] || got[imported.ID] {
 			t.Errorf("due sessions after Readmit: got %d, settled session due = %v, imported session due = %v, want %d, false, false",
@@ -59,8 +59,8 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	}
 }
 
-// Earlier releases wrote a stream of exchanges, which no release reads. Readmit deletes the stream.
-func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
+// Readmit deletes the stream of exchanges that earlier releases wrote and that no release reads.
+func TestReadmitDeletesOldStreamOfExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
 	if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "t", ID: session.ID{1}, Data: []byte("{}")}}}); err != nil {
@@ -73,6 +73,6 @@ func TestOldStreamOfExchangesIsDeleted(t *testing.T) {
 		t.Error(err)
 	}
 	if n := server.Must(t, "EXISTS", stream); fmt.Sprint(n) != "0" {
-		t.Errorf("keys named %[2]s after Readmit: got %[1]v, want 0", n, stream)
+		t.Errorf("EXISTS %[2]s after Readmit = %[1]v, want 0", n, stream)
 	}
 }

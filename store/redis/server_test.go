@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// maxima returns n maxima. Raise sends at most 200 of them in one call of its script.
+// maxima returns n maxima. Raise sends at most 200 maxima in one call of its script.
 func maxima(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
@@ -24,9 +24,9 @@ func maxima(n int) (list []trial.Delta) {
 	return list
 }
 
-// Raise sends all calls of its script in one round trip. The server of this test answers only after it has received
-// all calls.
-func TestScriptRunsShareOneRoundTrip(t *testing.T) {
+// Raise sends all calls of its script in one round trip. The server of this test replies only after it has received all
+// calls.
+func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	const runs = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		in, waiting := bufio.NewReader(c), -1 // the first script reads the number of shards
+		in, waiting := bufio.NewReader(c), -1 // -1: the first call of a script reads the number of shards
 		for {
 			name, _, err := readCommand(in)
 			if err != nil {
@@ -62,22 +62,22 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	}()
 	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
 	if err := s.Raise(t.Context(), ourTenant, maxima(200*runs)); err != nil {
-		t.Errorf("Raise on a server that answers after the last call: %v", err)
+		t.Errorf("Raise with a server that replies after the last call: %v", err)
 	}
 	_ = s.Close()
 	_ = l.Close()
 	<-done
 }
 
-// A server that has lost its scripts gets each call of the script a second time, with the whole text. Later calls use
-// the digest again.
-func TestUnknownScriptIsSentOnce(t *testing.T) {
+// If the server does not know a script, each call is repeated with the source of the script. Later calls use the digest
+// again.
+func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	if _, err := s.Tenants(t.Context()); err != nil { // reads the number of shards
 		t.Fatal(err)
 	}
-	sent := func() (digests, texts int) {
+	countCalls := func() (digests, sources int) {
 		t.Helper()
 		stop := server.Monitor(t)
 		if err := s.Raise(t.Context(), ourTenant, maxima(450)); err != nil {
@@ -85,26 +85,26 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 		}
 		for _, line := range stop() {
 			digests += strings.Count(strings.ToLower(line), `] "evalsha"`)
-			texts += strings.Count(strings.ToLower(line), `] "eval"`)
+			sources += strings.Count(strings.ToLower(line), `] "eval"`)
 		}
-		return digests, texts
+		return digests, sources
 	}
 	for i, want := range [][2]int{{3, 3}, {3, 0}, {3, 3}} {
 		if i == 2 {
 			server.Must(t, "SCRIPT", "FLUSH")
 		}
-		if digests, texts := sent(); [2]int{digests, texts} != want {
-			t.Errorf("round %d: got %d scripts by digest and %d as whole text, want %v", i, digests, texts, want)
+		if digests, sources := countCalls(); [2]int{digests, sources} != want {
+			t.Errorf("round %d: got %d calls by digest and %d with the source, want %v", i, digests, sources, want)
 		}
 	}
 	list, err := s.Maxima(t.Context(), ourTenant)
 	if err != nil || len(list) != 450 {
-		t.Errorf("stored maxima: got %d, error %v, want 450", len(list), err)
+		t.Errorf("Maxima = %d maxima, %v, want 450", len(list), err)
 	}
 }
 
-// While an endless script of another client blocks Redis, calls return ErrBusy, which is temporary.
-func TestBusyScriptIsATemporaryFailure(t *testing.T) {
+// While an endless script of another client blocks Redis, calls return ErrBusy.
+func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	server := storetest.StartRedis(t, "--lua-time-limit", "5")
 	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
@@ -118,50 +118,50 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	defer func() { <-ended }()
 	err := waitForError(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
 	if !strings.Contains(err.Error(), "BUSY") {
-		t.Errorf("Write during an endless script: err = %v, want an error with BUSY", err)
+		t.Errorf("Write during an endless script: err = %v, want an error with \"BUSY\"", err)
 	}
 	_, _, err = s.Session(t.Context(), ourTenant, sid(0))
-	checkUnavailable(t, "a look-up", err, redis.ErrBusy)
+	checkUnavailable(t, "Session", err, redis.ErrBusy)
 	server.Must(t, "SCRIPT", "KILL")
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
 	checkStored(t, s, 2)
 }
 
-// Write returns an error for a value beyond proto-max-bulk-len. Later values are stored.
-func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
+// Write returns an error for a value above the server's proto-max-bulk-len. Later writes succeed.
+func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
 	s := openWithLongTimeout(t, server.URL())
 	large := batch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
-		t.Error("Write of a value beyond the limit of the server: err = nil, want an error")
+		t.Error("Write of a value above the limit of the server: err = nil, want an error")
 	}
 	eventually(t, "the next write", func() error { return s.Write(t.Context(), batch(2)) })
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
-		t.Errorf("the next session: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session of the next write: found = %v, err = %v, want true, nil", ok, err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); ok || err != nil {
-		t.Errorf("the session with the large value: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("Session with the large value: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 
-// A row beyond the limit of any server is refused before a command is sent. The error has the id of the session.
-func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
+// A row that is too large for any server is refused before a command is sent. The error names the session.
+func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
 	row := batch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
-		t.Errorf("Write of a row that is too large: err = %v, want session.ErrInvalid with the id of the session", err)
+		t.Errorf("Write of a row that is too large: err = %v, want session.ErrInvalid that names the session", err)
 	}
 	if keys := keysOf(t, server, "*"); len(keys) > 0 {
 		t.Errorf("stored keys: got %q, want none", keys)
 	}
 }
 
-// A Redis that evicts random keys may have lost the row of an open session. The other sessions are closed, the session
-// can be forgotten, and a new write restores the session.
-func TestEvictedSessionBlocksNoOther(t *testing.T) {
+// A server that evicts keys may lose the row of an open session. Due then lists the other sessions, Forget deletes the
+// evicted session, and a new write restores an evicted session.
+func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 6 {
@@ -174,7 +174,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 			server.Must(t, "DEL", key)
 		}
 	}
-	due := func(after session.Row, limit int, want ...int) session.Row {
+	checkDue := func(after session.Row, limit int, want ...int) session.Row {
 		t.Helper()
 		list, err := s.Due(t.Context(), atSecond(60), after, limit)
 		var got, wanted []string
@@ -185,53 +185,53 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 			wanted = append(wanted, sid(n).String())
 		}
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(wanted) {
-			t.Fatalf("Due: got %v, error %v, want %v", got, err, wanted)
+			t.Fatalf("Due = %v, %v, want %v", got, err, wanted)
 		}
 		return list[len(list)-1]
 	}
-	last := due(session.Row{}, 2, 3, 4)
-	due(last, 2, 5)
-	due(session.Row{}, 100, 3, 4, 5)
+	last := checkDue(session.Row{}, 2, 3, 4)
+	checkDue(last, 2, 5)
+	checkDue(session.Row{}, 100, 3, 4, 5)
 	if list, err := s.Newest(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
-		t.Errorf("Newest: got %d sessions, error %v, want 3", len(list.List), err)
+		t.Errorf("Newest = %d sessions, %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {
-		t.Errorf("Forget of an evicted session: got %v, error %v, want true, nil", ok, err)
+		t.Errorf("Forget of an evicted session = %v, %v, want true, nil", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
-	due(session.Row{}, 100, 1, 3, 4, 5)
+	checkDue(session.Row{}, 100, 1, 3, 4, 5)
 	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ourTenant, ID: sid(1)}, {Tenant: ourTenant, ID: sid(2)}})
 	if err != nil || !accepted[0] || !accepted[1] {
-		t.Errorf("Settle of two sessions: got accepted %v, error %v, want [true true]", accepted, err)
+		t.Errorf("Settle of two sessions = %v, %v, want [true true], nil", accepted, err)
 	}
-	due(session.Row{}, 100, 3, 4, 5)
+	checkDue(session.Row{}, 100, 3, 4, 5)
 }
 
-// A canceled call does not count as a failure of Redis, so that the breaker refuses no later call.
-func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
+// A canceled call does not count as a failure of Redis, and therefore does not open the circuit breaker.
+func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openWithTimeout(t, server.URL(), 2*time.Second) // the timeout for a frozen server, even if the caller leaves earlier
+	s := openWithTimeout(t, server.URL(), 2*time.Second)
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}
 	server.Freeze(t)
-	ctx, leave := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, leave)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
 	for range 5 {
 		_, _, err := s.Session(ctx, ourTenant, sid(1))
-		written := s.Write(ctx, batch(2))
-		if !errors.Is(err, context.Canceled) || !errors.Is(written, context.Canceled) {
-			t.Errorf("calls with a canceled context: got error %v of Session and error %v of Write, want context.Canceled", err, written)
+		writeErr := s.Write(ctx, batch(2))
+		if !errors.Is(err, context.Canceled) || !errors.Is(writeErr, context.Canceled) {
+			t.Errorf("Session and Write with a canceled context: err = %v and %v, want context.Canceled", err, writeErr)
 		}
 	}
 	server.Thaw(t)
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
-		t.Errorf("the next look-up: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session after the thaw: found = %v, err = %v, want true, nil", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(2)); err != nil {
-		t.Errorf("the next write: %v", err)
+		t.Errorf("Write after the thaw: %v", err)
 	}
 }
 
@@ -249,12 +249,12 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	defer server.Thaw(t)
 	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
 	now = now.Add(2 * time.Second)
-	ctx, leave := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, leave)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
 	if err := s.Write(ctx, batch(1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the canceled probe: err = %v, want context.Canceled", err)
+		t.Errorf("canceled probe: err = %v, want context.Canceled", err)
 	}
 	if err := s.Write(t.Context(), batch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("the call after a canceled probe: err = %v, want redis.ErrDown with the time of the next try", err)
+		t.Errorf("Write after a canceled probe: err = %v, want redis.ErrDown with the interval of the probes", err)
 	}
 }

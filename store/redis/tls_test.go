@@ -11,12 +11,12 @@ import (
 	"precept/store/storetest"
 )
 
-// A store works over TLS. If the store does not trust the certificate of the server, the error names the remedy.
+// A store works over TLS. If it does not trust the server's certificate, the error names the remedy.
 func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
-	mine, theirs := storetest.NewSecrets(t), storetest.NewSecrets(t)
-	server, addr := storetest.StartRedisTLS(t, mine, "no")
-	url := "rediss://" + addr + "?ca_file=" + mine.CA
+	secrets, otherSecrets := storetest.NewSecrets(t), storetest.NewSecrets(t)
+	server, addr := storetest.StartRedisTLS(t, secrets, "no")
+	url := "rediss://" + addr + "?ca_file=" + secrets.CA
 	s := open(t, url)
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
@@ -27,9 +27,9 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	checkStored(t, open(t, url+"&server_name=redis.test"), 1)
 
 	for trusted, c := range map[string]struct{ url, want string }{
-		"the system's authorities": {"rediss://" + addr, "with ca_file in store.url"},
-		"another authority":        {"rediss://" + addr + "?ca_file=" + theirs.CA, "with ca_file in store.url"},
-		"another name":             {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
+		"only the system's CAs": {"rediss://" + addr, "with ca_file in store.url"},
+		"another CA":            {"rediss://" + addr + "?ca_file=" + otherSecrets.CA, "with ca_file in store.url"},
+		"another server name":   {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
 	} {
 		s := openWithLongTimeout(t, c.url)
 		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
@@ -37,10 +37,10 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 			t.Errorf("a store that trusts %s: err = %v, want an error with %q", trusted, err, c.want)
 		}
 	}
-	checkUnavailable(t, "a call without TLS to a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
+	checkUnavailable(t, "Ping without TLS of a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
 }
 
-// A store with a client certificate works with a server that requires one. The server refuses other stores.
+// A server that requires client certificates accepts only stores with a valid certificate.
 func TestTLSWithAClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
@@ -48,19 +48,19 @@ func TestTLSWithAClientCertificate(t *testing.T) {
 	withClientCertificates(t, secrets, "rediss://"+addr+"?ca_file="+secrets.CA)
 }
 
-func TestExpiredCertificateIsNamed(t *testing.T) {
+func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.ExpiredSecrets(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "no")
 	s := openWithLongTimeout(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
-		t.Errorf("Ping of a server with an expired certificate: err = %v, want an error with the remedy to renew the certificate", err)
+		t.Errorf("Ping of a server with an expired certificate: err = %v, want an error with \"renew the certificate of Redis\"", err)
 	}
 }
 
-// A store with a client certificate works with a Sentinel and servers that require one, and with a user of the
-// Sentinel. A wrong password of the Sentinel is an ErrAuth.
+// A Sentinel and servers that require client certificates accept only stores with a valid certificate. A wrong password
+// of the Sentinel's user gives ErrAuth.
 func TestSentinelWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
@@ -72,8 +72,8 @@ func TestSentinelWithClientCertificates(t *testing.T) {
 	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
-// A store with a client certificate works with a Cluster whose nodes require one. The store follows a slot that moves
-// to another node.
+// A Cluster whose nodes require client certificates accepts only stores with a valid certificate. The store follows a
+// slot that moves to another node.
 func TestClusterWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
@@ -89,13 +89,13 @@ func TestClusterWithClientCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
-		t.Errorf("Write after the move of a slot: %v", err)
+		t.Errorf("Write after the slot was moved: %v", err)
 	}
 	checkStored(t, s, 1)
 }
 
-// withClientCertificates returns a store with the client certificate of secrets, and fails the test if the servers
-// accept a store without a certificate or with the certificate of another authority.
+// withClientCertificates opens a store with the client certificate of secrets. It fails the test if the servers accept a
+// store without a certificate or with a certificate of another CA.
 func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
@@ -103,12 +103,12 @@ func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string
 		t.Fatal(err)
 	}
 	checkStored(t, s, 1)
-	theirs := storetest.NewSecrets(t)
-	for certificate, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
+	other := storetest.NewSecrets(t)
+	for certificate, url := range map[string]string{"no certificate": url, "certificate of another CA": url + "&cert_file=" + other.Cert + "&key_file=" + other.Key} {
 		refused := openWithLongTimeout(t, url)
 		err := waitForError(t, certificate, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
-			t.Errorf("client certificate %s: err = %v, want an error with cert_file and key_file", certificate, err)
+			t.Errorf("Ping with %s: err = %v, want an error with \"cert_file and key_file in store.url\"", certificate, err)
 		}
 	}
 	return s
@@ -125,13 +125,13 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 		"ca_file=/nowhere.pem", "ca_file=" + empty, "cert_file=" + secrets.Cert, "key_file=" + secrets.Key, "cert_file=" + secrets.CA + "&key_file=" + secrets.Key,
 	} {
 		if err := redis.CheckURL("rediss://:canary@h?" + query); !errors.Is(err, redis.ErrURL) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("CheckURL with %s: err = %v, want redis.ErrURL without the password canary", query, err)
+			t.Errorf("CheckURL with %s: err = %v, want redis.ErrURL without the password \"canary\"", query, err)
 		}
 	}
 }
 
-// A store finds the master of a Sentinel group by the name of the group, and the new master after the end of the old
-// master. The epoch then changes, because writes may have been lost.
+// A store finds the master of a Sentinel group by the name of the group, also after a failover. The epoch changes with
+// the failover, because writes may have been lost.
 func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)
@@ -161,7 +161,7 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 		_ = waitForError(t, password, redis.ErrAuth, func() error { return s.Ping(t.Context()) })
 	}
 	other := openWithLongTimeout(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
-	checkUnavailable(t, "another group", other.Write(t.Context(), batch(3)), redis.ErrDown)
+	checkUnavailable(t, "Write to an unknown group", other.Write(t.Context(), batch(3)), redis.ErrDown)
 	_, _, err = other.Session(t.Context(), "default", sid(1))
-	checkUnavailable(t, "a look-up in another group", err, redis.ErrDown)
+	checkUnavailable(t, "Session of an unknown group", err, redis.ErrDown)
 }

@@ -29,7 +29,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-func TestParseURLRefuses(t *testing.T) {
+func TestCheckURLRefusesInvalidURL(t *testing.T) {
 	for _, text := range []string{
 		"", "redis", "redis://", "http://h", "redis:///0", "redis://h/x", "redis://h/-1", "redis://h:port", "redis://h:70000", "redis://a,b",
 		"redis://u:canary%@h", "redis://u:canary@", "redis://h?cluster=maybe", "redis://h?secret=canary", "redis://h?%zz=canary", "redis://h?prefix=",
@@ -54,7 +54,7 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if len(a.Addrs) == 0 || a.prefix == "" || a.DB < 0 {
-			t.Errorf("parseURL(%q): got %+v, want addresses, a prefix and a database number from 0 on", text, a)
+			t.Errorf("parseURL(%q) = %+v, want addresses, a prefix and a database number >= 0", text, a)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The memory of a walk over all tenants does not grow with the number of tenants.
-func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measures the heap
+// A walk over all tenants does not hold all samples in memory.
+func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // measures the heap
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const tenants, samples, bytes = 1000, 12, 4000
 	for tenant := range tenants {
@@ -32,7 +32,7 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc) //nolint:gosec // far below the bound
+		return int64(m.HeapAlloc) //nolint:gosec // far below the maximum of an int64
 	}
 	before, peak, found := heap(), int64(0), map[string]int{}
 	err := s.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error {
@@ -43,7 +43,7 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		return nil
 	})
 	if err != nil || len(found) != tenants {
-		t.Fatalf("EachSample: got samples of %d tenants, error %v, want %d", len(found), err, tenants)
+		t.Fatalf("EachSample: samples of %d tenants, err = %v, want %d", len(found), err, tenants)
 	}
 	for tenant, n := range found {
 		if n != samples {
@@ -51,8 +51,8 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		}
 	}
 	if all := int64(tenants * samples * bytes); peak > all/2 {
-		t.Errorf("heap of the walk: got %d MB, want at most half of the %d MB of all samples", peak>>20, all>>20)
+		t.Errorf("heap of the walk: got %d MiB, want at most half of the %d MiB of all samples", peak>>20, all>>20)
 	} else {
-		t.Logf("the walk holds %d MB of %d MB", peak>>20, all>>20)
+		t.Logf("heap of the walk: %d MiB of %d MiB", peak>>20, all>>20)
 	}
 }
