@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// mixedLines returns JSON lines: transcripts, faulty lines, a line above the limit of parallel inspection, and an
-// array.
+// mixedLines returns transcripts on JSON lines, mixed with invalid lines, a line above the limit of parallel inspection
+// and an array.
 func mixedLines(t *testing.T) string {
 	t.Helper()
 	var in strings.Builder
@@ -30,9 +30,9 @@ func mixedLines(t *testing.T) string {
 	return in.String()
 }
 
-// An inspection on several goroutines gives the findings and faults of an inspection on one goroutine, in the same
-// order.
-func TestParallelInspectionEqualsInspectionOnOneGoroutine(t *testing.T) {
+// An inspection on several goroutines returns the same findings and faults in the same order as an inspection on one
+// goroutine.
+func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	in := mixedLines(t)
 	inspectOn := func(n int) (findings []detect.Finding, fault string) {
 		err := detect.InspectOn(n, strings.NewReader(in), func(f detect.Finding) error {
@@ -43,20 +43,20 @@ func TestParallelInspectionEqualsInspectionOnOneGoroutine(t *testing.T) {
 	}
 	want, wantFault := inspectOn(1)
 	if len(want) < 2000 || strings.Count(wantFault, "\n") < 10 {
-		t.Fatalf("got %d findings and faults %s, want at least 2000 findings and 11 faults", len(want), wantFault)
+		t.Fatalf("one goroutine: %d findings, error %s, want at least 2000 findings and 11 faults", len(want), wantFault)
 	}
 	for _, n := range []int{2, 8} {
 		got, gotFault := inspectOn(n)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%d goroutines: got %d findings that differ from the %d findings of one goroutine, want equal findings", n, len(got), len(want))
+			t.Errorf("%d goroutines: the %d findings differ from the %d findings of one goroutine", n, len(got), len(want))
 		}
 		if gotFault != wantFault {
-			t.Errorf("%d goroutines: got the faults\n%s\nwant\n%s", n, gotFault, wantFault)
+			t.Errorf("%d goroutines: error:\ngot  %s\nwant %s", n, gotFault, wantFault)
 		}
 	}
 }
 
-// An error of emit ends the inspection: no further finding is emitted.
+// An error of emit ends the inspection, and no further finding is emitted.
 func TestErrorOfEmitEndsTheParallelInspection(t *testing.T) {
 	stop := errors.New("stop")
 	n := 0
@@ -67,16 +67,16 @@ func TestErrorOfEmitEndsTheParallelInspection(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, stop) || n != 20 {
-		t.Errorf("got error %v after %d findings, want %v after 20", err, n, stop)
+		t.Errorf("err = %v after %d findings, want %v after 20", err, n, stop)
 	}
 }
 
-// A panic in the inspection of a line reaches the caller, after the findings of the lines before.
-func TestPanicInTheInspectionOfALineReachesTheCaller(t *testing.T) {
+// A panic in the inspection of a line reaches the caller after the findings of the previous lines.
+func TestPanicInParallelInspectionReachesTheCaller(t *testing.T) {
 	n := 0
 	raw := bytes.TrimSpace(longTranscript(2))
 	cause := detect.PanicAhead(raw, func(detect.Finding) error { n++; return nil })
 	if !strings.Contains(fmt.Sprint(cause), "broken line") || n == 0 {
-		t.Errorf("got panic %v after %d findings, want broken line after the findings of the first line", cause, n)
+		t.Errorf("panic = %v after %d findings, want \"broken line\" after the findings of the first line", cause, n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// turns returns a conversation without tools: texts of the model and the user in turn.
+// turns returns a conversation without tools, in which texts of the model and of the user alternate.
 func turns(texts ...string) []any {
 	list := []any{obj{"role": "user", "content": "do the task"}}
 	for i, text := range texts {
@@ -17,8 +17,8 @@ func turns(texts ...string) []any {
 	return list
 }
 
-// Without declared tools, a repeated pair of an answer and a user text is a loop if a program must have written the
-// user text, and no loop if a person may have written the user text.
+// Without declared tools, a repeated pair of an answer and a user message is a loop only if a program, not a person, must
+// have written the message.
 func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
@@ -37,10 +37,10 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		want  bool
 	}{
 		"an object that failed twice": {repeated(2, object, failed), true},
-		"an object that failed twice, in other words of the model": {
+		"an object that failed twice, with other text around it": {
 			[]string{"I try.\n" + object, failed, "<think>Hm.</think>" + object, failed}, true,
 		},
-		"an object that failed twice, in different times": {
+		"an object that failed twice, with different durations": {
 			[]string{object, failed + " (12 ms)", object, failed + " (31 ms)"}, true,
 		},
 		"an object that failed twice, another object between": {
@@ -54,16 +54,16 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		"failures that differ": {
 			[]string{object, failed, object, "Error: connection refused"}, false,
 		},
-		"a person who writes continue":            {repeated(4, fence, "continue"), false},
+		"a user who writes continue":              {repeated(4, fence, "continue"), false},
 		"a block of code that failed twice":       {repeated(2, fence, failed), false},
 		"a block of code that failed three times": {repeated(3, fence, failed), true},
 		"two different blocks of code that failed": {
 			[]string{fence, failed, "Then\n```sh\nmake -B shop\n```", failed}, false,
 		},
-		"an object that answers a person": {
+		"an object that answers a user": {
 			repeated(4, `{"reply": "What do you mean?"}`, "help"), false,
 		},
-		"answers without a call": {
+		"answers without an object or a block of code": {
 			repeated(4, "I cannot do that.", failed), false,
 		},
 	} {
@@ -71,42 +71,42 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 			req := parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...)})
 			loops := new(detect.Results).Loops(req, nil, nil)
 			if (len(loops) > 0) != tt.want {
-				t.Errorf("got loops %+v, want any: %t", loops, tt.want)
+				t.Errorf("got loops %+v, want a loop = %t", loops, tt.want)
 			}
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
 			req = parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
-				t.Errorf("with declared tools: got loops %+v, want none", loops)
+				t.Errorf("declared tools: got loops %+v, want none", loops)
 			}
 		})
 	}
 }
 
-// A user text that a repetition shows to be a result keeps its hash and its words.
-func TestTextThatBecomesAResultKeepsHashAndWords(t *testing.T) {
+// A user message that is recognised as a result when it repeats keeps its hash and its text.
+func TestInferredResultKeepsHashAndText(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": turns(pair...)})
 	twice := parse(t, wire.Chat, obj{"model": "m", "messages": turns(append(pair, pair...)...)})
 	if len(once.Item(2).Results) > 0 || !twice.Item(2).ResultInferred() || !twice.Item(4).ResultInferred() {
-		t.Fatalf("item 2 has %d results before the repetition; items 2 and 4 are inferred results after the repetition: %v, %v; want 0, true, true",
+		t.Fatalf("results of item 2 before the repetition: %d, items 2 and 4 inferred after it: %v, %v, want 0, true, true",
 			len(once.Item(2).Results), twice.Item(2).ResultInferred(), twice.Item(4).ResultInferred())
 	}
 	for i := 1; i <= 2; i++ {
 		if once.Hash(i) != twice.Hash(i) {
-			t.Errorf("item %d has hash %v before the repetition and %v after, want equal hashes", i, once.Hash(i), twice.Hash(i))
+			t.Errorf("hash of item %d after the repetition: got %[3]v, want %[2]v as before", i, once.Hash(i), twice.Hash(i))
 		}
 	}
 	if got := once.Item(2).Words; !strings.Contains(got, "404") {
-		t.Errorf("item 2 has words %q before the repetition, want 404 in the words", got)
+		t.Errorf("Words of item 2 before the repetition = %q, want it to contain 404", got)
 	}
 	if got := twice.Item(2).Words; got != pair[1] {
-		t.Errorf("item 2 has words %q after the repetition, want %q", got, pair[1])
+		t.Errorf("Words of item 2 after the repetition = %q, want %q", got, pair[1])
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {
 		t.Fatalf("got loops %+v, want one", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
-		t.Errorf("the anchor of the loop is at item %d (found: %t), want item 4", item, ok)
+		t.Errorf("anchor of the loop: item = %d, found = %t, want 4, true", item, ok)
 	}
 }

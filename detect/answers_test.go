@@ -7,31 +7,32 @@ import (
 	"precept/internal/wire"
 )
 
-// judgedAs is an outcome with its rule.
+// judgedAs is an expected outcome with its rule.
 type judgedAs struct {
 	outcome detect.Outcome
 	rule    string
 }
 
-// failed is the outcome Error by a rule.
+// failed returns the outcome Error with a rule.
 func failed(rule string) judgedAs { return judgedAs{detect.Error, rule} }
 
-// okBy is the outcome OK by a rule.
+// okBy returns the outcome OK with a rule.
 func okBy(rule string) judgedAs { return judgedAs{detect.OK, rule} }
 
-// judgeAll classifies each text of results as the result of the same call, and compares the outcome and the rule.
+// judgeAll fails the test unless each key of results, as the result of the same call, has the outcome and the rule of
+// the value.
 func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
 	t.Helper()
 	for text, want := range results {
 		got := detect.Classify(tool, args, text, 0)
 		if got.Outcome != want.outcome || got.Rule != want.rule {
-			t.Errorf("%s: result %q has outcome %s by rule %q, want %s by %q", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
+			t.Errorf("%s: result %q: got outcome %s (rule %q), want %s (rule %q)", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
 		}
 	}
 }
 
-// JSON results with a field that reports a failure are errors. Similar fields of data are not.
-func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
+// A JSON result with a field that reports a failure is an error. A similar field of a data record is not.
+func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	judgeAll(t, "place_order", `{"id":7}`, map[string]judgedAs{
 		`{"success":false}`:                                 failed("json:success"),
 		`{"ok":false,"n":1}`:                                failed("json:success"),
@@ -165,9 +166,9 @@ func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 	})
 }
 
-// A file may contain a JSON object with an error field. In read content, such an object is a failure only if all its
-// keys are common in results. The same holds for the output of a command that only reads.
-func TestErrorFieldInReadContentNeedsOnlyResultKeys(t *testing.T) {
+// A file may contain a JSON object with an error field. In read content, and in the output of a command that only reads,
+// such an object is a failure only if all its keys are typical of results.
+func TestErrorFieldInReadContentIsAFailureOnlyWithResultKeys(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),
 		`{"error":"x","price":3}`:             okBy(""),
@@ -187,7 +188,7 @@ func TestErrorFieldInReadContentNeedsOnlyResultKeys(t *testing.T) {
 	})
 }
 
-// Messages of tools that change files: successes, failures, and messages without an outcome.
+// Messages of editing tools report a success, a failure or no outcome.
 func TestEditorMessagesAreClassified(t *testing.T) {
 	judgeAll(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
 		"The file /a has been updated.":             okBy("edited"),
@@ -212,8 +213,8 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 	})
 }
 
-// Read content may contain any text. A result that consists of one error message is a failure.
-func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
+// Read content may contain any text, but a result that consists only of an error message is a failure.
+func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a"}`, map[string]judgedAs{
 		"Error: a is a folder":                                    failed("text:error-first"),
 		"Error: one\n2\n3\n4\n5\n6":                               failed("text:error-first"),
@@ -232,7 +233,7 @@ func TestErrorMessageInPlaceOfContentIsFailure(t *testing.T) {
 	})
 }
 
-// Error pages of a browser or a server are failures. Pages that mention such errors are not.
+// Error pages of a browser or a server are failures. Pages that only mention such errors are not.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	judgeAll(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
 		"<html>\n<title>404 Not Found</title></html>": failed(
@@ -287,9 +288,9 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	})
 }
 
-// A result with the error flag (1) is an error, except for refusals and for searches without a match. The flag for a
-// success (-1) decides only for tools that read or edit a file.
-func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
+// A result with the error flag (1) is an error, unless it is a refusal or a search without a match. The success flag
+// (-1) decides only for tools that read or edit a file.
+func TestErrorFlagMakesResultAnError(t *testing.T) {
 	for _, c := range []struct {
 		tool, args, text string
 		flag             int8
@@ -319,19 +320,18 @@ func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 			continue
 		}
 		if got.Outcome != c.want.outcome || got.Rule != c.want.rule {
-			t.Errorf("%s: result %q with flag %d has outcome %s by rule %q, want %s by %q", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
+			t.Errorf("%s: result %q with flag %d: got outcome %s (rule %q), want %s (rule %q)", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
 		}
 	}
 }
 
-// The run command of opencode works without a person, but refuses a call in the user's words. A session of the
-// run command offers todowrite without the question tool, or has its task in quotes. Refusals in such a session are
-// no signals.
-func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
+// The run command of opencode works without a person, but words a refusal as if the user refused. Such a session is
+// recognised by the tool todowrite without the tool question, or by a task in quotes. Refusals in it are not signals.
+func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	const (
-		rejected  = "The user rejected permission to use this specific tool call."
-		because   = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"
-		dismissed = "The user dismissed this question"
+		rejected   = "The user rejected permission to use this specific tool call."
+		withReason = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"
+		dismissed  = "The user dismissed this question"
 	)
 	offered := func(names ...string) (tools []any) {
 		for _, n := range names {
@@ -352,10 +352,10 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		{"todowrite with the question tool", terminalTools, "tidy the build", rejected, 1},
 		{"neither todowrite nor a task in quotes", bashOnly, "tidy the build", rejected, 1},
 		{"quotes inside a task", bashOnly, `"tidy" and "build"`, rejected, 1},
-		{"a refusal with the user's words", runTools, `"tidy the build"`, because, 1},
+		{"a refusal with a reason of the user", runTools, `"tidy the build"`, withReason, 1},
 		{"a dismissed question", terminalTools, "tidy the build", dismissed, 1},
 		{
-			"a refusal in the words of another agent", runTools, "tidy the build",
+			"a refusal message of another agent", runTools, "tidy the build",
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {

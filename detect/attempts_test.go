@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// A budget is an argument that an agent changes for another try: a time-out, a limit, a page, an option, a word of a
-// search. Three calls with the same result are a loop if the calls differ only in budgets. Calls that differ in a name,
-// a date, a port or an object are not a loop.
-func TestCallsThatDifferOnlyInABudgetAreALoop(t *testing.T) {
+// Three calls with the same result are a loop if they differ only in tuning arguments: timeouts, limits, pages, cursors,
+// options, or the words of a search. Calls that differ in a name, a date, a port or an object are not a loop.
+func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 	calls := func(tool, result string, args ...string) (out []storyStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
@@ -32,62 +31,62 @@ func TestCallsThatDifferOnlyInABudgetAreALoop(t *testing.T) {
 		story []storyStep
 		loop  bool
 	}{
-		"dates":                  {calls("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
-		"years":                  {calls("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
-		"names after":            {calls("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
-		"skipped rooms":          {calls("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
-		"keys":                   {calls("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
-		"names of pages":         {calls("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
-		"nan and infinity":       {calls("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
-		"texts of lines":         {calls("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
-		"tokens":                 {calls("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
-		"cursors":                {calls("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
-		"limits as texts":        {calls("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
-		"time-outs with units":   {calls("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
-		"starts":                 {calls("list_items", "a, b", `{"start":0}`, `{"start":10}`, `{"start":20}`, `{"start":30}`), true},
-		"ranges":                 {calls("view_text", "a, b", `{"view_range":[1,9]}`, `{"view_range":[9,20]}`, `{"view_range":[20,30]}`, `{"view_range":[30,40]}`), true},
-		"objects of an option":   {shells(failed, "show-run --job=1", "show-run --job=2", "show-run --job=3", "show-run --job=4"), false},
-		"ports of an option":     {shells(failed, "probe --port=5432", "probe --port=5433", "probe --port=5434", "probe --port=5435"), false},
-		"levels of an option":    {shells(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
-		"time-outs":              {shells(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
-		"limits, two words":      {shells(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
-		"options":                {shells(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
-		"other objects":          {shells(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
-		"names to find":          {shells("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
-		"names to delete":        {shells(failed, "find . -name 'cart.proto' -delete", "find . -name '*cart.proto' -delete", "find . -name '*cart.proto*' -delete"), false},
-		"attempts after an edit": {slices.Insert(calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), 1, call("edit", jsonArgs("file_path", "gate.ini"), "The file was updated.")), false},
-		"other names to find":    {shells("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
-		"words in quotes":        {shells(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
-		"options with a value":   {shells(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
-		"force":                  {calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
-		"short patterns":         {calls("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
-		"types of tests":         {calls("glob", "no files", `{"pattern":"**/*.test.js"}`, `{"pattern":"**/*.test.ts"}`, `{"pattern":"**/*.test.py"}`), false},
-		"types to find":          {shells("", "find . -name '*.test.js'", "find . -name '*.test.ts'", "find . -name '*.test.py'"), false},
-		"parts of a file name":   {calls("glob", "no files", `{"pattern":"**/settings.ini"}`, `{"pattern":"**/*settings*"}`, `{"pattern":"settings.*"}`), true},
-		"names in code":          {calls("grep", "no matches", `{"pattern":"oldApiGet"}`, `{"pattern":"oldApiPut"}`, `{"pattern":"oldApiList"}`), false},
-		"spellings of a name":    {calls("grep", "no matches", `{"pattern":"maxRetries"}`, `{"pattern":"max_retries"}`, `{"pattern":"max-retries"}`), true},
-		"other sellers":          {calls("search_docs", "no documents", `{"query":"acme price 2026"}`, `{"query":"bolt price 2026"}`, `{"query":"cargo price 2026"}`), false},
-		"words in another order": {calls("search_docs", "no documents", `{"query":"release date of farrow engine"}`, `{"query":"farrow engine launch date"}`, `{"query":"farrow engine release date"}`), true},
-		"words in common":        {calls("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
-		"echoed words":           {echoed(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
-		"scrolling":              {calls("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
-		"words of a search":      {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
-		"other searches":         {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
-		"folders of a search":    {calls("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
-		"modes of a search":      {calls("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
-		"rows of a statement":    {calls("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
-		"three pages":            {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
-		"two pages":              {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
-		"pages":                  {shells(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
+		"dates":                                {calls("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
+		"years":                                {calls("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
+		"names in an after key":                {calls("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
+		"names in a skip key":                  {calls("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
+		"other keys of a value":                {calls("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
+		"names of pages":                       {calls("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
+		"nan and infinity":                     {calls("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
+		"contents of lines":                    {calls("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
+		"tokens":                               {calls("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
+		"cursors":                              {calls("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
+		"limits as strings":                    {calls("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
+		"timeouts with units":                  {calls("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
+		"start offsets":                        {calls("list_items", "a, b", `{"start":0}`, `{"start":10}`, `{"start":20}`, `{"start":30}`), true},
+		"line ranges":                          {calls("view_text", "a, b", `{"view_range":[1,9]}`, `{"view_range":[9,20]}`, `{"view_range":[20,30]}`, `{"view_range":[30,40]}`), true},
+		"ids in an option":                     {shells(failed, "show-run --job=1", "show-run --job=2", "show-run --job=3", "show-run --job=4"), false},
+		"ports in an option":                   {shells(failed, "probe --port=5432", "probe --port=5433", "probe --port=5434", "probe --port=5435"), false},
+		"levels in an option":                  {shells(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
+		"timeouts in an option":                {shells(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
+		"limit as a separate argument":         {shells(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
+		"added options":                        {shells(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
+		"other packages":                       {shells(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
+		"looser patterns for one name":         {shells("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
+		"patterns of files to delete":          {shells(failed, "find . -name 'cart.proto' -delete", "find . -name '*cart.proto' -delete", "find . -name '*cart.proto*' -delete"), false},
+		"edit between the calls":               {slices.Insert(calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), 1, call("edit", jsonArgs("file_path", "gate.ini"), "The file was updated.")), false},
+		"patterns for other extensions":        {shells("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
+		"quoted name, added options":           {shells(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
+		"added options with a value":           {shells(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
+		"added flags":                          {calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
+		"extensions as patterns":               {calls("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
+		"extensions of test files":             {calls("glob", "no files", `{"pattern":"**/*.test.js"}`, `{"pattern":"**/*.test.ts"}`, `{"pattern":"**/*.test.py"}`), false},
+		"extensions of test files for find":    {shells("", "find . -name '*.test.js'", "find . -name '*.test.ts'", "find . -name '*.test.py'"), false},
+		"patterns for one file name":           {calls("glob", "no files", `{"pattern":"**/settings.ini"}`, `{"pattern":"**/*settings*"}`, `{"pattern":"settings.*"}`), true},
+		"other identifiers":                    {calls("grep", "no matches", `{"pattern":"oldApiGet"}`, `{"pattern":"oldApiPut"}`, `{"pattern":"oldApiList"}`), false},
+		"spellings of an identifier":           {calls("grep", "no matches", `{"pattern":"maxRetries"}`, `{"pattern":"max_retries"}`, `{"pattern":"max-retries"}`), true},
+		"searches for other sellers":           {calls("search_docs", "no documents", `{"query":"acme price 2026"}`, `{"query":"bolt price 2026"}`, `{"query":"cargo price 2026"}`), false},
+		"search words in another order":        {calls("search_docs", "no documents", `{"query":"release date of farrow engine"}`, `{"query":"farrow engine launch date"}`, `{"query":"farrow engine release date"}`), true},
+		"searches with a common word":          {calls("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
+		"search words in the result":           {echoed(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
+		"amounts of scrolling":                 {calls("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
+		"added search words":                   {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
+		"unrelated searches":                   {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
+		"folders to search":                    {calls("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
+		"added search options":                 {calls("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
+		"letter case and LIMIT of a statement": {calls("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
+		"three pages":                          {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
+		"two pages":                            {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
+		"pages in an option":                   {shells(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
-			t.Errorf("%s: found a loop: %v, want %v", name, got, c.loop)
+			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
 		}
 	}
 }
 
-// An agent may undo a repair to see a test fail. The edits are a loop if the command between the edits shows
-// no difference, or if the agent undoes the edit once more.
+// An agent may undo a fix once to see a test fail. Undone edits are a loop if the command between the edits shows no
+// difference, or if the agent undoes the edit a second time.
 func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")
@@ -104,36 +103,36 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 		story []storyStep
 		loop  bool
 	}{
-		"a repair, undone for the test":        {[]storyStep{fix, pass, undo, fail, fix}, false},
-		"tested only without the repair":       {[]storyStep{fix, undo, fail, fix}, false},
-		"tested by a tool":                     {[]storyStep{fix, undo, tool, fix}, false},
-		"tested only with the repair":          {[]storyStep{fix, pass, undo, read, fix}, false},
-		"undone and repaired twice":            {[]storyStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
-		"undone twice":                         {[]storyStep{fix, pass, undo, fail, fix, pass, undo}, true},
-		"three rounds of two commands":         {[]storyStep{on, off, on, off, on, off}, true},
-		"two rounds of two commands":           {[]storyStep{on, off, on, off}, false},
-		"commands and tests in turn":           {[]storyStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
-		"commands with other results":          {[]storyStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
-		"no test":                              {[]storyStep{fix, undo, fix}, true},
-		"only read between":                    {[]storyStep{fix, read, undo, look, fix}, true},
-		"both versions fail alike":             {[]storyStep{fix, fail, undo, fail, fix}, true},
-		"two versions of a file":               {[]storyStep{one, two, one, two}, true},
-		"two versions, of which one passes":    {[]storyStep{one, fail, two, pass, one, fail, two}, false},
-		"two versions, again":                  {[]storyStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
-		"two versions that fail alike":         {[]storyStep{one, fail, two, fail, one, fail, two}, true},
-		"two versions, another one in between": {[]storyStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
+		"fix undone for a test":              {[]storyStep{fix, pass, undo, fail, fix}, false},
+		"tested only without the fix":        {[]storyStep{fix, undo, fail, fix}, false},
+		"tested by a tool":                   {[]storyStep{fix, undo, tool, fix}, false},
+		"tested only with the fix":           {[]storyStep{fix, pass, undo, read, fix}, false},
+		"undone and fixed twice":             {[]storyStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
+		"undone twice":                       {[]storyStep{fix, pass, undo, fail, fix, pass, undo}, true},
+		"three rounds of two commands":       {[]storyStep{on, off, on, off, on, off}, true},
+		"two rounds of two commands":         {[]storyStep{on, off, on, off}, false},
+		"alternating commands and tests":     {[]storyStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
+		"commands with other results":        {[]storyStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
+		"not tested":                         {[]storyStep{fix, undo, fix}, true},
+		"only read between the edits":        {[]storyStep{fix, read, undo, look, fix}, true},
+		"both versions fail in the same way": {[]storyStep{fix, fail, undo, fail, fix}, true},
+		"two versions of a file":             {[]storyStep{one, two, one, two}, true},
+		"two versions, of which one passes":  {[]storyStep{one, fail, two, pass, one, fail, two}, false},
+		"two versions in three rounds":       {[]storyStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
+		"two versions with the same failure": {[]storyStep{one, fail, two, fail, one, fail, two}, true},
+		"a third version in between":         {[]storyStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
-			t.Errorf("%s: found a loop: %v, want %v", name, got, c.loop)
+			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
 		}
 		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
-			t.Errorf("%s, without the history: found a loop: %v, want %v", name, got, c.loop)
+			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, c.loop)
 		}
 	}
 }
 
-// An equal note and an equal command in three rounds are a loop. With different notes, the commands are not a loop.
-func TestEqualNotesInThreeRoundsAreALoop(t *testing.T) {
+// Three rounds of the same note and the same command are a loop. With different notes, the commands are not a loop.
+func TestThreeRoundsOfTheSameNoteAreALoop(t *testing.T) {
 	note := func(text string) storyStep { return call("think", jsonArgs("thought", text), "Noted.") }
 	look := bash("echo $HOME", "/\n\nCommand exited with code 0")
 	for name, c := range map[string]struct {
@@ -145,10 +144,10 @@ func TestEqualNotesInThreeRoundsAreALoop(t *testing.T) {
 		"other notes":  {[]storyStep{note("a"), look, note("b"), look, note("c"), look}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
-			t.Errorf("%s: found a loop: %v, want %v", name, got, c.loop)
+			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
 		}
 		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
-			t.Errorf("%s, without the history: found a loop: %v, want %v", name, got, c.loop)
+			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, c.loop)
 		}
 	}
 }

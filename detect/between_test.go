@@ -7,7 +7,7 @@ import (
 	"precept/detect"
 )
 
-// loopsIn returns the number of loops that Inspect finds in a story.
+// loopsIn returns the number of loops that Inspect finds in a test session.
 func loopsIn(t *testing.T, story ...storyStep) (n int) {
 	t.Helper()
 	found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
@@ -22,10 +22,9 @@ func loopsIn(t *testing.T, story ...storyStep) (n int) {
 	return n
 }
 
-// The name of a call between two equal failures shows whether the call may have changed something. After a verb that
-// changes, the second failure is not a loop. After a verb that reads, and after a failed call, the second failure is a
-// loop.
-func TestVerbOfACallBetweenTwoFailures(t *testing.T) {
+// A call between two identical failures ends the loop if the verb in its name says that it changes something. A call
+// that reads, and a call that fails, do not end the loop.
+func TestCallThatChangesEndsALoop(t *testing.T) {
 	refuse := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
 		"update cancel book create modify exchange return delete send set add remove post put write insert transfer":          true,
@@ -42,19 +41,19 @@ func TestVerbOfACallBetweenTwoFailures(t *testing.T) {
 				want = 0
 			}
 			if got := loopsIn(t, refuse, between, refuse); got != want {
-				t.Errorf("%s between two equal failures: got %d loops, want %d", verb, got, want)
+				t.Errorf("%s between two identical failures: got %d loops, want %d", verb, got, want)
 			}
 			between.result = `{"error":"it is forbidden"}`
 			if got := loopsIn(t, refuse, between, refuse); got != 1 {
-				t.Errorf("a failed %s between two equal failures: got %d loops, want 1", verb, got)
+				t.Errorf("failed %s between two identical failures: got %d loops, want 1", verb, got)
 			}
 		}
 	}
 }
 
-// The second of two equal failures is not a loop after a command that may change files, and a loop after a command that
-// only reads or tests.
-func TestCommandBetweenTwoFailures(t *testing.T) {
+// A command between two identical failures ends the loop if it may change files. A command that only reads or tests does
+// not.
+func TestCommandThatChangesEndsALoop(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
 		"cat a.go | head -3":          false,
@@ -89,14 +88,14 @@ func TestCommandBetweenTwoFailures(t *testing.T) {
 			want = 0
 		}
 		if got := loopsIn(t, fails("make demo"), bash(command, "fine"), fails("make demo")); got != want {
-			t.Errorf("%s between two equal failures: got %d loops, want %d", command, got, want)
+			t.Errorf("%s between two identical failures: got %d loops, want %d", command, got, want)
 		}
 	}
 }
 
-// The second of two equal failures is not a loop after a tool that edits or acts on a page, and a loop after a tool
-// that reads, searches or plans.
-func TestToolBetweenTwoFailures(t *testing.T) {
+// A tool call between two identical failures ends the loop if the tool edits files or acts on a page. A tool that reads,
+// searches or plans does not.
+func TestToolThatChangesEndsALoop(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
 		changes    bool
@@ -119,20 +118,20 @@ func TestToolBetweenTwoFailures(t *testing.T) {
 			want = 0
 		}
 		if got := loopsIn(t, fails("make demo"), call(c.tool, c.args, "done"), fails("make demo")); got != want {
-			t.Errorf("%s between two equal failures: got %d loops, want %d", c.tool, got, want)
+			t.Errorf("%s between two identical failures: got %d loops, want %d", c.tool, got, want)
 		}
 	}
 }
 
-// After a user turn, a command that fails again is not a loop. A call that an API refuses again is a loop,
-// unless the person reports a change, asks for another attempt, or the failure is transient.
-func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
+// A user turn ends the loop of a failing command. It does not end the loop of a failing API call, unless the user reports
+// a change or asks for another attempt, or the failure is transient.
+func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {
-		t.Errorf("a command that fails before and after a user question: got %d loops, want 0", got)
+		t.Errorf("command that fails before and after a question of the user: got %d loops, want 0", got)
 	}
 	if got := loopsIn(t, refused, userStep("and the docs?"), refused); got != 1 {
-		t.Errorf("an API that refuses before and after a user question: got %d loops, want 1", got)
+		t.Errorf("API call that fails before and after a question of the user: got %d loops, want 1", got)
 	}
 	for _, text := range []string{
 		"try again", "Please try it again.", "Try that again", "retry", "run it again", "Run again, please", "do it again", "check again", "once more", "One more time!", "rerun", "re-run it",
@@ -141,12 +140,12 @@ func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
 		"it is back", "it's back", "the server is up again", "de novo", "otra vez", "nochmal", "Noch einmal bitte", "encore une fois",
 	} {
 		if got := loopsIn(t, refused, userStep(text), refused); got != 0 {
-			t.Errorf("an API that refuses before and after %q: got %d loops, want 0", text, got)
+			t.Errorf("API call that fails before and after %q: got %d loops, want 0", text, got)
 		}
 	}
 	for _, text := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
 		if got := loopsIn(t, refused, userStep(text), refused); got != 1 {
-			t.Errorf("an API that refuses before and after %q: got %d loops, want 1", text, got)
+			t.Errorf("API call that fails before and after %q: got %d loops, want 1", text, got)
 		}
 	}
 	for _, why := range []string{
@@ -155,7 +154,7 @@ func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
 	} {
 		transient := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
 		if got := loopsIn(t, transient, userStep("and the docs?"), transient); got != 0 {
-			t.Errorf("failure %q before and after a user question: got %d loops, want 0", why, got)
+			t.Errorf("failure %q before and after a question of the user: got %d loops, want 0", why, got)
 		}
 	}
 }

@@ -16,8 +16,8 @@ func shell(command string) string {
 	return string(b)
 }
 
-// An error line in the output of a command that only reads is content. In the output of another command, the line
-// is a failure.
+// An error line in the output of a command that only reads is content. In the output of another command, it is a
+// failure.
 func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"ls -la":                        true,
@@ -133,16 +133,16 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	} {
 		got := detect.Classify("bash", shell(command), "error: boom", 0)
 		if (got.Outcome == detect.OK) != readOnly {
-			t.Errorf("%q: got outcome %s by rule %q, want ok: %t", command, got.Outcome, got.Rule, readOnly)
+			t.Errorf("%q: got outcome %s (rule %q), want ok = %t", command, got.Outcome, got.Rule, readOnly)
 		}
 	}
 }
 
-// Each harness writes the exit code in its own form. A similar text of a program is not read as an exit code.
+// Each harness writes the exit code in another form. Similar output of a program is not read as an exit code.
 func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
-		form  string // %d is the code
-		found bool   // the form states the exit code
+		form  string // %d stands for the exit code
+		found bool   // whether the exit code is read
 	}{
 		"codex": {
 			"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code %d\nOriginal token count: 4\nOutput:\nstep 1",
@@ -151,10 +151,10 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		"codex, short": {
 			"Exit code: %d\nWall time: 0.1 seconds\nTotal output lines: 1\nOutput:\nstep 1", true,
 		},
-		"claude":                {"Exit code %d\nstep 1", true},
-		"claude, with a note":   {"Exit code %d (see below)\nstep 1", true},
-		"a code and more words": {"Exit code %d means that\nstep 1", false},
-		"autogen":               {"exitcode: %d (execution ended)\nCode output: step 1", true},
+		"claude":                  {"Exit code %d\nstep 1", true},
+		"claude, with a note":     {"Exit code %d (see below)\nstep 1", true},
+		"a sentence about a code": {"Exit code %d means that\nstep 1", false},
+		"autogen":                 {"exitcode: %d (execution ended)\nCode output: step 1", true},
 		"gemini": {
 			"Command: ./x\nDirectory: (root)\nstep 1\nError: (none)\nExit Code: %d\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 17",
 			true,
@@ -174,10 +174,10 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 			"<returncode>%d</returncode>\n<output>\nstep 1\n</output>", true,
 		},
 		"a returncode tag without its end": {"<returncode>%d\n<output>\nstep 1\n</output>", false},
-		"in capitals at the end":           {"step 1\nExit Code: %d", true},
+		"title case at the end":            {"step 1\nExit Code: %d", true},
 		"gptme":                            {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
 		"a script":                         {"step 1\nScript exited with code %d", true},
-		"small letters":                    {"exit code %d\nstep 1", true},
+		"lower case":                       {"exit code %d\nstep 1", true},
 		"swe-agent":                        {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
 		"nanocoder":                        {"EXIT_CODE: %d\nSTDERR:\nstep 1\nSTDOUT:\n", true},
 		"between brackets":                 {"step 1\n[exit_code=%d]", true},
@@ -232,7 +232,7 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	} {
 		quiet := detect.Classify("bash", shell(command), "(no output)\nCommand exited with code 1", 0)
 		if (quiet.Outcome == detect.OK) != searches || searches && quiet.Rule != "nothing-found" {
-			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want ok by the rule nothing-found: %t", command, quiet, searches)
+			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want ok by the rule nothing-found = %t", command, quiet, searches)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {
@@ -242,9 +242,9 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	}
 }
 
-// A test, lint or build run gives feedback by its exit code, and none if the command did not run, was interrupted or is
-// still running. A refusal by a person is feedback for any command.
-func TestTestLintAndBuildCommandsVerify(t *testing.T) {
+// The exit code of a test, lint or build run is feedback, unless the command did not run, was interrupted or is still
+// running. A refusal by a person is feedback on any command.
+func TestTestLintAndBuildRunsGiveFeedback(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
 		"python -m pytest":                 "test",
@@ -326,7 +326,7 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 	}
 }
 
-// A pipe hides the exit code of a test; the output may still show the outcome.
+// A pipe hides the exit code of a test, but the output may show the outcome.
 func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 	for _, c := range []struct{ command, text, want string }{
 		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
@@ -352,7 +352,7 @@ func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 	}
 }
 
-// The wrapper of a harness around a result is removed before the result is judged. Similar text is not removed.
+// The wrapper that a harness puts around a result is removed before the result is classified. Similar text is kept.
 func TestHarnessWrappersAreRemoved(t *testing.T) {
 	reminder := "<system-reminder>read it</system-reminder>"
 	for text, want := range map[string]detect.Outcome{
@@ -374,7 +374,7 @@ func TestHarnessWrappersAreRemoved(t *testing.T) {
 		"<exit_code>0</exit_code>\n<stdout>all rows</stdout>":           detect.OK,
 	} {
 		if got := detect.Classify("rows", "{}", text, 0); got.Outcome != want {
-			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }

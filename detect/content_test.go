@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Content that a call reads is not a failure, although the content holds the output of a failed command.
-func TestReadContentIsNoFailure(t *testing.T) {
+// Content that a call reads is not a failure, even if it is the output of a failed command.
+func TestReadContentIsNotAFailure(t *testing.T) {
 	const logHead = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
 	n := each(t, failedOutputs, func(command, _, text string) {
 		found := strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nlogs/night.txt:7:")
@@ -30,17 +30,16 @@ func TestReadContentIsNoFailure(t *testing.T) {
 			"fetched from an API": {"get_log", `{"id":7}`, logHead + text},
 		} {
 			if j := detect.Classify(c.tool, c.args, c.text, 0); j.Outcome == detect.Error {
-				t.Errorf("%s, %s: the read text is an error by rule %q, want no error\n%s", command, name, j.Rule, c.text)
+				t.Errorf("%s, %s: got outcome error (rule %q), want no error, for\n%s", command, name, j.Rule, c.text)
 			}
 		}
 	})
 	if n < 160 {
-		t.Errorf("got %d outputs in failed.txt, want at least 160", n)
+		t.Errorf("outputs in failed.txt: got %d, want at least 160", n)
 	}
 }
 
-// Exit code 3 in the frame of a harness makes the result an error, after the output of failed and of successful
-// commands.
+// Exit code 3 in the frame of a harness makes the output of failed and of successful commands an error.
 func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	each(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
@@ -56,22 +55,22 @@ func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	})
 }
 
-// Each failure has a signature and a headline, and the frame of a harness does not change the signature.
+// Each failure has a signature and a headline. The frame of a harness does not change the signature.
 func TestFailureSignatureIsStable(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
 		if headline := detect.Headline(text); signature == "" || headline == "" {
-			t.Errorf("%s: got signature %q and headline %q, want neither to be empty, for\n%s", command, signature, headline, text)
+			t.Errorf("%s: Signature = %q, Headline = %q, want neither to be empty, for\n%s", command, signature, headline, text)
 		}
 		framed := "Chunk ID: 1a2b3c\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n" + text
 		if got := detect.Signature(framed); got != signature {
-			t.Errorf("%s: the signature is %q, in a frame %q; want equal signatures", command, signature, got)
+			t.Errorf("%s: Signature in a frame = %[3]q, want %[2]q as without a frame", command, signature, got)
 		}
 	})
 }
 
-// A traceback is a failure, unless more than three lines of output follow: then the program caught the exception.
-func TestCaughtTracebackIsNoFailure(t *testing.T) {
+// A traceback is a failure, unless more than three lines of output follow, because then the program caught the exception.
+func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{
 		trace:                               detect.Error,
@@ -83,13 +82,13 @@ func TestCaughtTracebackIsNoFailure(t *testing.T) {
 		"Traceback (most recent call last):\n  File \"a.py\", line 3, in f": detect.Error,
 	} {
 		if got := detect.Classify("bash", shell("python a.py"), "go\n"+text, 0); got.Outcome != want {
-			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// The heading and the error of a package that does not compile are found among packages that pass. An error line
-// without the heading is not.
+// The error of a package that does not compile is found among passing packages by the heading of the package. An error
+// line without the heading is not found.
 func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{
@@ -98,13 +97,13 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 		passed: detect.OK,
 	} {
 		if got := detect.Classify("bash", shell("go vet ./..."), text, 0); got.Outcome != want {
-			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// Inspect finds in a whole transcript the loops that Loops finds while the transcript grows.
-func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
+// Inspect finds the loops of a whole transcript at the same calls as Loops finds them in growing requests.
+func TestInspectFindsLoopsAtTheCallsOfLoops(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := drawStory(rt)
 		growing := replay(t, wire.Chat, story)
@@ -129,13 +128,13 @@ func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 			}
 		}
 		if !slices.Equal(loops, growing) {
-			rt.Fatalf("Inspect finds loops at calls %v, want %v as Loops in the growing transcript", loops, growing)
+			rt.Fatalf("calls of the loops that Inspect finds: got %v, want %v as found by Loops", loops, growing)
 		}
 	})
 }
 
-// Calls with new results are not a loop, however often they repeat.
-func TestChangingResultsAreNoLoop(t *testing.T) {
+// Repeated calls whose results change are not a loop.
+func TestCallsWithChangingResultsAreNotALoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var story []storyStep
 		n := rapid.IntRange(1, 25).Draw(rt, "n")
@@ -148,7 +147,7 @@ func TestChangingResultsAreNoLoop(t *testing.T) {
 			}).Draw(rt, fmt.Sprint("call", i)))
 		}
 		if got := replay(t, wire.Chat, story); len(got) > 0 {
-			rt.Fatalf("got loops at calls %v, want none for story %+v", got, story)
+			rt.Fatalf("loops at calls %v, want none, for %+v", got, story)
 		}
 	})
 }

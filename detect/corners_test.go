@@ -10,9 +10,9 @@ import (
 	"precept/detect"
 )
 
-// The commands of a script are read from all forms of string literals. A string that the script builds at run time
-// is not a literal. Exit code 1 is not a failure if all commands of a script are literals and are searches.
-func TestCommandsInStringLiteralsAreFound(t *testing.T) {
+// The commands of a script are read from string literals of every form, but not from strings that the script builds at
+// run time. Exit code 1 is not a failure if all commands of a script are literals and are searches.
+func TestCommandsAreReadFromStringLiterals(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
 		`tools.exec_command({'cmd': 'grep -n x a.go'})`:                          detect.OK,
@@ -27,7 +27,7 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		`tools.exec_command({cmd: "grep x"}); tools.exec_command({cmd: "make"})`: detect.Error,
 	} {
 		if got := detect.Classify("exec", program, ran(result(1, "")), 0); got.Outcome != want {
-			t.Errorf("script %s with exit code 1 has outcome %s by rule %q, want %s", program, got.Outcome, got.Rule, want)
+			t.Errorf("script %s with exit code 1: got outcome %s (rule %q), want %s", program, got.Outcome, got.Rule, want)
 		}
 	}
 	const deploys = `tools.exec_command({cmd: "./deploy"})`
@@ -39,13 +39,13 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		ran(result(0, "fine"), result(4, ""), result(0, "")): detect.Error,
 	} {
 		if got := detect.Classify("exec", deploys, text, 0); got.Outcome != want {
-			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// The arguments of a call hold a command as a string, as a list of words, or as a list of commands.
-func TestCommandIsReadFromTextWordsAndLists(t *testing.T) {
+// The command of a call is a string, a list of its arguments, or a list of commands.
+func TestCommandIsReadFromStringsAndLists(t *testing.T) {
 	for args, want := range map[string]detect.Outcome{
 		`{"command":"grep -n x a.go"}`:                              detect.OK,
 		`{"cmd":["grep","-n","x","a.go"]}`:                          detect.OK,
@@ -66,7 +66,7 @@ func TestCommandIsReadFromTextWordsAndLists(t *testing.T) {
 		`{"command":"grep -n ` + strings.Repeat("x", 20_000) + `"}`: detect.OK,
 	} {
 		if got := detect.Classify("bash", args, "(no output)\n\nCommand exited with code 1", 0); got.Outcome != want {
-			t.Errorf("%.60s with exit code 1 has outcome %s by rule %q, want %s", args, got.Outcome, got.Rule, want)
+			t.Errorf("%.60s with exit code 1: got outcome %s (rule %q), want %s", args, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -93,10 +93,10 @@ func TestRunningCommandIsPending(t *testing.T) {
 		"1\n2\n3\n4\n5\n6\nProcess running with session ID 7":            detect.OK,
 	} {
 		if got := detect.Classify("bash", `{"command":"./serve"}`, text, 0); got.Outcome != want {
-			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 		if got := detect.Classify("Read", `{"file_path":"notes.md"}`, text, 0); got.Outcome != detect.OK {
-			t.Errorf("a file with text %q has outcome %s by rule %q, want ok", text, got.Outcome, got.Rule)
+			t.Errorf("file with text %q: got outcome %s (rule %q), want ok", text, got.Outcome, got.Rule)
 		}
 	}
 }
@@ -119,16 +119,16 @@ func TestRefusalNamesItsRefuser(t *testing.T) {
 	} {
 		got := detect.Classify("bash", `{"command":"rm x"}`, text, 1)
 		if got.By != want || (got.Outcome == detect.Refusal) != (want != detect.NoRefuser) {
-			t.Errorf("%q: got outcome %s, refuser %q and rule %q, want refuser %q", text, got.Outcome, got.By, got.Rule, want)
+			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want refuser %q", text, got.Outcome, got.By, got.Rule, want)
 		}
 		if wrapped := detect.Classify("bash", `{"command":"rm x"}`, mustJSON(t, obj{"output": text}), 0); want == detect.Person && wrapped.By != want {
-			t.Errorf("%q in a JSON object: got outcome %s and refuser %q, want refuser %q", text, wrapped.Outcome, wrapped.By, want)
+			t.Errorf("%q in a JSON object: got outcome %s, refuser %q, want refuser %q", text, wrapped.Outcome, wrapped.By, want)
 		}
 	}
 }
 
-// An edit tool reports a failure in the first line, and shows a change after a success.
-func TestEditFailureIsInTheFirstLine(t *testing.T) {
+// An editing tool reports a failure in the first line. The change that it shows after a success may contain any text.
+func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,
 		"No match for old_string":                          detect.Error,
@@ -153,13 +153,13 @@ func TestEditFailureIsInTheFirstLine(t *testing.T) {
 		"Here's the result of the edit:\n 1 errors.New(x)": detect.OK,
 	} {
 		if got := detect.Classify("Edit", `{"file_path":"a.go","old_string":"a","new_string":"b"}`, text, 0); got.Outcome != want {
-			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// A signature contains the message of a failure, without the box and the colours around the message.
-func TestSignatureHoldsTheMessageOfTheFailure(t *testing.T) {
+// A signature contains the message of a failure, but no box characters and colours around it.
+func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"error":"no such stage"}`:                                       "no such stage",
 		`{"errors":[{"message":"no such stage"},{"message":"nor that"}]}`: "no such stage\nnor that",
@@ -174,13 +174,13 @@ func TestSignatureHoldsTheMessageOfTheFailure(t *testing.T) {
 		"\x1b[31merror\x1b[0m: no such stage":                             "error: no such stage",
 	} {
 		if got := detect.Signature(text); !strings.Contains(got, want) || strings.ContainsAny(got, "\x1b╔") {
-			t.Errorf("the signature of %q is %q, want %q in the signature and no box characters or colours", text, got, want)
+			t.Errorf("Signature(%q) = %q, want it to contain %q, but no box characters or colours", text, got, want)
 		}
 	}
 }
 
-// Inspect continues after a faulty line. The error describes the first ten faults, and has the line numbers of further
-// faults.
+// Inspect continues after an invalid line. Its error describes the first ten faults, and only lists the line numbers of
+// further faults.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(story)})
 	var file strings.Builder
@@ -190,32 +190,32 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	file.WriteString(good + "\n")
 	found, err := inspect(t, file.String())
 	if len(found) == 0 || err == nil {
-		t.Fatalf("got %d findings and error %v, want findings and an error", len(found), err)
+		t.Fatalf("Inspect: %d findings, err = %v, want at least one finding and an error", len(found), err)
 	}
 	for _, part := range []string{"line 1 (bad-0)", "line 10 (bad-9)", "these lines cannot be read either: 11, 12, 13"} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error is %v, want %q in it", err, part)
+			t.Errorf("err = %v, want it to contain %q", err, part)
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {
-		t.Errorf("the error is %v, want no description of the eleventh fault", err)
+		t.Errorf("err = %v, want no description of the eleventh fault", err)
 	}
 	for name, in := range map[string]string{
-		"nothing": "", "white space": " \n\t", "a torn array": "[" + good + ",{", "no array": "[" + good + " 3]", "a torn line": good + "\n{", "words": "hello",
+		"nothing": "", "white space": " \n\t", "truncated array": "[" + good + ",{", "array without a comma": "[" + good + " 3]", "truncated line": good + "\n{", "plain text": "hello",
 	} {
 		if _, err := inspect(t, in); err == nil {
-			t.Errorf("%s: got no error, want a fault", name)
+			t.Errorf("%s: err = nil, want an error", name)
 		}
 	}
 	if _, err := inspect(t, "\xef\xbb\xbf"+good); err != nil {
-		t.Errorf("a transcript after a byte order mark: %v", err)
+		t.Errorf("transcript after a byte order mark: %v", err)
 	}
 	if err := detect.Inspect(io.MultiReader(strings.NewReader(" "), brokenPipe{}), func(detect.Finding) error { return nil }); !errors.Is(err, errPipe) {
-		t.Errorf("a reader that fails: err = %v, want %v", err, errPipe)
+		t.Errorf("failing reader: err = %v, want %v", err, errPipe)
 	}
 	errStop := errors.New("stop")
 	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return errStop }); !errors.Is(err, errStop) {
-		t.Errorf("an error of emit: err = %v, want %v", err, errStop)
+		t.Errorf("failing emit: err = %v, want %v", err, errStop)
 	}
 }
 

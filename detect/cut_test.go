@@ -11,7 +11,7 @@ import (
 	"precept/detect"
 )
 
-// callAllReaders passes a result to each function that reads results. Each call must return.
+// callAllReaders passes a result to each function that reads results. No function may panic.
 func callAllReaders(text string) {
 	for _, tool := range []string{"bash", "read_file", "edit", "get_order", "translate_text", ""} {
 		v := detect.Classify(tool, deployArgs, text, 0)
@@ -25,7 +25,7 @@ func callAllReaders(text string) {
 	detect.ResultSum(text)
 }
 
-// rowsOfTestdata returns the last field of each line of the files in testdata, truncated to 2,000 bytes.
+// rowsOfTestdata returns the last column of each line of the files in testdata, truncated to 2,000 bytes.
 func rowsOfTestdata(t *testing.T) (rows []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*")
@@ -47,7 +47,7 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 		}
 	}
 	if len(rows) < 500 {
-		t.Fatalf("got %d rows, want at least 500", len(rows))
+		t.Fatalf("rows of testdata: got %d, want at least 500", len(rows))
 	}
 	return rows
 }
@@ -65,8 +65,8 @@ func frames() []string {
 	}
 }
 
-// A harness may truncate a result at any byte. No truncation causes a panic.
-func TestTruncatedResultCausesNoPanic(t *testing.T) {
+// A harness may truncate a result at any byte, which must not cause a panic.
+func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	for _, text := range frames() {
 		for end := range len(text) + 1 {
@@ -87,7 +87,7 @@ func TestTruncatedResultCausesNoPanic(t *testing.T) {
 	})
 }
 
-func TestExitCodeIsReadFromAnAttributeOfTheFirstTag(t *testing.T) {
+func TestExitCodeIsReadFromAttributeOfFirstTag(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
 		`<result exit_code="2">boom</result>`:     2,
@@ -100,7 +100,7 @@ func TestExitCodeIsReadFromAnAttributeOfTheFirstTag(t *testing.T) {
 		`<result exit_code=0 />error: x</result>`: 0,
 	} {
 		if got := detect.Classify("bash", deployArgs, text, 0); got.Code != want {
-			t.Errorf("%s has the exit code %d, want %d", text, got.Code, want)
+			t.Errorf("%s: Code = %d, want %d", text, got.Code, want)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"precept/detect"
 )
 
-// A tool that changes records fails if its result is a sentence that nothing was done. A lookup fails if its result
-// reports that no object was found. The content of a record is not a failure.
-func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
+// A tool that changes records fails if its result says that nothing was done. A lookup fails if its result says that no
+// object was found. The content of a record is not a failure.
+func TestDomainToolResultsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		tool, text string
@@ -85,25 +85,24 @@ func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 		{"file_claim", "Claims must be made within a week.", detect.Error},
 	} {
 		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("%s: result %q has outcome %s by rule %q, want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("%s: result %q: got outcome %s (rule %q), want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
 
-// The answer to a question about an error code is content.
+// The answer to a question about an error code is content, not a failure.
 func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	t.Parallel()
 	const text = "EPERM: operation not permitted. The process lacks a right."
 	if got := detect.Classify("look_at_manual_of_errors", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
-		t.Errorf("an answer about EPERM has outcome %s by rule %q, want %s", got.Outcome, got.Rule, detect.OK)
+		t.Errorf("an answer about EPERM: got outcome %s (rule %q), want %s", got.Outcome, got.Rule, detect.OK)
 	}
 	if got := detect.Classify("save_box", `{"question":"Where?"}`, text, 0); got.Outcome != detect.Error {
-		t.Errorf("a failure with EPERM has outcome %s by rule %q, want %s", got.Outcome, got.Rule, detect.Error)
+		t.Errorf("a failure with EPERM: got outcome %s (rule %q), want %s", got.Outcome, got.Rule, detect.Error)
 	}
 }
 
-// A failure that follows lines of progress is found, and so is a failure before a hint. A retry that succeeds is
-// no failure.
+// A failure after lines of progress, or before a hint, is found. A failure before a successful retry is not an error.
 func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -117,20 +116,20 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 		{"Packed the first box\n❌ the second box is missing", detect.OK},
 	} {
 		if got := detect.Classify("bash", `{"command":"./pack"}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("result %q has outcome %s by rule %q, want %s", c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
 
-// A time-out is a failure, even if its message advises to use the background or follows a heading.
-func TestTimeOutWithAHintOrAHeadingIsFound(t *testing.T) {
+// A timeout is a failure, even if its message contains a hint about the background or follows a heading.
+func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tool, args, text string }{
 		{"shell", `{"command":"make"}`, "Command timed out after 90 seconds. Start servers in the background."},
 		{"browser_navigate", `{"url":"https://shop.example"}`, "### Result\nTimeoutError: page.goto: Timeout 9000ms exceeded."},
 	} {
 		if got := detect.Classify(c.tool, c.args, c.text, 0); got.Outcome != detect.Error {
-			t.Errorf("result %q has outcome %s by rule %q, want error", c.text, got.Outcome, got.Rule)
+			t.Errorf("result %q: got outcome %s (rule %q), want error", c.text, got.Outcome, got.Rule)
 		}
 	}
 }

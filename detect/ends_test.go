@@ -12,9 +12,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Two results with equal hashes have equal ends, so results with different ends need no hash. Times, ids, blank lines
-// and colours change neither.
-func TestEqualResultsHaveEqualEnds(t *testing.T) {
+// Results with the same hash have the same ends, so that results with different ends need not be hashed. Times, ids,
+// blank lines and colours change neither the hash nor the ends.
+func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{
@@ -33,33 +33,33 @@ func TestEqualResultsHaveEqualEnds(t *testing.T) {
 		first, second := write(3), write(8)
 		one, two := detect.ResultEnds(first), detect.ResultEnds(second)
 		if detect.ResultSum(first) == detect.ResultSum(second) && one != two && one != 0 && two != 0 {
-			t.Errorf("results %.200q and %.200q have equal hashes and different ends, want equal ends", first, second)
+			t.Errorf("results %.200q and %.200q have the same hash, but different ends", first, second)
 		}
 	})
 }
 
-// The ends of a result are its first two and its last four lines. Long results and long lines are read up to a bound.
-func TestEndsOfAResult(t *testing.T) {
+// The ends of a result are its first two and its last four lines. Long results and long lines are read up to a limit.
+func TestResultEndsAreFirstAndLastLines(t *testing.T) {
 	t.Parallel()
 	text := strings.Split("a b c d e f g h", " ")
 	for i, want := range []bool{true, true, false, false, true, true, true, true} {
 		other := slices.Clone(text)
 		other[i] = "x"
 		if got := detect.ResultEnds(strings.Join(text, "\n")) != detect.ResultEnds(strings.Join(other, "\n")); got != want {
-			t.Errorf("another line %d changes the ends: %v, want %v", i, got, want)
+			t.Errorf("change of line %d: ends changed = %v, want %v", i, got, want)
 		}
 	}
 	line := strings.Repeat("word ", 60)
 	if detect.ResultEnds(line+"a") != detect.ResultEnds(line+"b") {
-		t.Errorf("the end of a line of %d bytes changes the ends, want only the first 256 bytes to count", len(line))
+		t.Errorf("a change at byte %d of a line changed the ends, want only the first 256 bytes to count", len(line))
 	}
 	if got := detect.ResultEnds(strings.Repeat("word\n", 14<<10)); got != 0 {
-		t.Errorf("a result of 70 KB has ends %d, want 0: the ends are unknown", got)
+		t.Errorf("ResultEnds of 70 KB = %d, want 0 (unknown)", got)
 	}
 }
 
-// A failing turn reads earlier results at their ends only, unless the results may be equal. A long session with a
-// different failure in each turn stays cheap.
+// For a new failure, Loops reads earlier results only at their ends unless they may be equal. This keeps a long session
+// with a different failure in each turn cheap.
 func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	t.Parallel()
 	var story []storyStep
@@ -70,6 +70,6 @@ func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	}
 	hashed, described := detect.ReadInFull(parse(t, wire.Chat, obj{"messages": chat(story)}))
 	if hashed != 0 || described > 1 {
-		t.Errorf("Loops hashed %d and described %d of 59 earlier results, want 0 and at most 1", hashed, described)
+		t.Errorf("earlier results that Loops read: %d hashed, %d described of 59, want 0 and at most 1", hashed, described)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"precept/detect"
 )
 
-// A result of an API, a browser or an edit tool is judged by the fields of its JSON object, or by its message.
-func TestResultsAreJudgedByFieldsOrMessage(t *testing.T) {
+// A result of an API, a browser or an editing tool is classified by the fields of its JSON object or by its message.
+func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 	runResults(t, []resultCase{
 		{
 			"status and title", "track", `{}`,
@@ -45,12 +45,12 @@ func TestResultsAreJudgedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "exit-code",
 		},
 		{
-			"lines under a name", "run", `{}`,
+			"output under an unknown key", "run", `{}`,
 			`{"func":"building\nerror: no rule to make target demo\n\nExit code: 2"}`, 0,
 			detect.Error, "exit-code",
 		},
 		{
-			"data with more", "get_file", `{}`,
+			"data with another field", "get_file", `{}`,
 			`{"data":"error: none yet\n\nExit code: 2","path":"notes.md"}`, 0, detect.OK, "json",
 		},
 		{
@@ -63,7 +63,7 @@ func TestResultsAreJudgedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "text:",
 		},
 		{
-			"cut in the middle", "movies", `{}`,
+			"truncated object", "movies", `{}`,
 			`{"error": "", "response": "{'result': [{'title': 'A', 'plot': 'long ...`, 0, detect.OK,
 			"",
 		},
@@ -76,7 +76,7 @@ func TestResultsAreJudgedByFieldsOrMessage(t *testing.T) {
 			"text:error-first",
 		},
 		{
-			"sentence in an assignment", "book_room", `{}`, `# r_1 = "Error: room 12 is taken"`, 0,
+			"error sentence in an assignment", "book_room", `{}`, `# r_1 = "Error: room 12 is taken"`, 0,
 			detect.Error, "text:error-first",
 		},
 		{
@@ -128,7 +128,7 @@ func TestResultsAreJudgedByFieldsOrMessage(t *testing.T) {
 	})
 }
 
-func TestRefusalsNameTheirRefuser(t *testing.T) {
+func TestRefusalMessagesOfHarnessesNameTheRefuser(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		flag int8
@@ -192,14 +192,14 @@ func TestRefusalsNameTheirRefuser(t *testing.T) {
 	} {
 		got := detect.Classify("bash", deployArgs, c.text, c.flag)
 		if got.Outcome != detect.Refusal || got.By != c.by {
-			t.Errorf("%q: got outcome %s, refuser %q and rule %q, want a refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
+			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
 		}
 	}
-	// The same words in a file are documentation.
+	// In a file, the message is documentation.
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
-		t.Errorf("a file with the words of a refusal has judgement %+v, want no refusal", got)
+		t.Errorf("file with the message of a refusal: got judgement %+v, want no refusal", got)
 	}
 	if got := detect.Classify("bash", deployArgs, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
-		t.Errorf("an error of the file system, Permission denied, has judgement %+v, want an error", got)
+		t.Errorf("Permission denied by the file system: got judgement %+v, want an error", got)
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"precept/detect"
 )
 
-// TestEval measures the detectors on labelled trajectories in the directory PRECEPT_EVAL
-// (tool_errors.jsonl, loops.jsonl, feedback.jsonl, trajectories.jsonl). The trajectories are not
-// part of the project.
+// TestEval measures precision and recall of the detectors on labelled trajectories in the directory PRECEPT_EVAL
+// (tool_errors.jsonl, loops.jsonl, feedback.jsonl, trajectories.jsonl). The trajectories are not part of the project.
 func TestEval(t *testing.T) {
 	dir := os.Getenv("PRECEPT_EVAL")
 	if dir == "" {
@@ -52,7 +51,7 @@ func readRows(t *testing.T, dir, file string) []labelled {
 		rows = append(rows, r)
 	}
 	if len(rows) == 0 || s.Err() != nil {
-		t.Fatalf("%s: got %d rows and error %v, want rows, nil", file, len(rows), s.Err())
+		t.Fatalf("%s: %d rows, err = %v, want at least one row, nil", file, len(rows), s.Err())
 	}
 	return rows
 }
@@ -91,7 +90,7 @@ func evalErrors(t *testing.T, dir string) {
 	}
 	t.Logf("tool errors: P %.3f R %.3f %+v", c.precision(), c.recall(), c)
 	if c.precision() < .97 || c.recall() < .93 {
-		t.Errorf("the precision of tool errors is %.3f and recall %.3f, want at least .97 and .93", c.precision(), c.recall())
+		t.Errorf("tool errors: precision %.3f, recall %.3f, want at least .97 and .93", c.precision(), c.recall())
 	}
 }
 
@@ -139,14 +138,14 @@ func evalLoops(t *testing.T, dir string) {
 	}
 	t.Logf("loops: P %.3f R %.3f %+v; %d loops in %d results", c.precision(), c.recall(), c, len(rules), results)
 	if c.precision() < .97 || c.recall() < .85 {
-		t.Errorf("the precision of loops is %.3f and recall %.3f, want at least .97 and .85", c.precision(), c.recall())
+		t.Errorf("loops: precision %.3f, recall %.3f, want at least .97 and .85", c.precision(), c.recall())
 	}
 }
 
 func evalFeedback(t *testing.T, dir string) {
 	t.Helper()
 	type tallies struct{ negative, positive tally }
-	byUser := map[string]*tallies{} // by the user of the row
+	byUser := map[string]*tallies{}
 	for _, r := range readRows(t, dir, "feedback.jsonl") {
 		if r.Ambiguous {
 			continue
@@ -163,7 +162,7 @@ func evalFeedback(t *testing.T, dir string) {
 	for user, s := range byUser {
 		t.Logf("%s: negative P %.3f R %.3f, positive P %.3f R %.3f", user, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())
 		if s.negative.precision() < .75 || s.negative.recall() < .5 {
-			t.Errorf("%s: negative turns have precision %.3f and recall %.3f, want at least .75 and .5", user, s.negative.precision(), s.negative.recall())
+			t.Errorf("%s: negative turns: precision %.3f, recall %.3f, want at least .75 and .5", user, s.negative.precision(), s.negative.recall())
 		}
 	}
 }

@@ -6,24 +6,24 @@ import (
 	"precept/internal/wire"
 )
 
-// Constants of the package for the tests in package detect_test.
+// Constants for the tests in package detect_test.
 const (
 	CheckpointSize  = checkpointSize
 	CheckpointSteps = checkpointSteps
 	MaxSignature    = maxSignature
 )
 
-// Hashes of calls and results. Calls, or results, with the same hash count as equal.
+// Hashes of calls and of results. Calls, or results, with the same hash count as equal.
 var (
 	CallKey   = callIdentity
 	ResultSum = hashResult
 )
 
-// ResultEnds returns a hash of the ends of a result, 0 if the hash is unknown.
+// ResultEnds returns a hash of the ends of a result, or 0 if the hash is unknown.
 func ResultEnds(text string) uint64 { return wording().endsHash(text) }
 
-// ReadInFull returns the number of earlier results that Loops reads in full: for the hash of the result, and for the
-// lines that describe the failure.
+// ReadInFull returns the numbers of earlier results that Loops reads in full, to hash them and to find the lines that
+// describe the failure.
 func ReadInFull(req *wire.Request) (hashed, described int) {
 	h := &history{req: req, firstNew: req.New(), unreadEnd: req.End(), visitsLeft: maxVisits}
 	h.readBatch()
@@ -40,8 +40,8 @@ func ReadInFull(req *wire.Request) (hashed, described int) {
 	return hashed, described
 }
 
-// Verification returns the kind and the outcome of a test, lint or build run. ok is false for another call, and for a
-// run without a known outcome.
+// Verification returns the kind and the outcome of a test, lint or build run. ok is false for other calls and for runs
+// without a known outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := wording()
 	call := p.analyseCall(tool, args)
@@ -52,8 +52,8 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 // Holds reports whether raw holds all words.
 func Holds(raw []byte, words []string) bool { return containsAll(raw, needlesOf(words)) }
 
-// PanicAhead inspects the same line twice on two goroutines, as line 1 and as line 2. The inspection of line 2 panics.
-// PanicAhead returns the recovered value.
+// PanicAhead inspects the same line as line 1 and as line 2 on two goroutines, panics in the inspection of line 2, and
+// returns the recovered value.
 func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)
 	defer p.close()

@@ -6,7 +6,8 @@ import (
 	"precept/detect"
 )
 
-// The output of a command shows a failure although the exit code is missing, hidden by a pipe, or inside other text.
+// A failure is found in the output of a command if the exit code is missing, is hidden by a pipe, or is inside other
+// text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
@@ -39,7 +40,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 			0, detect.Error, "text:eslint",
 		},
 		{
-			"node ended by an exception", "bash", command("node app.js 2>&1 | head -30"),
+			"node terminated by an exception", "bash", command("node app.js 2>&1 | head -30"),
 			"node:internal/modules/cjs/loader:936\n  throw err;\n  ^\n\nError: Cannot find module './cart'\n    at Module._resolve (node:internal)\n\nNode.js v22.1.0",
 			0, detect.Error, "text:node",
 		},
@@ -130,7 +131,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 }
 
 // Results that only mention errors are not failures.
-func TestMentionOfErrorsIsNoFailure(t *testing.T) {
+func TestMentionOfErrorsIsNotAFailure(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
 		{
@@ -208,17 +209,17 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 		},
 		{"no results", "search_flights", `{"from":"AAA"}`, "[]", 0, detect.OK, ""},
 		{
-			"pending order is data", "get_order", `{"id":"7"}`,
+			"record of a pending order", "get_order", `{"id":"7"}`,
 			`{"id":"7","status":"pending","items":[{"name":"lamp","error":null}]}`, 0, detect.OK,
 			"",
 		},
 		{
-			"failed payment is data", "get_payment", `{"id":"7"}`,
+			"record of a failed payment", "get_payment", `{"id":"7"}`,
 			`{"id":"7","status":"failed","amount":3,"currency":"EUR","card":"1111","at":"2025-01-01","customer":"9","order":"4"}`,
 			0, detect.OK, "",
 		},
 		{
-			"errors of the data", "get_job", `{"id":"7"}`,
+			"data with partial errors", "get_job", `{"id":"7"}`,
 			`{"data":{"job":1},"errors":[{"message":"partial"}]}`, 0, detect.OK, "",
 		},
 		{
@@ -226,7 +227,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			detect.OK, "",
 		},
 		{
-			"success true", "api_call", `{}`, `{"success":true,"error":null,"message":"no error"}`,
+			"success field is true", "api_call", `{}`, `{"success":true,"error":null,"message":"no error"}`,
 			0, detect.OK, "json:success",
 		},
 		{
@@ -243,7 +244,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"too large is not an error", "Read", `{"file_path":"/srv/big.log"}`,
+			"output that is too large", "Read", `{"file_path":"/srv/big.log"}`,
 			"<persisted-output>\nOutput too large (1.2MB). Full output saved to: /tmp/x.txt\n", -1,
 			detect.OK, "",
 		},

@@ -17,7 +17,7 @@ import (
 	"precept/detect"
 )
 
-// inspect returns the findings and the error of Inspect.
+// inspect returns the findings of Inspect, and its error.
 func inspect(tb testing.TB, in string) ([]detect.Finding, error) {
 	tb.Helper()
 	var out []detect.Finding
@@ -37,14 +37,14 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(b)
 }
 
-var story = []storyStep{ //nolint:gochecknoglobals // a session that many tests read and no test changes
+var story = []storyStep{ //nolint:gochecknoglobals // read by many tests, changed by none
 	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userStep("no, that's wrong"), bash(
 		"ls", "a.go",
 	),
 }
 
-// A test session gives the same findings in every dialect and in every form of a transcript.
-func TestInspectFindsTheSameInEveryForm(t *testing.T) {
+// Inspect returns the same findings for a session in every dialect and in every form of a transcript.
+func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 	summary := func(fs []detect.Finding) string {
 		var b strings.Builder
 		for _, f := range fs {
@@ -70,15 +70,15 @@ func TestInspectFindsTheSameInEveryForm(t *testing.T) {
 	} {
 		got, err := inspect(t, in)
 		if err != nil || summary(got) != want {
-			t.Errorf("%s: got error %v and the findings\n%s\nwant no error and\n%s", name, err, summary(got), want)
+			t.Errorf("%s: err = %v, findings:\ngot  %s\nwant %s", name, err, summary(got), want)
 		}
 	}
 	two, err := inspect(t, rec("messages", chat(story))+"\n"+rec("messages", messages(story)))
 	if err != nil || summary(two) != want+want {
-		t.Fatalf("two lines: got error %v and findings %s, want no error and %s", err, summary(two), want+want)
+		t.Fatalf("two lines: err = %v, findings:\ngot  %s\nwant %s", err, summary(two), want+want)
 	}
 	if two[0].Source != "s" || two[0].ID != "7" || two[0].Index != 0 {
-		t.Errorf(`the first finding is %+v, want Source = "s", ID = "7" and Index = 0`, two[0])
+		t.Errorf(`first finding = %+v, want Source = "s", ID = "7", Index = 0`, two[0])
 	}
 }
 
@@ -93,44 +93,44 @@ func TestFindingsHaveTheIndexOfTheirMessage(t *testing.T) {
 		lines.WriteString(mustJSON(t, f) + "\n")
 		role := list[f.Index].(obj)["role"]
 		if (f.Kind == detect.KindUser) != (role == "user") {
-			t.Errorf("finding %+v is at a message with role %v, want the role user for a finding of kind %s only", f, role, detect.KindUser)
+			t.Errorf("finding %+v is at a message with role %v, want role user if and only if the kind is %s", f, role, detect.KindUser)
 		}
 	}
 	golden(t, "inspect.jsonl", lines.String())
 }
 
-func TestInspectReportsFaultsOfTheInput(t *testing.T) {
+func TestInspectReportsInvalidInput(t *testing.T) {
 	good := mustJSON(t, obj{"id": "g", "messages": chat(story)})
 	for name, c := range map[string]struct {
 		in    string
 		found bool
 	}{
-		"white space":    {" \n", false},
-		"not JSON":       {"hello", false},
-		"no list":        {`{"id":"x"}`, false},
-		"list is a word": {`{"id":"x","messages":"hi"}`, false},
-		"bad among good": {good + "\n" + `{"id":"x","messages":{}}` + "\n" + good, true},
-		"cut line":       {good + "\n" + good[:len(good)/2], true},
-		"cut array":      {"[" + good + ",", true},
-		"cut bare list":  {mustJSON(t, chat(story))[:200], false},
-		"unclosed array": {"[" + good, true},
-		"no comma":       {"[" + good + good + "]", true},
+		"white space":                      {" \n", false},
+		"not JSON":                         {"hello", false},
+		"no list":                          {`{"id":"x"}`, false},
+		"list is a string":                 {`{"id":"x","messages":"hi"}`, false},
+		"invalid line between valid lines": {good + "\n" + `{"id":"x","messages":{}}` + "\n" + good, true},
+		"truncated line":                   {good + "\n" + good[:len(good)/2], true},
+		"truncated array":                  {"[" + good + ",", true},
+		"truncated bare list":              {mustJSON(t, chat(story))[:200], false},
+		"unclosed array":                   {"[" + good, true},
+		"array without a comma":            {"[" + good + good + "]", true},
 	} {
 		got, err := inspect(t, c.in)
 		if err == nil || (len(got) > 0) != c.found {
-			t.Errorf("%s: got %d findings and error %v, want an error and findings: %t", name, len(got), err, c.found)
+			t.Errorf("%s: %d findings, err = %v, want findings = %t and an error", name, len(got), err, c.found)
 		}
 	}
 	stop := errors.New("stop")
 	n := 0
 	err := detect.Inspect(strings.NewReader(good), func(detect.Finding) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
-		t.Errorf("after an error of emit: got error %v after %d findings, want %v after 1", err, n, stop)
+		t.Errorf("emit returns an error: err = %v after %d findings, want %v after 1", err, n, stop)
 	}
 }
 
-// Inspect finds the loops of a whole transcript at the items where Loops finds them request by request.
-func TestInspectFindsTheLoopsOfGrowingRequests(t *testing.T) {
+// Inspect finds the loops of a whole transcript at the same items as Loops finds them in growing requests.
+func TestInspectFindsLoopsAtTheItemsOfLoops(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawStory(rt)
 		var want []int
@@ -148,7 +148,7 @@ func TestInspectFindsTheLoopsOfGrowingRequests(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(at, want) {
-			rt.Fatalf("Inspect finds loops at items %v, want %v as Loops", at, want)
+			rt.Fatalf("items of the loops that Inspect finds: got %v, want %v as found by Loops", at, want)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func FuzzInspect(f *testing.F) {
 		findings, _ := inspect(t, in)
 		for _, x := range findings {
 			if x.Index < 0 || x.Kind == "" || (x.Kind == detect.KindLoop) != (x.Label == "") {
-				t.Fatalf("got finding %+v, want Index >= 0, a Kind, and a Label unless the Kind is loop", x)
+				t.Fatalf("finding = %+v, want Index >= 0, a Kind, and a Label unless the Kind is loop", x)
 			}
 		}
 	})
@@ -190,7 +190,7 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-// golden compares got with a file under testdata; PRECEPT_UPDATE=1 writes the file.
+// golden fails the test if got differs from a file under testdata. PRECEPT_UPDATE=1 writes the file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -207,12 +207,12 @@ func golden(t *testing.T, file, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("got other text than in %s, want equal text (PRECEPT_UPDATE=1 writes the file):\n%s", file, got)
+		t.Errorf("output differs from testdata/%s (PRECEPT_UPDATE=1 writes the file):\n%s", file, got)
 	}
 }
 
-// The explanation of a finding has the rule, the text that decided with its position, and the call. For a loop, the
-// explanation has the index of the earlier result.
+// The explanation of a finding has the rule, the decisive text with its position, and the call. The explanation of a
+// loop has the index of the earlier result.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]storyStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
@@ -223,27 +223,27 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 		t.Helper()
 		why, _, err := detect.Explain(strings.NewReader(in), n)
 		if err != nil || why == nil {
-			t.Fatalf("finding %d: got explanation %v, error %v, want an explanation", n, why, err)
+			t.Fatalf("Explain(%d) = %v, %v, want an explanation", n, why, err)
 		}
 		return why
 	}
 	if e := explain(2); e.Rule != "text:go-test" || e.Text != "--- FAIL: TestTotal (0.00s)" || e.Line != 2 || e.Byte != 5 ||
 		e.Tool != "bash" || !strings.Contains(e.Args, "make test") || e.Finding.Index != 2 || e.Meaning == "" {
-		t.Errorf("the explanation of a failure is %+v, want text:go-test in line 2 at byte 5, for item 2 and the call make test of bash", e)
+		t.Errorf("explanation of a failure = %+v, want rule text:go-test, line 2, byte 5, item 2, and the call of bash with make test", e)
 	}
 	if e := explain(4); e.Finding.Kind != detect.KindLoop || e.Rule != "failed-again" || e.EarlierItem == nil || *e.EarlierItem != 2 {
-		t.Errorf("the explanation of a loop is %+v, want failed-again after item 2", e)
+		t.Errorf("explanation of a loop = %+v, want rule failed-again and EarlierItem = 2", e)
 	}
 	if e := explain(5); e.Rule != "disapproval" || e.Text != "but that's wrong" || e.Line != 2 {
-		t.Errorf("the explanation of a user's turn is %+v, want disapproval in line 2", e)
+		t.Errorf("explanation of a user turn = %+v, want rule disapproval and line 2", e)
 	}
 	why, count, err := detect.Explain(strings.NewReader(in), 99)
 	if why != nil || count != 5 || err != nil {
-		t.Errorf("finding 99: got explanation %+v, %d findings and error %v, want no explanation, 5 findings, nil", why, count, err)
+		t.Errorf("Explain(99) = %+v, %d, %v, want nil, 5, nil", why, count, err)
 	}
 }
 
-// longTranscript returns a transcript with the given number of rounds: a command, its output, and a user turn.
+// longTranscript returns a transcript with the given number of rounds. A round is a command, its output and a user turn.
 func longTranscript(rounds int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"source":"x","id":"long","messages":[{"role":"user","content":"run all packages"}`)
@@ -256,8 +256,8 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// Inspect allocates, and holds at the same time, at most a fixed number of bytes for each byte of its input. A copy of
-// the messages, a decoded copy of each result, or a second analysis of each call would exceed the bounds.
+// Inspect allocates in total, and holds at a time, at most a fixed number of bytes for each byte of its input. A copy of
+// the messages, a decoded copy of each result, or a second analysis of each call would exceed the limits.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
 	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the lists of phrases
@@ -276,18 +276,18 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	})
 	runtime.ReadMemStats(&after)
 	if err != nil || findings != 3001 {
-		t.Fatalf("got %d findings and error %v, want 3001, nil", findings, err)
+		t.Fatalf("Inspect: %d findings, err = %v, want 3001, nil", findings, err)
 	}
 	size := float64(len(text))
 	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > mostAllocated {
-		t.Errorf("Inspect allocates %.1f bytes for each byte of the input, want at most %.1f", allocated, mostAllocated)
+		t.Errorf("allocated bytes for each input byte: got %.1f, want at most %.1f", allocated, mostAllocated)
 	}
 	if held := float64(during.HeapAlloc-before.HeapAlloc) / size; held > mostHeld {
-		t.Errorf("Inspect holds %.1f bytes for each byte of the input, want at most %.1f", held, mostHeld)
+		t.Errorf("held bytes for each input byte: got %.1f, want at most %.1f", held, mostHeld)
 	}
 }
 
-// Bounds of TestInspectAllocatesInProportionToItsInput, in bytes for each byte of the input.
+// Limits of TestInspectAllocatesInProportionToItsInput, in bytes for each byte of the input.
 const (
 	mostAllocated = 16.0
 	mostHeld      = 2.9

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A table with one pattern finds the kind in the example of the pattern. Kinds, with all patterns, finds the same kind.
+// Each pattern, alone in a table, matches its example. Kinds, which uses all patterns, finds the same kind in the
+// example.
 func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	t.Parallel()
 	table, rows, err := readKinds(kindsText)
@@ -20,26 +21,26 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 		uses[r.kind]++
 		alone := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
 		if err := alone.index([]kindRow{r}); err != nil {
-			t.Errorf("%s: index of pattern %q: %v", r.position, r.pattern, err)
+			t.Errorf("%s: index pattern %q: %v", r.position, r.pattern, err)
 			continue
 		}
 		if got := kindsIn(alone, r.example); !got[r.kind] {
-			t.Errorf("%s: pattern %q does not match example %q, want a match", r.position, r.pattern, r.example)
+			t.Errorf("%s: pattern %q does not match its example %q", r.position, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
 		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].fallback && !slices.Contains(got, want) {
-			t.Errorf("%s: %q has kinds %v, want %s", r.position, r.example, got, want)
+			t.Errorf("%s: %q: got kinds %v, want %s", r.position, r.example, got, want)
 		}
 	}
 	for i, k := range table.kinds {
 		if uses[i] == 0 {
-			t.Errorf("kinds.tsv: kind %s has no pattern, want at least one", k.Name)
+			t.Errorf("kinds.tsv: kind %s has no pattern", k.Name)
 		}
 	}
 }
 
-// kindJudgement classifies a text with the error flag. If the outcome is not an error, such as a refusal, kindJudgement
-// returns an error by the rule flag.
+// kindJudgement classifies a text with the error flag. If the outcome is not an error (for example, a refusal), it
+// returns an error by the rule "flag".
 func kindJudgement(text string) Judgement {
 	j := Classify("bash", `{"command":"make"}`, text, 1)
 	if j.Outcome != Error {
@@ -48,16 +49,16 @@ func kindJudgement(text string) Judgement {
 	return j
 }
 
-// kindsIn returns, for each kind of the table, whether a pattern of the kind matches the text.
+// kindsIn reports for each kind of the table whether one of its patterns matches the text.
 func kindsIn(table *kindTable, text string) []bool {
 	s := kindScan{table: table, found: make([]bool, len(table.kinds)), stepsLeft: maxKindSteps}
 	s.searchResult(text, kindJudgement(text).Code)
 	return s.found
 }
 
-// paraphrase is a failure in the words of another tool.
+// paraphrase is a failure message as another tool would word it.
 type paraphrase struct {
-	set  string // dev: the authors of the table knew the text; held: the authors did not know the text
+	set  string // "dev" if the authors of the table knew the text, and "held" if not
 	kind Kind
 	text string
 }
@@ -89,18 +90,18 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 			found[p.set]++
 			continue
 		}
-		t.Logf("%s: %q has the kinds %v, want %s", p.set, p.text, got, p.kind)
+		t.Logf("%s: %q: got kinds %v, want %s", p.set, p.text, got, p.kind)
 	}
 	for set, n := range all {
 		t.Logf("%s: %d of %d", set, found[set], n)
 		if found[set]*10 < n*9 || n < 40 {
-			t.Errorf("set %s: %d of %d texts have their kind, want at least 90%% of at least 40 texts", set, found[set], n)
+			t.Errorf("set %s: %d of %d texts have the expected kind, want at least 90%% of at least 40 texts", set, found[set], n)
 		}
 	}
 }
 
-// A line with the words of a specific kind and of a general kind has only the specific kind.
-func TestALineHasItsMostSpecificKind(t *testing.T) {
+// A line that matches a specific and a general kind has only the specific kind.
+func TestLineHasOnlyItsMostSpecificKind(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]Kind{
 		"env: 'node': No such file or directory":                             {"command-not-found"},
@@ -113,13 +114,13 @@ func TestALineHasItsMostSpecificKind(t *testing.T) {
 		"/bin/bash: /home/x.sh: /bin/bash^M: bad interpreter: No such file":  {"line-endings"},
 	} {
 		if got := Kinds(text, kindJudgement(text)); !slices.Equal(got, want) {
-			t.Errorf("%q has kinds %v, want %v", text, got, want)
+			t.Errorf("%q: got kinds %v, want %v", text, got, want)
 		}
 	}
 }
 
-// A success that mentions an error has no kind. A failure that only quotes the error of another command has no kind.
-func TestQuotedWordsGiveNoKind(t *testing.T) {
+// A success that mentions an error, and a failure that only quotes the error of another command, have no kind.
+func TestQuotedErrorsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tool, args, text string }{
 		{"bash", `{"command":"grep -rn found docs"}`, "docs/a.md:12:bash: foo: command not found\ndocs/b.md:3:Permission denied"},
@@ -129,7 +130,7 @@ func TestQuotedWordsGiveNoKind(t *testing.T) {
 		{"bash", `{"command":"cat run.sh"}`, "if ! command -v rg; then echo 'rg: command not found'; fi"},
 	} {
 		if got := Kinds(c.text, Classify(c.tool, c.args, c.text, 0)); len(got) > 0 {
-			t.Errorf("%q has kinds %v, want none", c.text, got)
+			t.Errorf("%q: got kinds %v, want none", c.text, got)
 		}
 	}
 	for _, text := range []string{
@@ -139,34 +140,34 @@ func TestQuotedWordsGiveNoKind(t *testing.T) {
 		"Exit code 1\nsrc/a.go:3:\treturn errors.New(\"connection refused\")",
 	} {
 		if got := Kinds(text, kindJudgement(text)); len(got) > 0 {
-			t.Errorf("%q has kinds %v, want none", text, got)
+			t.Errorf("%q: got kinds %v, want none", text, got)
 		}
 	}
 }
 
-func TestKindsSearchesBothEndsInBoundedSteps(t *testing.T) {
+func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 	t.Parallel()
 	failed := Judgement{Outcome: Error, Rule: "flag"}
 	filler := strings.Repeat("all is well here\n", 100_000)
 	if got := Kinds("sh: 1: ps: not found\n"+filler, failed); !slices.Equal(got, []Kind{"command-not-found"}) {
-		t.Errorf("the kinds of an error at the head are %v, want command-not-found", got)
+		t.Errorf("error at the start: got kinds %v, want command-not-found", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found", failed); !slices.Equal(got, []Kind{"command-not-found"}) {
-		t.Errorf("the kinds of an error at the tail are %v, want command-not-found", got)
+		t.Errorf("error at the end: got kinds %v, want command-not-found", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
-		t.Errorf("the middle of a long result has kinds %v, want none", got)
+		t.Errorf("error in the middle of a long result: got kinds %v, want none", got)
 	}
 	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
 	if s.stepsLeft > 1000 || s.stepsLeft < -2000 {
-		t.Errorf("the search has %d of 1,000 steps left, want between -2,000 and 1,000", s.stepsLeft)
+		t.Errorf("stepsLeft = %d after a search with 1,000 steps, want -2,000 to 1,000", s.stepsLeft)
 	}
 }
 
-// A search for kinds has a bounded number of steps. Each line and each field takes at least one step, even an empty
-// field. The kind of an exit code is found even after the last step.
-func TestLinesAndFieldsTakeSteps(t *testing.T) {
+// The number of search steps is limited. Each line and each field takes at least one step, even an empty field. The kind
+// of an exit code is found even if no steps are left.
+func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
 	t.Parallel()
 	var empty, short strings.Builder
 	for i := range 60_000 {
@@ -181,10 +182,10 @@ func TestLinesAndFieldsTakeSteps(t *testing.T) {
 		s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 100_000}
 		s.searchText(text)
 		if s.stepsLeft > 0 || s.stepsLeft < -2*lineSteps {
-			t.Errorf("%s: the search has %d of 100,000 steps left, want between %d and 0", name, s.stepsLeft, -2*lineSteps)
+			t.Errorf("%s: stepsLeft = %d after a search with 100,000 steps, want %d to 0", name, s.stepsLeft, -2*lineSteps)
 		}
 		if got := Kinds(text, Judgement{Outcome: Error, Code: 127}); len(got) == 0 {
-			t.Errorf("%s with exit code 127: got no kind, want one", name)
+			t.Errorf("%s with exit code 127: got no kinds, want at least one", name)
 		}
 	}
 }
@@ -193,16 +194,16 @@ func TestNearestKindFindsAMisspelledKind(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Kind{"comand-not-found": "command-not-found", "timeouts": "timeout", "port-used": "port-in-use"} {
 		if got, known := NearestKind(name); got != want || known {
-			t.Errorf("NearestKind(%q) = %q, known %t; want %q, unknown", name, got, known, want)
+			t.Errorf("NearestKind(%q) = %q, %t, want %q, false", name, got, known, want)
 		}
 	}
 	if _, known := NearestKind("timeout"); !known {
-		t.Error("NearestKind(\"timeout\") reports an unknown kind, want a known one")
+		t.Error(`NearestKind("timeout"): known = false, want true`)
 	}
 }
 
-// docs/LESSONS.md lists all kinds.
-func TestPageListsTheKinds(t *testing.T) {
+// The table in docs/LESSONS.md lists all kinds.
+func TestLessonsDocListsAllKinds(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/LESSONS.md")
 	if err != nil {
@@ -218,7 +219,7 @@ func TestPageListsTheKinds(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "<!-- kinds -->\n| kind | meaning |\n|---|---|\n")
 	if got, _, _ := strings.Cut(rest, "<!-- end of kinds -->"); got != want.String() {
-		t.Errorf("the table of kinds in docs/LESSONS.md differs from kinds.tsv, want this table:\n%s", want.String())
+		t.Errorf("the table of kinds in docs/LESSONS.md differs from kinds.tsv, want:\n%s", want.String())
 	}
 }
 

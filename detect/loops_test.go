@@ -15,9 +15,9 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-// Loops finds a loop at the step that completes the loop, and no loop in legitimate repetitions. want holds the
-// indices of these steps.
-func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
+// Loops reports a loop at the step that completes the loop, and reports no loop in legitimate repetitions. want holds
+// the indices of the steps with a loop.
+func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	read := func(path string) storyStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := func(succeeds bool) storyStep {
 		if succeeds {
@@ -49,12 +49,12 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 		{"fails again 65 steps later", append(append([]storyStep{fails("make")}, reads(64)...), fails("make")), nil},
 		{"fails twice", []storyStep{fails("make"), fails("make")}, []int{1}},
 		{
-			"fails three times: one loop",
+			"fails three times",
 			[]storyStep{fails("make"), fails("make"), fails("make")},
 			[]int{1},
 		},
 		{
-			"fails nine times: a second loop two failures later, and no third",
+			"fails nine times",
 			rounds(9, fails("make")),
 			[]int{1, 3},
 		},
@@ -71,17 +71,17 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 		{"reads twelve times", rounds(12, read("a")), []int{4, 6}},
 		{"two different failed commands", []storyStep{fails("make"), fails("make all")}, nil},
 		{
-			"reads between the failures do not hide the loop",
+			"several reads between two failures",
 			[]storyStep{fails("make"), read("Makefile"), bash("ls -l", "Makefile"), fails("make")},
 			[]int{3},
 		},
 		{
-			"a failed call between the failures does not hide the loop",
+			"another failed call between the failures",
 			[]storyStep{fails("make"), fails("make clean"), fails("make")},
 			[]int{2},
 		},
 		{
-			"a failed edit between the failures does not hide the loop",
+			"a failed edit between the failures",
 			[]storyStep{fails("make"), edit(false), fails("make")},
 			[]int{2},
 		},
@@ -92,7 +92,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			nil,
 		},
 		{
-			"a plan between the failures does not hide the loop",
+			"a plan between the failures",
 			[]storyStep{fails("make"), call("todowrite", `{"todos":[]}`, "ok"), fails("make")},
 			[]int{2},
 		},
@@ -103,12 +103,12 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			[]int{3},
 		},
 		{
-			"words of the harness between the failures do not hide the loop",
+			"a harness message between the failures",
 			[]storyStep{fails("make"), userStep("Continue from where you left off."), fails("make")},
 			[]int{2},
 		},
 		{
-			"two failing commands in turn",
+			"two failing commands alternate",
 			[]storyStep{fails("make"), fails("make -k"), fails("make"), fails("make -k")},
 			[]int{2, 3},
 		},
@@ -169,10 +169,10 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			},
 			nil,
 		},
-		{"blanks between words", []storyStep{fails("make  test"), fails("make test")}, []int{1}},
-		{"blanks in quotes", []storyStep{fails("grep 'a  b' c"), fails("grep 'a b' c")}, nil},
+		{"white space outside of quotes", []storyStep{fails("make  test"), fails("make test")}, []int{1}},
+		{"white space inside quotes", []storyStep{fails("grep 'a  b' c"), fails("grep 'a b' c")}, nil},
 		{
-			"another port each time",
+			"failures that differ in a port",
 			[]storyStep{
 				bash("./t", "error: localhost:40123 is closed\n\nCommand exited with code 2"),
 				read("a"),
@@ -188,33 +188,33 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			),
 			[]int{1},
 		},
-		{"three equal reads", []storyStep{read("a"), read("a"), read("a")}, nil},
+		{"three identical reads", []storyStep{read("a"), read("a"), read("a")}, nil},
 		{
-			"six equal reads",
+			"six identical reads",
 			[]storyStep{read("a"), read("a"), read("a"), read("a"), read("a"), read("a")},
 			[]int{4},
 		},
 		{
-			"a silent command",
+			"a command without output",
 			rounds(3, bash("sh check.sh", "(no output)")),
 			[]int{1},
 		},
 		{
-			"equal reads of a file between changed reads of a log",
+			"identical reads of a file between changed reads of a log",
 			[]storyStep{
 				read("a"), bash("tail -1 x.log", "one"), read("a"), bash("tail -1 x.log", "two"), bash("tail -1 x.log", "three"),
 				read("a"), read("a"), read("a"), read("a"),
 			},
 			nil,
 		},
-		{"a silent command after which a file is equal", rounds(3, bash("kill 7", "(no output)"), bash("cat a.pid", "7")), []int{2}},
+		{"a command without output, then an unchanged file", rounds(3, bash("kill 7", "(no output)"), bash("cat a.pid", "7")), []int{2}},
 		{
-			"a silent build",
+			"a build without output",
 			rounds(3, bash("make build", "(no output)")),
 			[]int{1},
 		},
 		{
-			"a silent lint after an edit",
+			"a lint without output after an edit",
 			[]storyStep{
 				bash("ruff check .", "(no output)"),
 				call("edit", jsonArgs("file_path", "a.py"), "The file was updated."),
@@ -223,7 +223,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			nil,
 		},
 		{
-			"a silent lint with exit code 0",
+			"a lint without output with exit code 0",
 			[]storyStep{
 				bash("ruff check .", "<shellId: 1 completed with exit code 0>"),
 				bash("ruff check .", "<shellId: 2 completed with exit code 0>"),
@@ -247,7 +247,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			nil,
 		},
 		{
-			"another result",
+			"results that differ",
 			[]storyStep{bash("sh s.sh", "3 jobs left"), bash("sh s.sh", "2 jobs left")},
 			nil,
 		},
@@ -275,14 +275,14 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			},
 			nil,
 		},
-		{"two equal calls in one answer", []storyStep{fails("make"), parallel(fails("make"))}, nil},
+		{"two identical calls in one answer", []storyStep{fails("make"), parallel(fails("make"))}, nil},
 		{
-			"parallel calls: a loop at the failing call only",
+			"a failing and a succeeding call in parallel, twice",
 			[]storyStep{fails("make"), parallel(read("a")), fails("make"), parallel(read("a"))},
 			[]int{2},
 		},
 		{
-			"the same exit code right after, another output",
+			"the same exit code with another output",
 			[]storyStep{
 				bash("t", "at 1: x\n\nCommand exited with code 3"),
 				bash("t", "(no output)\n\nCommand exited with code 3"),
@@ -290,7 +290,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			nil,
 		},
 		{
-			"another failure later",
+			"another failure with the same exit code after a read",
 			[]storyStep{
 				bash("t", "at 1: x\n\nCommand exited with code 3"), read("a"),
 				bash("t", "at 7: y\n\nCommand exited with code 3"),
@@ -307,7 +307,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 		{"A, still running, A, still running", rounds(2, read("a"), bash("make", running)), nil},
 		{"A, refused, A, refused", rounds(2, read("a"), bash("make", refused)), nil},
 		{"B A B", []storyStep{read("b"), read("a"), read("b")}, nil},
-		{"A B C B with equal results", []storyStep{sameText("a"), sameText("b"), sameText("c"), sameText("b")}, nil},
+		{"A B C B with identical results", []storyStep{sameText("a"), sameText("b"), sameText("c"), sameText("b")}, nil},
 		{
 			"A B A B, of which the second A has another result",
 			[]storyStep{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")},
@@ -325,35 +325,35 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			[]storyStep{fails("go test"), bash("go build ./... && go test ./...", done), fails("go test")},
 			nil,
 		},
-		{"status 404, a user turn between", []storyStep{status(404), userStep("and now?"), status(404)}, []int{2}},
-		{"status 408, a user turn between", []storyStep{status(408), userStep("and now?"), status(408)}, nil},
-		{"status 425, a user turn between", []storyStep{status(425), userStep("and now?"), status(425)}, nil},
-		{"status 429, a user turn between", []storyStep{status(429), userStep("and now?"), status(429)}, nil},
-		{"status 500, a user turn between", []storyStep{status(500), userStep("and now?"), status(500)}, nil},
+		{"status 404, then a user turn", []storyStep{status(404), userStep("and now?"), status(404)}, []int{2}},
+		{"status 408, then a user turn", []storyStep{status(408), userStep("and now?"), status(408)}, nil},
+		{"status 425, then a user turn", []storyStep{status(425), userStep("and now?"), status(425)}, nil},
+		{"status 429, then a user turn", []storyStep{status(429), userStep("and now?"), status(429)}, nil},
+		{"status 500, then a user turn", []storyStep{status(500), userStep("and now?"), status(500)}, nil},
 		{"works, then fails", []storyStep{bash("t", "ok\n<exit code 0>"), fails("t")}, nil},
 		{"fails, works, fails", []storyStep{fails("t"), bash("t", "all well"), fails("t")}, nil},
 		{
-			"a refusal by an API, a user turn without a change between",
+			"an API error, then a user turn that reports no change",
 			[]storyStep{taken, userStep("yes, please go on with it"), taken},
 			[]int{2},
 		},
 		{
-			"a refusal by an API, a person reports a change between",
+			"an API error, then a user turn that reports a change",
 			[]storyStep{taken, userStep("I've updated the booking, try again"), taken},
 			nil,
 		},
 		{
-			"a transient failure, a user turn between",
+			"a transient failure, then a user turn",
 			[]storyStep{book("Error: request timed out"), userStep("hm"), book("Error: request timed out")},
 			nil,
 		},
 		{
-			"a change by an API between the refusals",
+			"a change by the API between its errors",
 			[]storyStep{taken, call("cancel_booking", `{"room":12}`, `{"status":"cancelled"}`), taken},
 			nil,
 		},
 		{
-			"a lookup by an API between the refusals",
+			"a lookup by the API between its errors",
 			[]storyStep{taken, call("get_rooms", `{}`, `[12]`), taken},
 			[]int{2},
 		},
@@ -361,15 +361,15 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, d := range []wire.Dialect{wire.Chat, wire.Messages, wire.Responses} {
 				if got := replay(t, d, c.story); !slices.Equal(got, c.want) {
-					t.Errorf("%s: got loops at steps %v, want %v", d, got, c.want)
+					t.Errorf("%s: loops at steps %v, want %v", d, got, c.want)
 				}
 			}
 		})
 	}
 }
 
-// Again is true for the second warning of one loop only: not for a loop after a change, after a user turn, or of
-// other calls.
+// Again is true only for the second warning of the same loop. It is false for a loop after a change or a user turn, and
+// for a loop of other calls.
 func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	taken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
@@ -382,12 +382,12 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 		story []storyStep
 		want  []bool
 	}{
-		"nine failures":          {rounds(9, fails("make")), []bool{false, true}},
-		"twelve reads":           {rounds(12, call("read", jsonArgs("path", "a"), "line 1")), []bool{false, true}},
-		"two loops, an edit":     {append(append(rounds(3, fails("make")), edit), rounds(2, fails("make"))...), []bool{false, false}},
-		"a person's turn":        {[]storyStep{taken, taken, userStep("yes, please go on with it"), taken}, []bool{false, false}},
-		"ten guesses":            {guesses, []bool{false, false}},
-		"two failures of a test": {rounds(2, fails("make")), []bool{false}},
+		"nine failures":                {rounds(9, fails("make")), []bool{false, true}},
+		"twelve reads":                 {rounds(12, call("read", jsonArgs("path", "a"), "line 1")), []bool{false, true}},
+		"an edit between two loops":    {append(append(rounds(3, fails("make")), edit), rounds(2, fails("make"))...), []bool{false, false}},
+		"a user turn between failures": {[]storyStep{taken, taken, userStep("yes, please go on with it"), taken}, []bool{false, false}},
+		"ten guessed paths":            {guesses, []bool{false, false}},
+		"two failures":                 {rounds(2, fails("make")), []bool{false}},
 	} {
 		warned, got := map[string]bool{}, []bool(nil)
 		for n := range c.story {
@@ -402,9 +402,8 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	}
 }
 
-// testdata/loops.jsonl holds labelled sessions. Those with the label loop have a loop, and the others have none. The
-// result is the same for requests with the history and for requests whose history the provider keeps.
-func TestLoopsAndLegitimateRepetitions(t *testing.T) {
+// testdata/loops.jsonl holds labelled sessions. Loops and LoopsSince find a loop only in sessions with the label "loop".
+func TestLabelledLoopsAndRepetitions(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {
 			Label, Name string
@@ -426,10 +425,10 @@ func TestLoopsAndLegitimateRepetitions(t *testing.T) {
 		}
 		want := c.Label == "loop"
 		if got := replay(t, wire.Chat, story); (len(got) > 0) != want {
-			t.Errorf("%s with its history: got loops at steps %v, want any: %v", c.Name, got, want)
+			t.Errorf("%s, requests with history: loops at steps %v, want a loop = %v", c.Name, got, want)
 		}
 		if got := replayFromCheckpoints(t, story); (len(got) > 0) != want {
-			t.Errorf("%s without its history: got loops at steps %v, want any: %v", c.Name, got, want)
+			t.Errorf("%s, requests without history: loops at steps %v, want a loop = %v", c.Name, got, want)
 		}
 	}
 }

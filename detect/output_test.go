@@ -8,21 +8,21 @@ import (
 	"precept/detect"
 )
 
-// pipedArgs are the arguments of a command whose exit status a pipe hides: only the output counts.
+// pipedArgs are the arguments of a command whose exit code a pipe hides, so that only its output counts.
 const pipedArgs = `{"command":"./release.sh 2>&1 | tail -20"}`
 
-// evidence is the strength of a line as evidence for a failure.
+// evidence is how strongly a line indicates a failure.
 type evidence int
 
 const (
 	none     evidence = iota
-	reported          // an error of a program: a failure if the line is one of the last lines
-	summary           // a summary of a failed tool: a failure in any line, unless a report of a success follows
+	reported          // an error message: a failure if it is among the last lines
+	summary           // the summary of a failed tool: a failure in any line, unless a success follows
 )
 
-// A line of a failing tool is a failure at the end of the output. A summary is a failure in the middle as well. A
-// similar line of other text is not a failure.
-func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
+// An error message of a tool is a failure at the end of the output. A summary of a failed tool is also a failure in the
+// middle. A similar line of other text is not a failure.
+func TestErrorLineIsAFailure(t *testing.T) {
 	for _, c := range []struct {
 		line     string
 		evidence evidence
@@ -166,14 +166,14 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 	} {
 		const after = "\nstep 3\nstep 4\nstep 5\nstep 6\nstep 7"
 		for place, text := range map[string]string{
-			"last":             "step 1\nstep 2\n" + c.line,
+			"at the end":       "step 1\nstep 2\n" + c.line,
 			"in the middle":    "step 1\n" + c.line + after,
 			"before a success": "step 1\n" + c.line + after + "\nAll tests passed",
 		} {
-			bad := c.evidence == summary && place != "before a success" || c.evidence == reported && place == "last"
+			isFailure := c.evidence == summary && place != "before a success" || c.evidence == reported && place == "at the end"
 			got := detect.Classify("bash", pipedArgs, text, 0)
-			if (got.Outcome == detect.Error) != bad || bad && got.Rule != "text:"+c.rule {
-				t.Errorf("%q, %s: got outcome %s by rule %q, want an error: %t, by the rule text:%s", c.line, place, got.Outcome, got.Rule, bad, c.rule)
+			if (got.Outcome == detect.Error) != isFailure || isFailure && got.Rule != "text:"+c.rule {
+				t.Errorf("%q %s: got outcome %s (rule %q), want an error = %t (rule text:%s)", c.line, place, got.Outcome, got.Rule, isFailure, c.rule)
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 
 // The summary of a successful tool overrides earlier error lines. A similar line of other text does not.
 func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
-	for line, well := range map[string]bool{
+	for line, isSuccess := range map[string]bool{
 		"==== 22 passed in 3.20s ====":               true,
 		"==== 22 passed, 0 failed in 3.20s ====":     true,
 		"==== 22 passed, 1 error in 3.20s ====":      false,
@@ -215,44 +215,44 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 	} {
 		text := "step 1\nerror: boom\nstep 2\n" + line
 		got := detect.Classify("bash", pipedArgs, text, 0)
-		if (got.Outcome == detect.OK) != well {
-			t.Errorf("an error before %q has outcome %s by rule %q, want ok: %t", line, got.Outcome, got.Rule, well)
+		if (got.Outcome == detect.OK) != isSuccess {
+			t.Errorf("an error before %q: got outcome %s (rule %q), want ok = %t", line, got.Outcome, got.Rule, isSuccess)
 		}
-		if sure := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).Sure; sure != well {
-			t.Errorf("the judgement on the last line %q has Sure %v, want %v", line, sure, well)
+		if sure := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).Sure; sure != isSuccess {
+			t.Errorf("last line %q: Sure = %v, want %v", line, sure, isSuccess)
 		}
 	}
 }
 
-// An exception at the end of the output is a failure. An exception followed by more than three lines is not.
-func TestTracebackAtTheEndIsFailure(t *testing.T) {
+// An exception at the end of the output is a failure. An exception that is followed by more than three lines is not.
+func TestTracebackAtTheEndIsAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nLookup: gone"
 	for name, c := range map[string]struct {
-		text string
-		bad  bool
+		text      string
+		isFailure bool
 	}{
-		"no line follows":         {"step 1\n" + trace, true},
-		"three lines follow":      {"step 1\n" + trace + "\na\nb\nc", true},
-		"four lines follow":       {"step 1\n" + trace + "\na\nb\nc\nd", false},
-		"a second one at the end": {"step 1\n" + trace + "\na\nb\nc\nd\ne\n" + trace, true},
-		"a traceback without its end": {
+		"no further line":               {"step 1\n" + trace, true},
+		"three further lines":           {"step 1\n" + trace + "\na\nb\nc", true},
+		"four further lines":            {"step 1\n" + trace + "\na\nb\nc\nd", false},
+		"a second traceback at the end": {"step 1\n" + trace + "\na\nb\nc\nd\ne\n" + trace, true},
+		"a truncated traceback": {
 			"step 1\nTraceback (most recent call last):\n  File \"a.py\", line 3", true,
 		},
-		"node ended":                   {"step 1\nstack\nstack\n\nNode.js v22.3.0", true},
-		"node is mentioned":            {"step 1\nNode.js versions that are supported: 20, 22", false},
-		"node ended before nine lines": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
+		"node version at the end":        {"step 1\nstack\nstack\n\nNode.js v22.3.0", true},
+		"node version in a sentence":     {"step 1\nNode.js versions that are supported: 20, 22", false},
+		"node version before nine lines": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
 	} {
-		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: got outcome %s by rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
+		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.isFailure {
+			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, c.isFailure)
 		}
 	}
 }
 
-// An error line in printed source code or a diff is not a failure.
-func TestPrintedSourceIsNotEvidence(t *testing.T) {
+// An error line in printed source code or in a diff is not a failure.
+func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 	for name, c := range map[string]struct {
-		text string
-		bad  bool
+		text      string
+		isFailure bool
 	}{
 		"a diff":                      {"diff --git a/x b/x\n-a\n+b\nerror: boom", false},
 		"a hunk":                      {"@@ -1 +1 @@\n-a\n+b\nerror: boom", false},
@@ -263,25 +263,25 @@ func TestPrintedSourceIsNotEvidence(t *testing.T) {
 		"one line numbered":           {"1:a\nerror: boom", true},
 		"no line numbered":            {"a\nb\nc\nerror: boom", true},
 	} {
-		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: got outcome %s by rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
+		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.isFailure {
+			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, c.isFailure)
 		}
 	}
 }
 
-// Error lines of the shell are a failure if they are at least half of the output.
-func TestShellComplaintsInHalfTheLinesAreFailure(t *testing.T) {
+// Error lines of the shell are a failure if they make up at least half of the output.
+func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
 	const shellError = "ls: cannot access 'x': No such file or directory\n"
-	for n, bad := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
+	for n, isFailure := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
-		if got := detect.Classify("bash", pipedArgs, text, 0); (got.Outcome == detect.Error) != bad {
-			t.Errorf("%d error lines of the shell and 6 other lines: got outcome %s by rule %q, want an error: %t", n, got.Outcome, got.Rule, bad)
+		if got := detect.Classify("bash", pipedArgs, text, 0); (got.Outcome == detect.Error) != isFailure {
+			t.Errorf("%d error lines of the shell and 6 other lines: got outcome %s (rule %q), want an error = %t", n, got.Outcome, got.Rule, isFailure)
 		}
 	}
 }
 
-// The harness reports a timeout at either end of the output.
-func TestTimeoutIsFoundAtEitherEnd(t *testing.T) {
+// A harness reports a timeout in the first or in the last line of the output.
+func TestTimeoutIsFoundAtEitherEndOfTheOutput(t *testing.T) {
 	for text, rule := range map[string]string{
 		"Command timed out after 120s\nCollecting flask":                   "text:timeout",
 		"Collecting flask\n<Command timed out after 120s>":                 "text:timeout",
@@ -298,8 +298,8 @@ func TestTimeoutIsFoundAtEitherEnd(t *testing.T) {
 	}
 }
 
-// Failure messages of common programs are errors without an exit code. The same words in a file are not.
-func TestFailureWordsOfCommonPrograms(t *testing.T) {
+// Failure messages of common programs are errors, even without an exit code. The same messages in a file are not.
+func TestFailureMessagesOfCommonProgramsAreErrors(t *testing.T) {
 	for _, c := range []struct {
 		line, out string
 		want      detect.Outcome

@@ -21,9 +21,9 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// each calls see for each command of a file such as fine.txt: a line with "$ " and the command, its output, and a line
-// with "=". each returns the number of commands.
-func each(t *testing.T, file string, see func(command, args, text string)) (n int) {
+// each calls fn for each command of a file such as fine.txt, and returns the number of commands. The file has for each
+// command a line with "$ " and the command, the output, and a line with "=".
+func each(t *testing.T, file string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
 	for line := range strings.Lines(file) {
@@ -35,7 +35,7 @@ func each(t *testing.T, file string, see func(command, args, text string)) (n in
 			if err != nil {
 				t.Fatal(err)
 			}
-			see(command, string(args), text)
+			fn(command, string(args), text)
 			n++
 			command = ""
 		case command != "":
@@ -45,34 +45,34 @@ func each(t *testing.T, file string, see func(command, args, text string)) (n in
 	return n
 }
 
-// The output of a successful command is not a failure, although the output mentions failures.
-func TestSuccessfulOutputIsNoFailure(t *testing.T) {
+// The output of a successful command is not a failure, even if it mentions failures.
+func TestSuccessfulOutputIsNotAFailure(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
-				t.Errorf("%s with frame %q is an error by rule %q, want no error\n%s", command, frame, j.Rule, text)
+				t.Errorf("%s with frame %q: got outcome error (rule %q), want no error, for\n%s", command, frame, j.Rule, text)
 			}
 		}
 	})
 	if n < 70 {
-		t.Errorf("got %d outputs in fine.txt, want at least 70", n)
+		t.Errorf("outputs in fine.txt: got %d, want at least 70", n)
 	}
 }
 
 // The output of a failed command is a failure even without an exit code.
-func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
+func TestFailedOutputIsAFailureWithoutExitCode(t *testing.T) {
 	n := each(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
-			t.Errorf("%s: got outcome %s by rule %q, want %s, for\n%s", command, j.Outcome, j.Rule, detect.Error, text)
+			t.Errorf("%s: got outcome %s (rule %q), want %s, for\n%s", command, j.Outcome, j.Rule, detect.Error, text)
 		}
 	})
 	if n < 120 {
-		t.Errorf("got %d outputs in failed.txt, want at least 120", n)
+		t.Errorf("outputs in failed.txt: got %d, want at least 120", n)
 	}
 }
 
-// Each line of testdata/tools.tsv holds an outcome, a custom tool and an answer of the tool with this outcome.
-func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
+// Each line of testdata/tools.tsv holds an outcome, a custom tool and a result of the tool with this outcome.
+func TestCustomToolResultsAreClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(toolAnswers) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
@@ -84,19 +84,18 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
-			t.Errorf("%s: got outcome %s by rule %q, want %s, for\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
+			t.Errorf("%s: got outcome %s (rule %q), want %s, for\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
 		}
 		n++
 	}
 	if n < 100 {
-		t.Errorf("got %d answers in tools.tsv, want at least 100", n)
+		t.Errorf("results in tools.tsv: got %d, want at least 100", n)
 	}
 }
 
-// testdata/harness.tsv holds results of harnesses and of domain tools with their outcomes: time-outs, exit codes in
-// frames and in JSON, failures after progress lines, and content with the words of a failure. The results have no
-// error flag.
-func TestHarnessResultIsClassified(t *testing.T) {
+// testdata/harness.tsv holds results of harnesses and of domain tools with their outcomes: timeouts, exit codes in frames
+// and in JSON, failures after progress lines, and content that looks like a failure. The results have no error flag.
+func TestHarnessResultsAreClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(harnessResults) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 4)
@@ -114,11 +113,11 @@ func TestHarnessResultIsClassified(t *testing.T) {
 			args = jsonArgs("q", "rows")
 		}
 		if j := detect.Classify(tool, args, text, 0); string(j.Outcome) != outcome {
-			t.Errorf("%s %s: got outcome %s by rule %q, want %s, for\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
+			t.Errorf("%s %s: got outcome %s (rule %q), want %s, for\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
 		}
 		n++
 	}
 	if n < 300 {
-		t.Errorf("got %d results in harness.tsv, want at least 300", n)
+		t.Errorf("results in harness.tsv: got %d, want at least 300", n)
 	}
 }

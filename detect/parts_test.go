@@ -47,7 +47,7 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 	} {
 		got := wording().analyseShell(c.cmd)
 		if got.readOnly != c.readOnly || got.statusMasked != c.masked || got.waits != c.waits {
-			t.Errorf("%q: got readOnly %v, masked %v, waits %v, want readOnly %v, masked %v, waits %v", c.cmd, got.readOnly, got.statusMasked, got.waits, c.readOnly, c.masked, c.waits)
+			t.Errorf("%q: readOnly = %v, masked = %v, waits = %v, want %v, %v, %v", c.cmd, got.readOnly, got.statusMasked, got.waits, c.readOnly, c.masked, c.waits)
 		}
 	}
 }
@@ -116,15 +116,15 @@ func TestParseLenientReadsBrokenJSON(t *testing.T) {
 		{strings.Repeat("[", 1<<20), false},
 	} {
 		if _, ok := parseLenient(c.in); ok != c.ok {
-			t.Errorf("parseLenient(%.40q): got ok %v, want %v", c.in, ok, c.ok)
+			t.Errorf("parseLenient(%.40q): ok = %v, want %v", c.in, ok, c.ok)
 		}
 	}
 	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
 	if s, _ := v.get("MSG"); s.text() != "it's éA\n 😀 \ufffd / qu12" {
-		t.Errorf("the key MSG has string %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
+		t.Errorf("value of key MSG = %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
 	}
 	if n, _ := v.get("n"); n.num != -1500 {
-		t.Errorf("the key n has number %v, want -1500", n.num)
+		t.Errorf("value of key n = %v, want -1500", n.num)
 	}
 }
 
@@ -138,12 +138,12 @@ func TestParseLenientReadsJSON(t *testing.T) {
 		}
 		v, ok := parseLenient(string(b))
 		if !ok || len(v.keys) != len(m) {
-			t.Fatalf("%s: got ok %v with %d keys, want true with %d", b, ok, len(v.keys), len(m))
+			t.Fatalf("parseLenient(%s): ok = %v, %d keys, want true, %d keys", b, ok, len(v.keys), len(m))
 		}
 		for k, want := range m {
 			got, has := v.get(k)
 			if !has || got.text() != strings.ToValidUTF8(want, "\ufffd") {
-				t.Fatalf("%s: key %q is found: %v, with value %q; want value %q", b, k, has, got.text(), want)
+				t.Fatalf("parseLenient(%s): key %q: found = %v, value %q, want true, %q", b, k, has, got.text(), want)
 			}
 		}
 	})
@@ -156,13 +156,13 @@ func FuzzLenient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		v, ok := parseLenient(s)
 		if ok && v.kind != objectValue && v.kind != arrayValue {
-			t.Fatalf("%q: got a value of kind %d, want an object or an array", s, v.kind)
+			t.Fatalf("parseLenient(%q): kind = %d, want an object or an array", s, v.kind)
 		}
 		_ = v.text()
 	})
 }
 
-func TestHeadlineHoldsTheLinesThatStateTheFault(t *testing.T) {
+func TestHeadlineContainsTheErrorLines(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{
 			"traceback",
@@ -210,13 +210,12 @@ func TestHeadlineHoldsTheLinesThatStateTheFault(t *testing.T) {
 		{"empty", "", ""},
 	} {
 		if got := Headline(c.text); got != c.want {
-			t.Errorf("%s: got headline %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: Headline = %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
-// The signature of a short result is the whole text without stack frames. The signature of a long result is its
-// headline.
+// The signature of a short result is its text without stack frames. The signature of a long result is its headline.
 func TestSignatureOfShortAndLongResults(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, c := range []struct{ name, text, want string }{
@@ -242,27 +241,27 @@ func TestSignatureOfShortAndLongResults(t *testing.T) {
 		},
 	} {
 		if got := Signature(c.text); got != c.want {
-			t.Errorf("%s: got signature %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: Signature = %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
-func TestSignatureHasAtMostItsBytesAndLines(t *testing.T) {
+func TestSignatureSizeIsLimited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Repeat(rapid.StringN(0, 400, 800).Draw(t, "line")+"\nError: é"+rapid.StringN(0, 50, -1).Draw(t, "e")+"\n", rapid.IntRange(1, 30).Draw(t, "n"))
 		s := Signature(text)
 		if len(s) > maxSignature || strings.Count(s, "\n") >= maxSignatureLines {
-			t.Fatalf("the signature has %d bytes in %d lines, want at most %d in %d", len(s), strings.Count(s, "\n")+1, maxSignature, maxSignatureLines)
+			t.Fatalf("signature: got %d bytes in %d lines, want at most %d bytes in %d lines", len(s), strings.Count(s, "\n")+1, maxSignature, maxSignatureLines)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(s) {
-			t.Fatalf("signature %q is invalid UTF-8, want valid UTF-8 as the text", s)
+			t.Fatalf("signature %q of valid UTF-8 is invalid UTF-8", s)
 		}
 	})
 }
 
-// personText skips a phrase early if the text lacks one of the byte triples of the phrase. The filter changes no
-// result: a search with the filter finds the same phrases as a search without the filter.
-func TestPersonTextFindsPhrasesLikeASearchWithoutFilter(t *testing.T) {
+// personText skips a phrase early if the text lacks one of the phrase's byte triples. This filter must not change the
+// result of a search.
+func TestPersonTextFilterDoesNotChangeTheResult(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(words), rapid.String()), 0, 40)
@@ -277,19 +276,19 @@ func TestPersonTextFindsPhrasesLikeASearchWithoutFilter(t *testing.T) {
 		}
 		s := newPersonText(text)
 		if got := s.hasPhrase("not in any text", p); got != hasPhrase(text, p) {
-			t.Errorf("hasPhrase(%q) in %q: got %v, want %v", p, text, got, hasPhrase(text, p))
+			t.Errorf("hasPhrase(%q) in %q = %v, want %v", p, text, got, hasPhrase(text, p))
 		}
 		if got, want := s.containsAny("not in any text", p), strings.Contains(text, p); got != want {
-			t.Errorf("containsAny(%q) in %q: got %v, want %v", p, text, got, want)
+			t.Errorf("containsAny(%q) in %q = %v, want %v", p, text, got, want)
 		}
 	})
 }
 
-func TestPersonTextSkipsPhrasesByTheirTriples(t *testing.T) {
+func TestPersonTextSkipsPhrasesWithOtherTriples(t *testing.T) {
 	s := newPersonText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayContain(p) {
-			t.Errorf("mayHold(%q) is true, want false for a phrase with other byte triples", p)
+			t.Errorf("mayContain(%q) = true, want false for a phrase with other byte triples", p)
 		}
 	}
 }

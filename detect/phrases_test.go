@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// Texts of an agent before the user turn.
+// Messages of an agent before the user turn.
 const (
 	answered = "Done. The cart now sums the items."
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// readingOf applies the function that uses the phrases of a class to the text of a test case, and returns the result of
-// the function as text.
+// readingOf applies the function that uses the phrases of a class to the text of a test case, and returns its result as
+// a string.
 func readingOf(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -83,8 +83,8 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	case "side-title", "side-title-of", "side-summary", "side-commit", "side-commit-of":
 		return p.sideKind("", text, 0)
 	case "question":
-		const words = "sure, with the list that you showed me"
-		return fmt.Sprint(p.readTurn(words, words, text))
+		const message = "sure, with the list that you showed me"
+		return fmt.Sprint(p.readTurn(message, message, text))
 	case "unknown-answer", "about-answer":
 		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. What do you want?"))
 	case "limit", "limit-anywhere", "confirms", "participle", "unconfirmed", "harmless-no":
@@ -119,7 +119,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.readTurn(text, text, answered))
 }
 
-// callReadingOf is readingOf for the classes whose test case is a call, a command, a JSON object or arguments.
+// callReadingOf is readingOf for classes whose test case is a call, a command, a JSON object or arguments.
 func callReadingOf(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
@@ -150,8 +150,8 @@ func callReadingOf(p *phrases, class, phrase, text string) string {
 		if class == "key cursor" || class == "key position" {
 			return fmt.Sprint(looseIdentity("get", text) != 0, p.areKeys(strings.TrimPrefix(class, "key "), call.args.keys))
 		}
-		canon, words := p.canonicalArgs(text, true), call.literals(text)
-		return fmt.Sprint(canon, words, p.signatureText(text), describeCall("read_it", text, text), describeCall("run_command", text, text),
+		canonical, literals := p.canonicalArgs(text, true), call.literals(text)
+		return fmt.Sprint(canonical, literals, p.signatureText(text), describeCall("read_it", text, text), describeCall("run_command", text, text),
 			describeCall("read_it", `{"path":"a.go"}`, text))
 	}
 	name, args, _ := strings.Cut(text, " ")
@@ -162,15 +162,15 @@ func callReadingOf(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line of the lists has a phrase and a test case. The result for the test case changes if the phrase is removed
-// from the lists.
-func TestEachPhraseChangesItsCase(t *testing.T) {
+// Each line of the lists has a phrase and a test case. Removing the phrase from the lists must change the result for the
+// test case.
+func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
-		t.Fatalf("got %d phrases and error %v, want at least 2000 phrases, nil", len(list), err)
+		t.Fatalf("readLists = %d phrases, %v, want at least 2000, nil", len(list), err)
 	}
-	for _, fault := range unneededPhrases(t, list) {
-		t.Errorf("want no unneeded phrase, got %s", fault)
+	for _, message := range unneededPhrases(t, list) {
+		t.Error(message)
 	}
 }
 
@@ -181,8 +181,8 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	for i, l := range list {
 		less := without(all, list, i)
 		if got := readingOf(all, l.class, l.phrase, l.testCase); got == readingOf(less, l.class, l.phrase, l.testCase) {
-			faults = append(faults, fmt.Sprintf("%s: the result for the test case %[4]q is %[5]s with and without the phrase %[3]q of %[2]s: "+
-				"change the test case, or delete the phrase", l.position, l.class, l.phrase, l.testCase, got))
+			faults = append(faults, fmt.Sprintf("%s: the result for test case %[4]q is %[5]s with and without phrase %[3]q of class %[2]s: "+
+				"change the test case or delete the phrase", l.position, l.class, l.phrase, l.testCase, got))
 		}
 	}
 	return faults
@@ -210,8 +210,8 @@ func without(all *phrases, list []listLine, i int) *phrases {
 	return &less
 }
 
-// In lines 1 and 2, each phrase is also found in the test case of the other line. In line 3, the phrase for praise
-// decides the test case of the phrase for thanks. So these three phrases are unneeded.
+// The phrases of lines 1 and 2 are both found in the test cases of both lines. The test case of line 3 is decided by a
+// phrase of the class praise. Therefore, all three phrases are unneeded.
 func TestUnneededPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")
@@ -220,11 +220,11 @@ func TestUnneededPhrasesAreFound(t *testing.T) {
 	}
 	got := unneededPhrases(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
-		t.Errorf("got unneeded phrases %q, want those of lines 1, 2 and 3", got)
+		t.Errorf("unneededPhrases = %q, want messages for lines 1, 2 and 3", got)
 	}
 }
 
-func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
+func TestReadListParsesPhrasesAndRejectsInvalidLines(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
 		if _, err := readList("a.tsv", text); err == nil {
 			t.Errorf("readList(%q): err = nil, want an error", text)
@@ -232,11 +232,11 @@ func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")
 	if err != nil || list[0].phrase != " not found" {
-		t.Errorf(`got list %+v, error %v, want the phrase " not found" and no error`, list, err)
+		t.Errorf(`readList = %+v, %v, want the phrase " not found", nil`, list, err)
 	}
 }
 
-// BenchmarkReadTurn reads a short and a long user turn.
+// BenchmarkReadTurn measures ReadTurn for a short and a long user turn.
 func BenchmarkReadTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",
@@ -254,7 +254,7 @@ func BenchmarkReadTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkClassify classifies the output of a command, and the answer of a custom tool.
+// BenchmarkClassify measures Classify for the output of a command and for the result of a custom tool.
 func BenchmarkClassify(b *testing.B) {
 	for _, c := range []struct{ name, tool, text string }{
 		{
@@ -264,7 +264,7 @@ func BenchmarkClassify(b *testing.B) {
 			),
 		},
 		{
-			"own", "cart_total",
+			"custom tool", "cart_total",
 			"The total of the cart is 7, and the list of its items was sorted by name.",
 		},
 	} {

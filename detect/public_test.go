@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// outcomesByResult returns results of commands with their outcomes.
+// outcomesByResult returns the expected outcomes of command results.
 func outcomesByResult() map[string]detect.Outcome {
 	return map[string]detect.Outcome{
 		"error: no rule to make target 'demo'\nmake: *** [all] Error 2":                                        detect.Error,
@@ -29,8 +29,8 @@ func outcomesByResult() map[string]detect.Outcome {
 	}
 }
 
-// Frames of harnesses and terminals do not change the outcome.
-func TestOutcomeIsTheSameInAnyFrame(t *testing.T) {
+// A frame that a harness or a terminal adds to a result does not change the outcome.
+func TestFrameDoesNotChangeTheOutcome(t *testing.T) {
 	const args = `{"command":"make demo"}`
 	for text, want := range outcomesByResult() {
 		frames := map[string]string{
@@ -41,18 +41,18 @@ func TestOutcomeIsTheSameInAnyFrame(t *testing.T) {
 			"a heading":            "OBSERVATION:\n" + text,
 			"a shell prompt":       text + "\nbash-$",
 		}
-		if want == detect.Error || want == detect.OK { // programs print colours, harnesses do not
+		if want == detect.Error || want == detect.OK { // the other texts come from harnesses, which do not print colours
 			frames["colours"] = "\x1b[31m" + strings.ReplaceAll(text, "\n", "\x1b[0m\n\x1b[31m") + "\x1b[0m"
 		}
 		for name, framed := range frames {
 			if got := detect.Classify("bash", args, framed, 0); got.Outcome != want {
-				t.Errorf("%s: result %q has outcome %s by rule %q, want %s", name, text, got.Outcome, got.Rule, want)
+				t.Errorf("%s: result %q: got outcome %s (rule %q), want %s", name, text, got.Outcome, got.Rule, want)
 			}
 		}
 	}
 }
 
-// A nonzero exit code in the frame of a harness makes the result an error, for any output.
+// A nonzero exit code in the frame of a harness makes a result with any output an error.
 func TestExitCodeOverridesTheOutput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"all fine", "error: x", "ok  \tshop\t0.1s", "7 items", "Zürich", "[1, 2]", "FAIL"})
@@ -69,7 +69,7 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 	})
 }
 
-// request returns a request in dialect d: a task, a command with its result, and the user's words as a user turn.
+// request returns a request in dialect d with a task, a command with its result, and a user turn with a text.
 func request(tb testing.TB, d wire.Dialect, command, result, text string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
@@ -137,32 +137,32 @@ func request(tb testing.TB, d wire.Dialect, command, result, text string) *wire.
 	return req
 }
 
-// The result of a test run and the user's words give the same feedback in every dialect.
+// The result of a test run and the user's message give the same feedback in every dialect.
 func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
-	for _, c := range []struct{ name, command, result, words, want string }{
+	for _, c := range []struct{ name, command, result, message, want string }{
 		{
-			"a test fails, a person corrects", "go test ./...",
+			"a failed test, then a correction", "go test ./...",
 			"--- FAIL: TestTotal (0.00s)\nFAIL\tshop\t0.1s\nFAIL",
 			"no, use the other helper instead", "rejection 2 verify:test; correction 3 no-but",
 		},
 		{
-			"a test passes, a person approves", "go test ./...", "ok  \tshop\t0.1s",
+			"a passed test, then an approval", "go test ./...", "ok  \tshop\t0.1s",
 			"perfect, that works", "approval 2 verify:test; approval 3 praise",
 		},
 		{
-			"a person refuses", "rm -r build",
+			"a refusal by a person", "rm -r build",
 			"The user doesn't want to proceed with this tool use.", "now the tests",
 			"rejection 3 refusal:claude",
 		},
-		{"thanks are no feedback", "ls", "a.go", "thanks", ""},
+		{"thanks", "ls", "a.go", "thanks", ""},
 		{
-			"the text of a harness is no feedback", "ls", "a.go",
+			"a message of a harness", "ls", "a.go",
 			"<system-reminder>that's wrong</system-reminder>", "",
 		},
 	} {
 		for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 			var out []string
-			for _, s := range new(detect.Results).Signals(request(t, d, c.command, c.result, c.words), nil) {
+			for _, s := range new(detect.Results).Signals(request(t, d, c.command, c.result, c.message), nil) {
 				out = append(out, fmt.Sprintf("%s %d %s", s.Feeling, s.Tier, s.Rule))
 			}
 			if got := strings.Join(out, "; "); got != c.want {
@@ -172,8 +172,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	}
 }
 
-// Capitals, typographic quotes, white space, a leading "hm," and a full stop do not change the feeling of a
-// user turn.
+// Capitals, typographic quotes, white space, a leading "hm," and a full stop do not change the feeling of a user turn.
 func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
 	for text, want := range map[string]detect.Feeling{
@@ -185,13 +184,13 @@ func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 			"after hm": "hm, " + text, "with a full stop": text + " .",
 		} {
 			if got := detect.ReadTurn(typed, typed, previous); got.Feeling != want {
-				t.Errorf("%q %s has feeling %s by rule %q, want %s", text, name, got.Feeling, got.Rule, want)
+				t.Errorf("%q %s: got feeling %s (rule %q), want %s", text, name, got.Feeling, got.Rule, want)
 			}
 		}
 	}
 }
 
-// Each line of a signature is part of the text, and a second call gives an equal signature.
+// Each line of a signature is part of the text, and a second call returns the same signature.
 func TestSignatureLinesArePartOfTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"./cart.go:9:2: undefined: total", "KeyError: 'x'", "some words", "npm error code 1", "FAIL\tshop", "", "  at f (a.js:1:2)", "error: boom"})
@@ -200,11 +199,11 @@ func TestSignatureLinesArePartOfTheText(t *testing.T) {
 		signature := detect.Signature(text)
 		for l := range strings.SplitSeq(signature, "\n") {
 			if l != "" && !strings.Contains(text, l) {
-				t.Fatalf("the signature has line %q, want only lines that are part of %q", l, text)
+				t.Fatalf("line %q of the signature is not part of the text %q", l, text)
 			}
 		}
 		if repeated := detect.Signature(text); repeated != signature {
-			t.Fatalf("the second signature of %q is %q, want %q as in the first call", text, repeated, signature)
+			t.Fatalf("second Signature(%q) = %q, want %q as from the first call", text, repeated, signature)
 		}
 	})
 }

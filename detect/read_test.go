@@ -23,8 +23,8 @@ func transcriptLine(id string) string {
 	return fmt.Sprintf(`{"id":%q,"messages":[{"role":"user","content":"a } in \" text"},{"role":"assistant","content":"b"}]}`, id)
 }
 
-// A line without a valid transcript is skipped, and the error names the line.
-func TestReadSkipsBadLines(t *testing.T) {
+// Read skips a line without a valid transcript, and its error names the line.
+func TestReadSkipsInvalidLines(t *testing.T) {
 	valid := transcriptLine("x")
 	for _, bad := range []string{
 		"not json", valid[:len(valid)/2], `{"id":"x","messages":[`, `{"id":"x","messages":[{"role":"user","content":"x"},`,
@@ -35,30 +35,30 @@ func TestReadSkipsBadLines(t *testing.T) {
 		text := transcriptLine("a") + "\r\n\n" + bad + "\n" + transcriptLine("b") + "\n" + transcriptLine("c")
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || strings.Contains(err.Error(), "\n") || !slices.Equal(ids, []string{"a", "b", "c"}) {
-			t.Errorf("bad line %.60q: got transcripts %v, error %v, want a, b, c and only the fault of line 3", bad, ids, err)
+			t.Errorf("invalid line 3 %.60q: Read = %v, %v, want a, b, c and an error that names only line 3", bad, ids, err)
 		}
 		ids, err = readIDs(bad + "\n" + transcriptLine("a") + "\n" + bad + "\n")
 		if err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a"}) {
-			t.Errorf("bad lines %.60q at both ends: got transcripts %v, error %v, want a and the faults of lines 1 and 3", bad, ids, err)
+			t.Errorf("invalid lines 1 and 3 %.60q: Read = %v, %v, want a and an error that names lines 1 and 3", bad, ids, err)
 		}
 	}
 }
 
-// The error names each of several truncated lines, even of two consecutive lines.
+// The error names each truncated line, even if two of them are consecutive.
 func TestReadNamesEachTruncatedLine(t *testing.T) {
-	cut := `{"id":"x","messages":[` + "\n"
-	ids, err := readIDs(cut + cut + transcriptLine("a") + "\n" + cut)
+	truncated := `{"id":"x","messages":[` + "\n"
+	ids, err := readIDs(truncated + truncated + transcriptLine("a") + "\n" + truncated)
 	if !slices.Equal(ids, []string{"a"}) {
-		t.Errorf("got transcripts %v, want a", ids)
+		t.Errorf("Read = %v, want a", ids)
 	}
 	for _, line := range []string{"line 1", "line 2", "line 4"} {
 		if err == nil || !strings.Contains(err.Error(), line) {
-			t.Errorf("the error is %v, want %s in the error", err, line)
+			t.Errorf("err = %v, want it to contain %s", err, line)
 		}
 	}
 }
 
-// Read reads JSON that spans lines, several values on a line, arrays, and lists of messages.
+// Read accepts JSON over several lines, several values on a line, arrays, and lists of messages.
 func TestReadAcceptsEveryForm(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	multiline := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
@@ -68,17 +68,17 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: got transcripts %v, error %v, want a, b, nil", text, ids, err)
+			t.Errorf("Read(%s) = %v, %v, want a, b, nil", text, ids, err)
 		}
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
 	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
-		t.Errorf("two lists of messages: got %d transcripts and error %v, want 2, nil", len(ids), err)
+		t.Errorf("Read of two lists of messages = %d transcripts, %v, want 2, nil", len(ids), err)
 	}
 }
 
-// The error names the line of a broken element of an array. The other elements are read.
-func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
+// Read continues after an invalid element of an array, and its error names the line of the element.
+func TestReadArrayContinuesAfterAnInvalidElement(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	for _, text := range []string{
 		"[\n" + a + ",\n" + `{"id":"x",},` + "\n" + b + "\n]",
@@ -87,17 +87,17 @@ func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: got transcripts %v, error %v, want a, b and the fault of line 3", text, ids, err)
+			t.Errorf("Read(%s) = %v, %v, want a, b and an error that names line 3", text, ids, err)
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
-		t.Errorf("a list with a broken message: got %d transcripts and error %v, want none and a fault", len(ids), err)
+		t.Errorf("Read of a list with an invalid message = %d transcripts, %v, want 0 and an error", len(ids), err)
 	}
 }
 
-// A redirection in a Windows shell may write UTF-16. Read returns an error that advises UTF-8.
+// Read returns an error for UTF-16, which a redirection in a Windows shell may write. The error advises UTF-8.
 func TestReadRefusesUTF16(t *testing.T) {
 	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
-		t.Errorf("got error %v, want \"save it as UTF-8\" in the error", err)
+		t.Errorf("err = %v, want an error with \"save it as UTF-8\"", err)
 	}
 }

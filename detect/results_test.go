@@ -11,23 +11,23 @@ import (
 	"precept/internal/wire"
 )
 
-// resultCase is the result of a call with the expected outcome and rule. flag is the error flag of the request: 1 for
-// an error, -1 for a success, 0 for a result without the flag.
+// resultCase is a call with its result and the expected outcome and rule. flag is the error flag of the result: 1 for an
+// error, -1 for a success, 0 for a result without a flag.
 type resultCase struct {
 	name, tool, args, text string
 	flag                   int8
 	want                   detect.Outcome
-	rule                   string // prefix of the rule; "" accepts any rule
+	rule                   string // prefix of the expected rule; "" accepts any rule
 }
 
-// runResults classifies the result of each case, and compares the outcome and the rule.
+// runResults fails the test unless Classify returns the expected outcome and rule for each case.
 func runResults(t *testing.T, cases []resultCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			got := detect.Classify(c.tool, c.args, c.text, c.flag)
 			if got.Outcome != c.want || !strings.HasPrefix(got.Rule, c.rule) {
-				t.Errorf("got outcome %s by rule %q, want %s by %q, for\n%s", got.Outcome, got.Rule, c.want, c.rule, c.text)
+				t.Errorf("got outcome %s (rule %q), want %s (rule %q), for\n%s", got.Outcome, got.Rule, c.want, c.rule, c.text)
 			}
 		})
 	}
@@ -36,7 +36,7 @@ func runResults(t *testing.T, cases []resultCase) {
 // deployArgs are the arguments of a shell call.
 const deployArgs = `{"command":"./deploy.sh staging"}`
 
-// Each agent writes the result of a command in its own form, with or without an exit code.
+// Each agent formats the result of a command differently, with or without an exit code.
 func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -147,8 +147,8 @@ func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	})
 }
 
-// A harness answers a call with invalid arguments, or of an unknown tool, with a message. The message is an error.
-func TestInvalidCallAnswersAreErrors(t *testing.T) {
+// A harness replies with an error message to a call with invalid arguments or of an unknown tool.
+func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 	runResults(t, []resultCase{
 		{
 			"codex", "exec_command", `{}`,
@@ -192,23 +192,23 @@ func TestInvalidCallAnswersAreErrors(t *testing.T) {
 	})
 }
 
-// The error flag makes the result of a lookup an error. The flag for a success decides for a read file, but not for a
-// command in a pipe: a pipe hides the exit code.
-func TestErrorFlagOverridesTheTextOfALookupAndAFile(t *testing.T) {
+// The error flag makes the result of a lookup an error. The success flag decides for a read file, but not for a command
+// in a pipe, because the pipe hides the exit code.
+func TestFlagOverridesTextOfLookupAndFile(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
-		t.Errorf("a lookup with the error flag: got judgement %+v, want an error", got)
+		t.Errorf("lookup with the error flag: got judgement %+v, want an error", got)
 	}
 	if got := detect.Classify("Read", `{"file_path":"/a"}`, "Error: a file that holds just this", -1); got.Outcome != detect.OK {
-		t.Errorf("a read file with the flag for a success: got judgement %+v, want ok", got)
+		t.Errorf("read file with the success flag: got judgement %+v, want ok", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("an npm error in a pipe with the flag for a success: got judgement %+v, want an error", got)
+		t.Errorf("npm error in a pipe with the success flag: got judgement %+v, want an error", got)
 	}
 }
 
-// Classify gives any text one of four outcomes, and gives the same judgement in a second call. Only a refusal has a
-// refuser.
-func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
+// Classify returns one of four outcomes for any text, and returns the same judgement for a second call. Only a refusal
+// has a refuser.
+func TestClassifyReturnsOneOfFourOutcomes(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.SampledFrom(tools).Draw(t, "tool")
@@ -219,13 +219,13 @@ func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 		switch v.Outcome {
 		case detect.OK, detect.Error, detect.Pending, detect.Refusal:
 		default:
-			t.Fatalf("the outcome is %q, want one of the four outcomes", v.Outcome)
+			t.Fatalf("Outcome = %q, want ok, error, pending or refusal", v.Outcome)
 		}
 		if (v.Outcome == detect.Refusal) != (v.By != detect.NoRefuser) {
-			t.Fatalf("got outcome %q and refuser %q, want a refuser if and only if the outcome is a refusal", v.Outcome, v.By)
+			t.Fatalf("Outcome = %q, By = %q, want By set if and only if the outcome is a refusal", v.Outcome, v.By)
 		}
 		if v != detect.Classify(tool, args, text, flag) {
-			t.Fatalf("the second call of Classify differs from the first, %+v, want equal judgements", v)
+			t.Fatalf("second call of Classify = %+v, want %+v", detect.Classify(tool, args, text, flag), v)
 		}
 	})
 }
@@ -241,10 +241,10 @@ func FuzzClassify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tool, args, text string, flag int8) {
 		v := detect.Classify(tool, args, text, flag)
 		if v.Outcome == "" {
-			t.Fatal("the result has no outcome, want one of four")
+			t.Fatal("Classify returned no outcome")
 		}
 		if s := detect.Signature(text); len(s) > detect.MaxSignature {
-			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)
+			t.Fatalf("len(Signature) = %d, want at most %d", len(s), detect.MaxSignature)
 		}
 		detect.Kinds(text, v)
 		detect.Kinds(text, detect.Judgement{Outcome: detect.Error})
@@ -276,8 +276,8 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	}
 }
 
-// Failed returns the number of new results and the indices of the errors among the new results. The result of an
-// earlier turn, which the request repeats, does not count.
+// Failed returns the number of new results and the indices of the errors among them. Results of earlier turns, which the
+// request repeats, are not counted.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	call := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}
@@ -289,15 +289,15 @@ func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 		results int
 		want    []int
 	}{
-		"no result":            {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
-		"no error":             {[]obj{result("c2", "done")}, 1, nil},
-		"the second of three":  {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
-		"a user turn after it": {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
+		"no result":                {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
+		"no error":                 {[]obj{result("c2", "done")}, 1, nil},
+		"second of three results":  {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
+		"error before a user turn": {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
 	} {
 		msgs := append([]obj{{"role": "user", "content": "build"}, call("c1"), result("c1", failed), call("c2")}, k.new...)
 		results, got := new(detect.Results).Failed(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 		if results != k.results || !slices.Equal(got, k.want) {
-			t.Errorf("%s: got %d new results with errors at %v; want %d new results with errors at %v", name, results, got, k.results, k.want)
+			t.Errorf("%s: Failed = %d, %v, want %d, %v", name, results, got, k.results, k.want)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// The command of a shell call decides whether the call is a test, a lint or a build run. For another tool, its name
-// decides.
+// The command of a shell call determines whether the call is a test, lint or build run. For another tool, the name of
+// the tool determines it.
 func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 	for kind, commands := range map[string][]string{
 		"test": {
@@ -35,7 +35,7 @@ func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 		for _, command := range commands {
 			got, _, _ := detect.Verification("bash", mustJSON(t, obj{"command": command}), "ok")
 			if got != kind {
-				t.Errorf("%s: got the kind of verification %q, want %q", command, got, kind)
+				t.Errorf("%s: verification kind = %q, want %q", command, got, kind)
 			}
 		}
 	}
@@ -44,13 +44,13 @@ func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 		"run_query": "", "test_results": "", "build_list": "",
 	} {
 		if got, _, _ := detect.Verification(tool, "{}", "ok"); got != kind {
-			t.Errorf("tool %s: got the kind of verification %q, want %q", tool, got, kind)
+			t.Errorf("tool %s: verification kind = %q, want %q", tool, got, kind)
 		}
 	}
 }
 
-// Two results have equal hashes if they differ only in volatile parts, such as addresses, times and temporary names.
-func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
+// Two results have the same hash if they differ only in volatile parts, such as addresses, times and temporary names.
+func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 	same := [][2]string{
 		{"at 0x7ffe12 it fell", "at 0x55aa it fell"},
 		{"began 1718000000", "began 1718009999"},
@@ -70,7 +70,7 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range same {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have different hashes, want equal hashes", pair[0], pair[1])
+			t.Errorf("%q and %q have different hashes", pair[0], pair[1])
 		}
 	}
 	other := [][2]string{
@@ -87,16 +87,16 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range other {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have equal hashes, want different hashes", pair[0], pair[1])
+			t.Errorf("%q and %q have the same hash", pair[0], pair[1])
 		}
 	}
 }
 
-// Two answers make the same parallel calls. A call of the second answer may have another order of keys, other white
-// space or another description, and still counts as the same call. A call with a different value is another call.
-func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
+// Two answers make the same parallel calls. A call counts as repeated even if its keys have another order, or its white
+// space or description differs. A call with a different value does not.
+func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	arguments := []func(i int, repeated bool) string{
-		func(i int, repeated bool) string { // the second call in another order, with other spaces and another description
+		func(i int, repeated bool) string { // the repeated call has another order of keys, other spaces and another description
 			if repeated {
 				return fmt.Sprintf(`{ "description" : "once more", "n": %d, "cmd" : "make x" }`, i)
 			}
@@ -106,7 +106,7 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 			return fmt.Sprintf(`{"q":{"list":[%d,"a",null,true],"b":"\u0041"}}`, i)
 		},
 		func(i int, repeated bool) string { return fmt.Sprintf(`plain text %d`, i) },
-		func(i int, repeated bool) string { // the second call with another value
+		func(i int, repeated bool) string { // the repeated call has another value
 			if repeated {
 				return fmt.Sprintf(`{"cmd":"make y%d"}`, i)
 			}
@@ -139,12 +139,12 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	}
 	for _, l := range loops {
 		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {
-			t.Errorf(`got loop %+v, want Args without "make y" and Rule = "failed-again"`, l)
+			t.Errorf(`loop %+v, want Args without "make y" and Rule = "failed-again"`, l)
 		}
 	}
 }
 
-// Results without call ids belong to the calls of the answer in the same order.
+// Results without call ids are assigned to the calls of the answer in order.
 func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	made := func(name string) obj {
 		return obj{"type": "function", "function": obj{"name": name, "arguments": `{"id":7}`}}

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// The cost of a failed call is bounded, however many calls failed before.
-func TestCostOfAFailureIsBounded(t *testing.T) {
+// The cost of a failed call does not grow with the number of earlier failures.
+func TestCostOfAFailureDoesNotGrow(t *testing.T) {
 	allocs := func(n int) float64 {
 		raw, runs := failures(t, n), 5
 		reqs := make([]*wire.Request, runs+1)
@@ -26,6 +26,6 @@ func TestCostOfAFailureIsBounded(t *testing.T) {
 		})
 	}
 	if few, many := allocs(100), allocs(200); many > 1.1*few {
-		t.Errorf("got %.0f allocations after 100 failures and %.0f after 200, want at most 10%% more", few, many)
+		t.Errorf("allocations: %.0f after 100 failures and %.0f after 200, want at most 10%% more", few, many)
 	}
 }

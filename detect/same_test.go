@@ -13,9 +13,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Two calls are equal if they differ only in white space, the order of keys or a description. Two results are equal if
+// Calls count as equal if they differ only in white space, the order of keys or a description. Results count as equal if
 // they differ only in volatile parts, such as times and ids.
-func TestSameCallAndSameResult(t *testing.T) {
+func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	for _, c := range []struct {
 		name, a, b string
 		same       bool
@@ -44,7 +44,7 @@ func TestSameCallAndSameResult(t *testing.T) {
 		a := detect.CanonicalArgs(c.a)
 		b := detect.CanonicalArgs(c.b)
 		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != c.same {
-			t.Errorf("%s: the calls with arguments %s and %s count as equal: %v, want %v", c.name, a, b, !c.same, c.same)
+			t.Errorf("%s: arguments %s and %s: equal call keys = %v, want %v", c.name, a, b, !c.same, c.same)
 		}
 	}
 	for _, c := range []struct {
@@ -81,24 +81,24 @@ func TestSameCallAndSameResult(t *testing.T) {
 		},
 	} {
 		if (detect.ResultSum(c.a) == detect.ResultSum(c.b)) != c.same {
-			t.Errorf("results %q and %q count as equal: %v, want %v", c.a, c.b, !c.same, c.same)
+			t.Errorf("results %q and %q: equal hashes = %v, want %v", c.a, c.b, !c.same, c.same)
 		}
 	}
 }
 
-// A test session has the same loops in every dialect, and with requests whose history the provider keeps.
+// A session has the same loops in every dialect, and in requests whose history the provider keeps.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := drawStory(rt)
 		want := replay(t, wire.Chat, story)
 		if got := replay(t, wire.Messages, story); !slices.Equal(got, want) {
-			rt.Fatalf("Messages: got loops at steps %v, want %v as in Chat", got, want)
+			rt.Fatalf("Messages: loops at steps %v, want %v as in Chat", got, want)
 		}
 		if got := replay(t, wire.Responses, story); !slices.Equal(got, want) {
-			rt.Fatalf("Responses: got loops at steps %v, want %v as in Chat", got, want)
+			rt.Fatalf("Responses: loops at steps %v, want %v as in Chat", got, want)
 		}
 		if got := replayFromCheckpoints(t, story); !slices.Equal(got, want) {
-			rt.Fatalf("requests without their history: got loops at steps %v, want %v as with the history", got, want)
+			rt.Fatalf("requests without history: loops at steps %v, want %v as with history", got, want)
 		}
 	})
 }
@@ -111,13 +111,13 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 			t.Errorf("checkpoint %v: got loops %v, want none", checkpoint, loops)
 		}
 		if repeated, _ := detect.LoopsSince(next, req, nil, nil); len(repeated) != 0 {
-			t.Errorf("checkpoint %v: the second result without a known call has loops %v, want none", checkpoint, repeated)
+			t.Errorf("checkpoint %v: repeated result without a known call: got loops %v, want none", checkpoint, repeated)
 		}
 	}
 }
 
-// The request holds results without their calls. recall returns the missing calls.
-func TestLoopsRecallsCallsMissingFromTheRequest(t *testing.T) {
+// Loops gets calls that are missing from the request with the function recall.
+func TestLoopsRecallsMissingCalls(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
 	}
@@ -146,7 +146,7 @@ func TestLoopsRecallsCallsMissingFromTheRequest(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"input": items})
 	if got := new(detect.Results).Loops(req, nil, recall); len(got) != 1 {
-		t.Errorf("three equal failures: got loops %+v, want one", got)
+		t.Errorf("three identical failures: got loops %+v, want one", got)
 	}
 	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, recall); len(got) != 0 {
 		t.Errorf("after a warning at call c2: got loops %+v, want none", got)
@@ -171,8 +171,8 @@ func history200(b *testing.B, d wire.Dialect) []byte {
 	return raw
 }
 
-// Holds returns true if and only if the bytes contain all words, each at any position.
-func TestHoldsFindsAllWordsAnywhere(t *testing.T) {
+// Holds reports whether the bytes contain all words, in any order.
+func TestHoldsFindsWordsInAnyOrder(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
 	rapid.Check(t, func(t *rapid.T) {
 		raw := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "raw"), "")
@@ -232,9 +232,9 @@ func BenchmarkResultSum8K(b *testing.B) {
 	}
 }
 
-// Seven calls with the same picture in each result are a loop. Seven calls with different pictures are not a loop, both
-// if the picture is in the result and if the picture is in a user message after the result.
-func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
+// Seven calls with the same picture are a loop, and seven calls with different pictures are not. The picture may be in
+// the result or in a user message after the result.
+func TestCallsWithDifferentPicturesAreNotALoop(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {
 			return []any{obj{"role": "tool", "tool_call_id": id, "content": []any{obj{"type": "text", "text": "It is shown."}, obj{"type": "image_url", "image_url": obj{"url": picture}}}}}
@@ -268,7 +268,7 @@ func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 			}
 			inspected := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
 			if (loops > 0) != samePicture || inspected != samePicture {
-				t.Errorf("picture in the %s, same picture: %v: Loops found %d loops, Inspect found a loop: %v, want loops only for the same picture", name, samePicture, loops, inspected)
+				t.Errorf("picture in the %s, same picture = %v: Loops found %d loops, Inspect found a loop = %v, want a loop = %[2]v", name, samePicture, loops, inspected)
 			}
 		}
 	}

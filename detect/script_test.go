@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ran returns the result of a script in the form of codex. results are the results of the script's commands.
+// ran returns the result of a script in the format of codex. results are the results of the script's commands.
 func ran(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -17,13 +17,13 @@ func ran(results ...string) string {
 	return text
 }
 
-// result returns the result of one command of such a script.
+// result returns the result of a command in such a script.
 func result(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// A script fails if one of its commands fails. A search without a match is not a failure, if the command is a literal
-// of the script.
+// A script fails if one of its commands fails. A search without a match is not a failure if its command is a literal in
+// the script.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, c := range map[string]struct {
@@ -31,28 +31,28 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 		want          detect.Outcome
 		code          int
 	}{
-		"its command failed": {
+		"failed command": {
 			program, ran(result(3, "error: no rule to make target demo\n")), detect.Error, 3,
 		},
-		"its command succeeded": {program, ran(result(0, "built\n")), detect.OK, 0},
-		"the second command failed": {
+		"successful command": {program, ran(result(0, "built\n")), detect.OK, 0},
+		"failed second command": {
 			program, ran(result(0, "built\n"), result(2, "boom\n")), detect.Error, 2,
 		},
-		"the first command failed": {
+		"failed first command": {
 			program, ran(result(2, "boom\n"), result(0, "built\n")), detect.Error, 2,
 		},
-		"the script failed": {
+		"failed script": {
 			program,
 			"Script failed\nWall time 0.1 seconds\nOutput:\n\nReferenceError: x is not defined",
 			detect.Error, 1,
 		},
-		"text of the script":        {program, ran("all is well"), detect.OK, 0},
+		"text output":               {program, ran("all is well"), detect.OK, 0},
 		"JSON that is not a result": {program, ran(`{"exit_code":3}`), detect.OK, 0},
-		"a search without a match": {
+		"search without a match": {
 			`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, ran(result(1, "")),
 			detect.OK, 0,
 		},
-		"a command in a template with a variable": {
+		"search in a template with a variable": {
 			"text(await tools.exec_command({cmd: `grep -rn ${what} .`}))", ran(result(1, "")),
 			detect.Error, 1,
 		},
@@ -64,15 +64,15 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	}
 }
 
-// The failure of a command has the same signature inside the result of a script and alone.
+// A failure has the same signature in the result of a script as alone.
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
 	framed := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
 	if framed != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("the failure in a script has signature %q, want %q as alone", framed, detect.Signature("error: no rule to make target demo"))
+		t.Errorf("Signature in a script = %q, want %q as alone", framed, detect.Signature("error: no rule to make target demo"))
 	}
 }
 
-// A script that fails twice in the same way is a loop, although the ids and times in the results differ.
+// A script that fails twice in the same way is a loop, even if the ids and times in the results differ.
 func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	input := []obj{{"type": "message", "role": "user", "content": "Build it."}}
 	for i, chunk := range []string{"952bb9", "0a1b2c"} {

@@ -71,7 +71,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"",
 		},
 		{
-			"title of an unknown app",
+			"title request of an unknown app",
 			obj{
 				"messages": []any{
 					user("Create a short title for the following conversation: hello"),
@@ -80,7 +80,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"title",
 		},
 		{
-			"summary of an unknown app",
+			"summary request of an unknown app",
 			obj{
 				"messages": []any{
 					obj{
@@ -205,12 +205,12 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 		},
 	} {
 		if got := detect.Side(parse(t, wire.Chat, c.body)); got != c.want {
-			t.Errorf("%s: got the kind of side request %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: Side = %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
-func TestAgentsWorkWithToolsAndSDKsMayNot(t *testing.T) {
+func TestWorksWithToolsIsTrueForAgentsOnly(t *testing.T) {
 	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
 		if got := detect.WorksWithTools(product); got != want {
 			t.Errorf("WorksWithTools(%q) = %v, want %v", product, got, want)

@@ -10,12 +10,12 @@ import (
 	"precept/detect"
 )
 
-// Each result is an edge case of one rule of Classify.
-func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
+// Each result is an edge case of a rule of Classify.
+func TestClassifyEdgeCases(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	runResults(t, []resultCase{
 		{"a read tool without the error flag, and the text \"Error\"", "Read", `{}`, "Error", -1, detect.OK, "flag"},
-		{"an exit code in brackets, without an output", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
+		{"an exit code in brackets without output", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
 		{
 			"codex reports a failed script", "order", `{}`, "Script failed\np", 0, detect.Error,
 			"exit-code",
@@ -49,7 +49,7 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 		{"only the word \"approval\"", "bash", shell, "approval", 0, detect.OK, ""},
 		{"only the words \"in background\"", "order", `{}`, "in background", 0, detect.OK, ""},
 		{
-			"an error, four lines before the end", "bash", shell, "e\nerror:\nh\ns\n0", 0,
+			"an error in the fourth line from the end", "bash", shell, "e\nerror:\nh\ns\n0", 0,
 			detect.Error, "text:",
 		},
 		{
@@ -57,7 +57,7 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 			"text:",
 		},
 		{
-			"an error, five lines before the end", "bash", shell, "e\nerror:\nh\ns\n0\n1", 0,
+			"an error in the fifth line from the end", "bash", shell, "e\nerror:\nh\ns\n0\n1", 0,
 			detect.OK, "",
 		},
 		{"an open bracket with a line number", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
@@ -119,8 +119,8 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 	})
 }
 
-// Verification recognises test, lint and build runs and their outcome. If a pipe or a later command hides the exit
-// code, only a summary in the output shows the outcome.
+// Verification returns the kind and the outcome of test, lint and build runs. If a pipe or a later command hides the
+// exit code, only a summary in the output shows the outcome.
 func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 	for _, c := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
@@ -153,12 +153,12 @@ func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 			got = kind + " " + map[bool]string{true: "passed", false: "failed"}[passed]
 		}
 		if got != c.want {
-			t.Errorf("%s %s with output %q: got verification %q, want %q", c.tool, c.args, c.text, got, c.want)
+			t.Errorf("Verification(%s, %s, %q) = %q, want %q", c.tool, c.args, c.text, got, c.want)
 		}
 	}
 }
 
-// A user turn of a few words approves or rejects the agent's last answer. Without an answer the turn is neutral.
+// A short user turn may approve or reject the agent's last answer. Without an answer, the turn is neutral.
 func TestShortTurnsAreClassified(t *testing.T) {
 	for text, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
@@ -166,17 +166,17 @@ func TestShortTurnsAreClassified(t *testing.T) {
 		"no": detect.Rejection,
 	} {
 		if got := detect.ReadTurn(text, text, "It is done."); got.Feeling != want {
-			t.Errorf("%q has feeling %s by rule %q, want %s", text, got.Feeling, got.Rule, want)
+			t.Errorf("%q: got feeling %s (rule %q), want %s", text, got.Feeling, got.Rule, want)
 		}
 		if got := detect.ReadTurn(text, text, ""); got.Feeling != detect.Neutral {
-			t.Errorf("%q without an earlier answer has feeling %s by rule %q, want neutral", text, got.Feeling, got.Rule)
+			t.Errorf("%q without an earlier answer: got feeling %s (rule %q), want neutral", text, got.Feeling, got.Rule)
 		}
 	}
 }
 
-// No part of a result, of arguments or of a user turn causes a panic. A second call with the same part returns equal
-// values.
-func TestAnyTextIsReadWithoutPanicAndEquallyTwice(t *testing.T) {
+// The functions that read results, arguments and user turns do not panic on any part of a text, and return the same
+// values for a second call.
+func TestReadersAreDeterministicOnAnyText(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,
 		`[{"query":"./deploy","result":"[Command exited with code 2]\nno","error":"Command \"x\" failed","success":false}]`,
@@ -206,10 +206,10 @@ func TestAnyTextIsReadWithoutPanicAndEquallyTwice(t *testing.T) {
 		}
 		once := read()
 		if repeated := read(); repeated != once {
-			t.Fatalf("the second calls with %q return %s, want %s like the first calls", piece, repeated, once)
+			t.Fatalf("second calls with %q: got %s, want %s as from the first calls", piece, repeated, once)
 		}
 		if s := detect.Signature(piece); len(s) > detect.MaxSignature {
-			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)
+			t.Fatalf("len(Signature) = %d, want at most %d", len(s), detect.MaxSignature)
 		}
 		_ = detect.Inspect(strings.NewReader(piece), func(detect.Finding) error { return nil })
 	})

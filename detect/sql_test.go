@@ -2,15 +2,15 @@ package detect_test
 
 import "testing"
 
-// Two SQL statements are the same call if they differ only in the case of letters, a semicolon or blanks. A statement
-// with another text in quotes is another call.
+// Two SQL statements count as the same call if they differ only in letter case, a semicolon or white space. A statement
+// with other quoted text does not.
 func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	ask := func(statement string) storyStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)
 	}
 	for _, c := range []struct {
 		first, second string
-		loops         int // the expected number of loops
+		loops         int
 	}{
 		{"SELECT nmae FROM shops", "select nmae from shops;", 1},
 		{"SELECT nmae\nFROM shops", "SELECT nmae FROM shops", 1},
@@ -23,8 +23,9 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	}
 }
 
-// Two results are equal if they differ only in random parts of temporary names, times in file names, seeds or host ids.
-func TestRandomNamesDoNotChangeAResult(t *testing.T) {
+// Two results count as equal if they differ only in random parts of temporary names, times in file names, seeds or host
+// ids.
+func TestRandomNamesDoNotChangeTheResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"cannot open /tmp/tmp.aBcDeFgH/x", "cannot open /tmp/tmp.QwErTzUi/x"},
 		{"cannot open /tmp/pack-q81mz2/x", "cannot open /tmp/pack-p07ka9/x"},

@@ -6,9 +6,9 @@ import (
 	"precept/detect"
 )
 
-// Two results have equal hashes if they differ only in ids, addresses, ports, times and counts of attempts that change
+// Two results have the same hash if they differ only in ids, addresses, ports, times and counts of attempts that change
 // from run to run.
-func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
+func TestVolatileIDsDoNotChangeTheResultHash(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"goroutine 7 [running]:", "goroutine 12 [running]:"},
 		{"request id: req_011CSHoEeqs5C35K2UUqR7Fy", "request id: req_022DTIpFfrt6D46L3VVrS8Gz"},
@@ -33,7 +33,7 @@ func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 		{"object at 0x7f8a3c0", "object at 0x7f8b990"},
 	} {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have different hashes, want equal hashes", pair[0], pair[1])
+			t.Errorf("%q and %q have different hashes", pair[0], pair[1])
 		}
 	}
 	for _, pair := range [][2]string{
@@ -43,7 +43,7 @@ func TestVolatileIDsDoNotChangeAResult(t *testing.T) {
 		{"listening on 10.0.0.7:8080", "listening on 10.0.0.8:8080"},
 	} {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have equal hashes, want different hashes", pair[0], pair[1])
+			t.Errorf("%q and %q have the same hash", pair[0], pair[1])
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"precept/internal/wire"
 )
 
-// storyStep is a step of a story. A story is a session for tests; each step is a user turn, or a call with its result.
+// storyStep is a step of a test session: a user turn, or a call with its result.
 type storyStep struct {
-	user               string // the user's words; "" for a call
+	user               string // message of the user; "" for a call
 	tool, args, result string
-	also               bool // whether the call is in the same answer as the previous call
+	also               bool // the call is in the same answer as the previous call
 }
 
 func userStep(text string) storyStep { return storyStep{user: text} }
@@ -29,7 +29,7 @@ func call(tool, args, result string) storyStep {
 // bash returns a step with a shell command and its result.
 func bash(cmd, result string) storyStep { return call("bash", jsonArgs("command", cmd), result) }
 
-// parallel puts a call into the same answer as the previous call.
+// parallel returns the step as a call in the same answer as the previous call.
 func parallel(step storyStep) storyStep {
 	step.also = true
 	return step
@@ -44,7 +44,7 @@ func jsonArgs(key, value string) string {
 // fails returns a step with a command that ends with exit code 2.
 func fails(cmd string) storyStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
 
-// rounds returns n repetitions of a story.
+// rounds returns the steps, repeated n times.
 func rounds(n int, story ...storyStep) (all []storyStep) {
 	for range n {
 		all = append(all, story...)
@@ -67,7 +67,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 
 type obj = map[string]any
 
-// chat returns the messages of a story in the Chat dialect.
+// chat returns the messages of a test session in the Chat dialect.
 func chat(story []storyStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, step := range story {
@@ -92,7 +92,7 @@ func chat(story []storyStep) []any {
 	return msgs
 }
 
-// messages returns the messages of a story in the Messages dialect.
+// messages returns the messages of a test session in the Messages dialect.
 func messages(story []storyStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, step := range story {
@@ -113,7 +113,7 @@ func messages(story []storyStep) []any {
 	return msgs
 }
 
-// responses returns the items of a story in the Responses dialect.
+// responses returns the items of a test session in the Responses dialect.
 func responses(story []storyStep) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
@@ -137,8 +137,8 @@ func responses(story []storyStep) []any {
 	return items
 }
 
-// replay sends the growing history of a story to Loops, request by request, and returns the indices of the steps
-// with a loop.
+// replay passes a test session to Loops in growing requests, and returns the indices of the steps with a loop. It fails
+// the test if a loop is reported twice.
 func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 	tb.Helper()
 	warned := map[string]bool{}
@@ -158,7 +158,7 @@ func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 		}
 		for _, l := range new(detect.Results).Loops(req, warned, nil) {
 			if warned[l.CallID] {
-				tb.Errorf("call %s is reported as a loop twice, want once", l.CallID)
+				tb.Errorf("call %s is reported as a loop twice", l.CallID)
 			}
 			warned[l.CallID] = true
 			var i int
@@ -169,17 +169,17 @@ func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != story[i].tool {
-				tb.Errorf("the item of loop %+v has the result of the call: %v; want true, and tool %s", l, found, story[i].tool)
+				tb.Errorf("loop %+v: its item has the result of the call = %v, want true, and tool %s", l, found, story[i].tool)
 			}
 		}
 		if repeated := new(detect.Results).Loops(req, warned, nil); len(repeated) > 0 {
-			tb.Errorf("the second call of Loops returns loops %+v, want none after the warnings", repeated)
+			tb.Errorf("Loops after the warnings = %+v, want none", repeated)
 		}
 	}
 	return out
 }
 
-// drawStory draws a story with repeated calls.
+// drawStory draws a test session with repeated calls.
 func drawStory(t *rapid.T) []storyStep {
 	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
 	n := rapid.IntRange(1, 12).Draw(t, "n")
@@ -204,8 +204,8 @@ func drawStory(t *rapid.T) []storyStep {
 	return story
 }
 
-// replayFromCheckpoints sends the steps of a story to LoopsSince in requests with only new items, as if the provider
-// kept the history. replayFromCheckpoints returns the indices of the steps with a loop.
+// replayFromCheckpoints passes a test session to LoopsSince in requests with only new items, as if the provider kept the
+// history, and returns the indices of the steps with a loop.
 func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
@@ -233,7 +233,7 @@ func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
 			out = append(out, i)
 		}
 		if len(checkpoint) > 1+detect.CheckpointSteps*detect.CheckpointSize {
-			tb.Fatalf("the checkpoint has %d bytes, want at most %d", len(checkpoint), 1+detect.CheckpointSteps*detect.CheckpointSize)
+			tb.Fatalf("len(checkpoint) = %d, want at most %d", len(checkpoint), 1+detect.CheckpointSteps*detect.CheckpointSize)
 		}
 	}
 	return out

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// rename returns the steps as calls of another tool.
+// rename returns copies of the steps as calls of another tool.
 func rename(tool string, story ...storyStep) (out []storyStep) {
 	for _, s := range story {
 		s.tool = tool
@@ -19,8 +19,8 @@ func rename(tool string, story ...storyStep) (out []storyStep) {
 	return out
 }
 
-// After a warning, the count begins again.
-func TestStuckAgentIsWarnedAgainAfterAsManySteps(t *testing.T) {
+// After a warning, the count of steps without progress restarts.
+func TestStuckAgentIsWarnedAgain(t *testing.T) {
 	t.Parallel()
 	var guesses, walk []storyStep
 	for i := range 16 {
@@ -33,13 +33,13 @@ func TestStuckAgentIsWarnedAgainAfterAsManySteps(t *testing.T) {
 		want  []int
 	}{{guesses, []int{4, 9, 14}}, {walk, []int{7, 15}}} {
 		if got := replay(t, wire.Chat, tt.story); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got loops at steps %v, want %v", tt.story[0].tool, got, tt.want)
+			t.Errorf("%s: loops at steps %v, want %v", tt.story[0].tool, got, tt.want)
 		}
 	}
 }
 
-// An agent is stuck although its calls differ: five failures with one message, six equal screens, or six answers
-// without a new result are a loop. Another result, a change, a wait and a user turn end the count.
+// Different calls are a loop if they make no progress: five failures with the same message, six identical screens, or
+// six answers without a new result. Another result, a change, a wait or a user turn ends the count.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
 	each := func(tool, key string, result func(value string) string, values ...string) (story []storyStep) {
@@ -161,21 +161,21 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"a transient failure, a wait":  {insert(busy, bash("sleep 60", "")), false},
 		"the same error after edits":   {compile(5, "a.c:7: error: unknown type name 'size_tt'"), true},
 		"new errors after edits":       {compile(6, "a.c:LINE: error: expected ';'"), false},
-		"a screen that stays":          {keys, true},
-		"five screens":                 {keys[:5], false},
+		"six identical screens":        {keys, true},
+		"five identical screens":       {keys[:5], false},
 		"a screen after a wait":        {insert(keys, bash("sleep 5", "")), false},
 		"a screen after an edit":       {insert(keys, edited), false},
-		"another screen":               {insert(keys, call("send_keys", `{"keys":"q"}`, "$ ")), false},
-		"a game":                       {lever, true},
-		"checks of objects":            {seats, false},
-		"confirmations":                {sent, false},
-		"a walk to and fro":            {walk, true},
+		"a different screen":           {insert(keys, call("send_keys", `{"keys":"q"}`, "$ ")), false},
+		"a game without progress":      {lever, true},
+		"checks of different objects":  {seats, false},
+		"confirmations of mails":       {sent, false},
+		"a walk between two rooms":     {walk, true},
 		"a shorter walk":               {walk[:7], false},
 		"a walk with a new room":       {insert(walk, call("game", `{"command":"west"}`, "Study\nA key lies here.")), false},
 		"a walk with an edit":          {insert(walk, edited), false},
 
-		"40 steps":                               {append(append(guess[:1:1], others(35)...), guess[1:]...), true},
-		"41 steps":                               {append(append(guess[:1:1], others(36)...), guess[1:]...), false},
+		"guesses within 40 steps":                {append(append(guess[:1:1], others(35)...), guess[1:]...), true},
+		"guesses within 41 steps":                {append(append(guess[:1:1], others(36)...), guess[1:]...), false},
 		"guesses with a wait":                    {insert(guess, bash("sleep 60", "")), true},
 		"compilers with a refusal":               {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", refused)), true},
 		"compilers with a running compiler":      {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", "Process running with session ID 7")), true},
@@ -194,9 +194,9 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"a walk with refusals":                   {append([]storyStep{kitchen, hall, refuse}, insert(walk[2:], refuse)...), false},
 		"a walk after a new room":                {[]storyStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), call("game", `{"command":"look"}`, "Study\nA key lies here."), goNorth, goSouth, kitchen, hall, goNorth}, true},
 		"a walk after two calls in a new room":   {[]storyStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), sameRoom, goNorth, goSouth, kitchen, hall, goNorth}, false},
-		"two failures in turn":                   {inShell("./do", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), true},
-		"two results, then two failures":         {inShell("./do", "one", "two", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), false},
-		"two results of commands in turn":        {inShell("./do", "one", "two", "one", "two", "one", "two", "one", "two"), true},
+		"two alternating failures":               {inShell("./do", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), true},
+		"two results, then alternating failures": {inShell("./do", "one", "two", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), false},
+		"two alternating results of commands":    {inShell("./do", "one", "two", "one", "two", "one", "two", "one", "two"), true},
 		"one failure of five programs":           {[]storyStep{fails("./a x"), fails("./b x"), fails("./c x"), fails("./d x"), fails("./e x")}, false},
 		"tests with the same failed test":        {tests, false},
 		"a game of two tools":                    {append(lever[:3:3], rename("adventure", lever[3:]...)...), false},
@@ -205,27 +205,27 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"a walk seen 38 steps before":            {append(append(walk[:2:2], others(32)...), walk[2:]...), true},
 		"a walk seen 39 steps before":            {append(append(walk[:2:2], others(33)...), walk[2:]...), false},
 		"mails to eight people":                  {mails(8), false},
-		"a form with a page that changes":        {form("a=", "a=1", "a=1 b=2", "a=1 b=2 c=3", "a=1 b=2 c=3 d=4", "all"), false},
-		"a form with a page that stays":          {form("a=", "a=", "a=", "a=", "a=", "a="), true},
-		"a file by many tools":                   {byTools, true},
-		"a file by five tools":                   {byTools[:5], false},
-		"a file by many tools, an edit between":  {insert(byTools, edited), false},
-		"a short file by many tools":             {short, false},
+		"a form whose page changes":              {form("a=", "a=1", "a=1 b=2", "a=1 b=2 c=3", "a=1 b=2 c=3 d=4", "all"), false},
+		"a form whose page does not change":      {form("a=", "a=", "a=", "a=", "a=", "a="), true},
+		"a file read by six tools":               {byTools, true},
+		"a file read by five tools":              {byTools[:5], false},
+		"a file read by six tools, and an edit":  {insert(byTools, edited), false},
+		"a short file read by six tools":         {short, false},
 		"mails to two people":                    {mails(2), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if n := loopsIn(t, tt.story...); n > 0 != tt.loop {
-				t.Errorf("got %d loops, want any: %v", n, tt.loop)
+				t.Errorf("Inspect: %d loops, want a loop = %v", n, tt.loop)
 			}
 			if got := replay(t, wire.Chat, tt.story); len(got) > 0 != tt.loop {
-				t.Errorf("with growing requests: got loops at steps %v, want any: %v", got, tt.loop)
+				t.Errorf("growing requests: loops at steps %v, want a loop = %v", got, tt.loop)
 			}
 			if slices.ContainsFunc(tt.story, func(s storyStep) bool { return s.also }) {
-				return // replayFromCheckpoints has one call in each request
+				return // replayFromCheckpoints sends one call in each request
 			}
 			if got := replayFromCheckpoints(t, tt.story); len(got) > 0 != tt.loop {
-				t.Errorf("without the history: got loops at steps %v, want any: %v", got, tt.loop)
+				t.Errorf("requests without history: loops at steps %v, want a loop = %v", got, tt.loop)
 			}
 		})
 	}

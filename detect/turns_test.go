@@ -14,11 +14,11 @@ import (
 //go:embed testdata/turns.tsv
 var turnCases string
 
-func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
+func TestReadTurnReturnsTheFeeling(t *testing.T) {
 	const done, offer = "Done. The cart now sums the items.", "I can move the helper too. Would you like me to do that?"
 	for _, c := range []struct {
-		words, previous string
-		want            detect.Feeling
+		message, previous string
+		want              detect.Feeling
 	}{
 		{"Add a discount to the cart.", "", detect.Neutral},
 		{"No, that's wrong.", "", detect.Neutral}, // before the first answer
@@ -101,30 +101,30 @@ func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
 		{"Actually, I changed my mind about the colour.", done, detect.Neutral},
 		{"add a test for the error case", done, detect.Neutral},
 	} {
-		if got := detect.ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Interrupt {
-			t.Errorf("%q after %q: got %+v, want feeling %s and no interrupt", c.words, c.previous, got, c.want)
+		if got := detect.ReadTurn(c.message, c.message, c.previous); got.Feeling != c.want || got.Interrupt {
+			t.Errorf("ReadTurn(%q) after %q = %+v, want Feeling = %s, Interrupt = false", c.message, c.previous, got, c.want)
 		}
 	}
 }
 
-func TestTurnOfAHarnessIsAnInterruptOrNeutral(t *testing.T) {
+func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
 		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
-			t.Errorf("%q: got %+v, want feeling %q and an interrupt", text, got, detect.Rejection)
+			t.Errorf("ReadTurn(%q) = %+v, want Feeling = %q, Interrupt = true", text, got, detect.Rejection)
 		}
 	}
-	for _, words := range []string{
+	for _, text := range []string{
 		"Continue from where you left off.", "What did we do so far?", "Continue if you have next steps, or stop and ask for clarification if you are unsure.",
 		"The connection dropped mid-response. Resume directly where you stopped.", "Another language model started to solve this problem and produced a summary",
 		"This session is being continued from a previous conversation that ran out of context. No, that's wrong.",
 	} {
-		rule, synthetic := detect.Synthetic(words)
-		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: got %+v, and from Synthetic %v with rule %q; want a neutral turn by the same rule, and true", words, got, synthetic, rule)
+		rule, synthetic := detect.Synthetic(text)
+		if got := detect.ReadTurn(text, text, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
+			t.Errorf("%q: Synthetic = %q, %v, ReadTurn = %+v, want true, and a neutral turn with the same rule", text, rule, synthetic, got)
 		}
 	}
 	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
-		t.Errorf("a message without user text: got %+v, want the feeling neutral by the rule no-words", got)
+		t.Errorf("message without user text: got %+v, want Feeling = neutral, Rule = no-words", got)
 	}
 }
 
@@ -135,10 +135,10 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 		switch got.Feeling {
 		case detect.Approval, detect.Correction, detect.Rejection, detect.Thanks, detect.Neutral:
 		default:
-			t.Fatalf("got feeling %q, want one of the five feelings", got.Feeling)
+			t.Fatalf("Feeling = %q, want one of the five feelings", got.Feeling)
 		}
 		if _, synthetic := detect.Synthetic(text); synthetic && got.Feeling != detect.Neutral {
-			t.Fatalf("the synthetic turn %q: got %+v, want the feeling neutral", text, got)
+			t.Fatalf("synthetic turn %q: got %+v, want Feeling = neutral", text, got)
 		}
 	})
 }
@@ -149,26 +149,26 @@ func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
-		t.Errorf(`got %+v, want a rejection by the rule "verify:test" (tier 2, %q) and one by the words (tier 3, %q)`, got, detect.Rejection, detect.Rejection)
+		t.Errorf(`Signals = %+v, want two signals with feeling %q: the rule "verify:test" with tier 2, and the user's message with tier 3`, got, detect.Rejection)
 	}
 	refused := chat([]storyStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
-		t.Errorf("the refusal by a person: got signals %+v, want one rejection without sentiment", got)
+		t.Errorf("refusal by a person: Signals = %+v, want one rejection with Sentiment = false", got)
 	}
 	headless := chat([]storyStep{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
-		t.Errorf("a refusal without a person: got signals %+v, want none", got)
+		t.Errorf("refusal without a person: Signals = %+v, want none", got)
 	}
 	newTask := append(chat([]storyStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": newTask}), nil); len(got) != 0 {
-		t.Errorf("a new task: got signals %+v, want none", got)
+		t.Errorf("new task: Signals = %+v, want none", got)
 	}
 }
 
-// Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn with this feeling. Words of a
-// harness in the role of the user are neutral. A no to "anything else?" is not a rejection, and the choice of a
+// Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn with this feeling. Messages of a
+// harness in the role of the user are neutral. A "no" to "anything else?" is not a rejection, and the choice of a
 // customer is not a correction.
-func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
+func TestLabelledTurnsOfHarnessesAndCustomers(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
 		if len(cols) != 3 {
@@ -176,14 +176,14 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 		}
 		text := strings.ReplaceAll(cols[2], `\n`, "\n")
 		if got := detect.ReadTurn(text, text, cols[1]); string(got.Feeling) != cols[0] {
-			t.Errorf("%q after %q: got feeling %s by rule %q, want %s", text, cols[1], got.Feeling, got.Rule, cols[0])
+			t.Errorf("%q after %q: got feeling %s (rule %q), want %s", text, cols[1], got.Feeling, got.Rule, cols[0])
 		}
 	}
 }
 
-// After an offer of several things, a user turn that chooses is neutral, and a complaint is not a choice. After a
-// report of work, the words of a choice are a correction. A no to "Anything else?" with thanks is thanks.
-func TestChoiceAfterAnOffer(t *testing.T) {
+// After an offer of several things, a choice is neutral, but a complaint is not. After a report of work, the same choice
+// is a correction. "No, thanks" after "Anything else?" is thanks.
+func TestChoiceIsNeutralAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."
 	for text, want := range map[string]detect.Feeling{
@@ -194,11 +194,11 @@ func TestChoiceAfterAnOffer(t *testing.T) {
 		"no, you took the wrong lamp, take that instead": detect.Rejection,
 	} {
 		if got := detect.ReadTurn(text, text, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
-			t.Errorf("%q after an offer: got %+v, want the feeling neutral if and only if %s is neutral", text, got, want)
+			t.Errorf("%q after an offer: got %+v, want neutral = %v", text, got, want == detect.Neutral)
 		}
 	}
 	if got := detect.ReadTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {
-		t.Errorf("the same words after a report of work: got %+v, want a correction", got)
+		t.Errorf("a choice after a report of work: got %+v, want a correction", got)
 	}
 	for _, text := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
 		if got := detect.ReadTurn(text, text, "It is done. Anything else?"); got.Feeling != detect.Thanks {

@@ -6,9 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Variations of a call differ in options, spelling or further arguments. Four variations with the same failure are a
-// loop. A call for another object, another failure, a change, a user turn or many calls in
-// between end the count.
+// Four variations of a call with the same failure are a loop. Variations differ in options, spelling or additional
+// arguments. A call for another object, another failure, a change, a user turn or many calls in between end the count.
 func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	t.Parallel()
 	const (
@@ -59,12 +58,12 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	}{
 		"options of a command":       {push, true},
 		"three variations":           {push[:3], false},
-		"spellings of a program":     {install, true},
-		"growing arguments":          {book(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
+		"spellings of an install":    {install, true},
+		"additional arguments":       {book(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
 		"other days":                 {book(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
-		"a refused edit":             {refuse("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
-		"a refused patch":            {patch("-a", "- a", "-  a", "-   a"), true},
-		"other descriptions":         {book(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
+		"a failing edit":             {refuse("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
+		"a failing patch":            {patch("-a", "- a", "-  a", "-   a"), true},
+		"different descriptions":     {book(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
 		"many reads in between":      {insert(push, reads...), false},
 		"a busy server":              {[]storyStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
 		"a read in between":          {insert(push, bash("git status", "behind")), true},
@@ -73,20 +72,20 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		"another failure in between": {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
 		"other commands":             {[]storyStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
 		"tests with other failures":  {[]storyStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
-		"clicks on a dead button":    {[]storyStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
-		"clicks that count":          {[]storyStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
+		"clicks without an effect":   {[]storyStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
+		"clicks with an effect":      {[]storyStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := loopsIn(t, tt.story...) > 0; got != tt.loop {
-				t.Errorf("Inspect: found a loop: %v, want %v", got, tt.loop)
+				t.Errorf("Inspect: loop found = %v, want %v", got, tt.loop)
 			}
 			if got := len(replay(t, wire.Chat, tt.story)) > 0; got != tt.loop {
-				t.Errorf("Loops with growing requests: found a loop: %v, want %v", got, tt.loop)
+				t.Errorf("Loops with growing requests: loop found = %v, want %v", got, tt.loop)
 			}
 		})
 	}
 }
 
-// click returns a step with a click on a button. The result is a page.
+// click returns a step that clicks on a button and returns a page.
 func click(page string) storyStep { return call("browser_click", `{"ref":"e7"}`, page) }

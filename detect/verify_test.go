@@ -6,9 +6,8 @@ import (
 	"precept/detect"
 )
 
-// Test, lint and build runs have an outcome. Other commands, and runs that never started, have no
-// outcome.
-func TestVerificationRunsAreRecognisedAndJudged(t *testing.T) {
+// Test, lint and build runs have an outcome. Other commands, and runs that never started, have none.
+func TestVerificationOfCommands(t *testing.T) {
 	command := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, c := range []struct {
 		name, args, text string
@@ -69,10 +68,10 @@ func TestVerificationRunsAreRecognisedAndJudged(t *testing.T) {
 	} {
 		kind, passed, ok := detect.Verification("bash", c.args, c.text)
 		if kind != c.kind || passed != c.passed || ok != (c.kind != "") {
-			t.Errorf("%s: got kind %q, passed %v, found %v, want kind %q, passed %v, found %v", c.name, kind, passed, ok, c.kind, c.passed, c.kind != "")
+			t.Errorf("%s: Verification = %q, %v, %v, want %q, %v, %v", c.name, kind, passed, ok, c.kind, c.passed, c.kind != "")
 		}
 	}
 	if kind, passed, ok := detect.Verification("run_tests", `{}`, "Error: 2 tests failed"); kind != "test" || passed || !ok {
-		t.Errorf("the tool run_tests: got kind %q, passed %v, found %v, want a failed test", kind, passed, ok)
+		t.Errorf("tool run_tests: Verification = %q, %v, %v, want \"test\", false, true", kind, passed, ok)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// The search for loops reads a bounded number of earlier steps for each request. A request with 2,100 calls reaches the
-// bound. The search then ends without a panic and without a loop.
-func TestSearchForLoopsIsBounded(t *testing.T) {
+// The search for loops reads a limited number of earlier steps for each request. In a request with 2,100 calls, which
+// reaches the limit, the search ends without a panic and without a loop.
+func TestSearchForLoopsIsLimited(t *testing.T) {
 	const files, rounds = 700, 3
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for round := range rounds {

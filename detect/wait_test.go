@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// connectionRefused is the result of curl for a port without a server.
+// connectionRefused is the result of curl for a port on which no server listens.
 const connectionRefused = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
 // A failure that repeats after a wait is not a loop. A command that only mentions a wait, or that did not run, is not a
 // wait.
-func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
+func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
 	for name, between := range map[string]storyStep{
 		"sleep":                      bash("sleep 2", "(no output)"),
@@ -24,7 +24,7 @@ func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 		"Python":                     bash(`python3 -c "import time; time.sleep(3)"`, ""),
 		"code":                       call("execute_python", jsonArgs("code", "import time\ntime.sleep(3)"), ""),
 		"wait-for-it":                bash("bash wait-for-it.sh db:5432", "wait-for-it.sh: db:5432 is available after 3 seconds"),
-		"wait-for-it, out of time":   bash("./wait-for-it.sh db:5432", "wait-for-it.sh: timeout occurred after waiting 15 seconds for db:5432\n\nCommand exited with code 124"),
+		"wait-for-it, timed out":     bash("./wait-for-it.sh db:5432", "wait-for-it.sh: timeout occurred after waiting 15 seconds for db:5432\n\nCommand exited with code 124"),
 		"kubectl":                    bash("kubectl wait pod/x --for=condition=Ready", "pod/x condition met"),
 		"kubectl rollout":            bash("kubectl rollout status deploy/x --timeout=30s", "error: timed out waiting for the condition\n\nCommand exited with code 1"),
 		"GitHub":                     bash("gh run watch 7 --exit-status", "Run ci (7) has already completed with 'success'"),
@@ -53,9 +53,9 @@ func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 	}
 }
 
-// Seven equal calls of a command that waits, or that asks for a state, are not a loop. Three equal calls of another
+// Seven identical calls of a command that waits or polls a state are not a loop. Three identical calls of another
 // command, or of a missing program, are a loop.
-func TestPollingIsNoLoop(t *testing.T) {
+func TestPollingIsNotALoop(t *testing.T) {
 	for command, result := range map[string]string{
 		"sleep 2; curl localhost:3000":                                             connectionRefused,
 		"sleep 5 && make deploy-check":                                             "boom\n\nCommand exited with code 2",
@@ -116,9 +116,9 @@ func TestPollingIsNoLoop(t *testing.T) {
 	}
 }
 
-// The first retry of a transient failure is not a loop, and the second retry is a loop. The first retry of another
-// failure is a loop.
-func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
+// The first retry of a transient failure is not a loop, but the second retry is. The first retry of another failure is a
+// loop.
+func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
 		"503 Service Unavailable", "429 Too Many Requests", "rate limit exceeded", "Throttling: slow down",
@@ -156,8 +156,8 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	}
 }
 
-// Two failures with the same exit code are a loop only if the outputs are equal except for volatile parts.
-func TestDifferentOutputIsADifferentResult(t *testing.T) {
+// Two failures with the same exit code are a loop only if their outputs are equal, except for volatile parts.
+func TestFailuresWithDifferentOutputAreNotALoop(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
 		want int

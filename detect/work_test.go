@@ -21,7 +21,7 @@ func shellCall(command, output string) toolCall {
 	return toolCall{"bash", string(args), output}
 }
 
-// workRefs returns as text the references of the last result: the commits, branches and pull requests of the agent.
+// workRefs returns the references of the last result (commits, branches and pull requests of the agent) as strings.
 func workRefs(t *testing.T, calls ...toolCall) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}
@@ -54,9 +54,9 @@ func texts(refs []work.Ref) (list []string) {
 // fullHash is the full hash of commit 3f2a9c1.
 const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// Work returns the commits, branches and pull requests that the agent made with git, gh, glab, hub or an API tool. Work
-// returns no commits from listings, files and fetches.
-func TestWorkOfToolResults(t *testing.T) {
+// Work returns the commits, branches and pull requests that the agent made with git, gh, glab, hub or an API tool, but
+// no commits from listings, files and fetches.
+func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 	for name, k := range map[string]struct {
 		call toolCall
 		want []string
@@ -104,34 +104,34 @@ func TestWorkOfToolResults(t *testing.T) {
 			toolCall{"python", `{"code":"import subprocess\nprint(subprocess.run(\"git commit -m x\", shell=True))"}`, "[main 3f2a9c1] x"},
 			[]string{"commit 3f2a9c1", "branch main"},
 		},
-		"GitHub's tool": {
+		"GitHub API, create a pull request": {
 			toolCall{"mcp__github__create_pull_request", `{"owner":"Acme","repo":"shop","head":"fix/x","base":"main"}`, `{"id":1,"number":12,"html_url":"https://github.com/acme/shop/pull/12","head":{"ref":"fix/x","sha":"` + fullHash + `"},"base":{"ref":"main","sha":"1111111111111111111111111111111111111111"}}`},
 			[]string{"pull_request 12 acme/shop", "commit " + fullHash + " acme/shop", "branch fix/x acme/shop"},
 		},
-		"GitHub's merge": {
+		"GitHub API, merge": {
 			toolCall{"github_merge_pull_request", `{"owner":"acme","repo":"shop","pullNumber":12}`, `{"sha":"` + fullHash + `","merged":true,"message":"Pull Request successfully merged"}`},
 			[]string{"commit " + fullHash + " acme/shop", "pull_request 12 acme/shop"},
 		},
-		"GitHub's files": {
+		"GitHub API, push files": {
 			toolCall{"mcp__github__push_files", `{"owner":"acme","repo":"shop","branch":"fix/x","files":[]}`, `{"ref":"refs/heads/fix/x","object":{"type":"commit","sha":"` + fullHash + `"}}`},
 			[]string{"commit " + fullHash + " acme/shop", "branch fix/x acme/shop"},
 		},
-		"GitHub's file": {
+		"GitHub API, update a file": {
 			toolCall{"create_or_update_file", `{"owner":"acme","repo":"shop","branch":"fix/x","path":"a"}`, `{"content":{"sha":"1111111111111111111111111111111111111111"},"commit":{"sha":"` + fullHash + `"}}`},
 			[]string{"commit " + fullHash + " acme/shop", "branch fix/x acme/shop"},
 		},
-		"GitLab's tool": {
+		"GitLab API, create a merge request": {
 			toolCall{"gitlab_create_merge_request", `{"project_id":"acme/team/shop","source_branch":"fix/x"}`, `{"iid":12,"web_url":"https://gitlab.com/acme/team/shop/-/merge_requests/12","source_branch":"fix/x","sha":"` + fullHash + `"}`},
 			[]string{"pull_request 12 acme/team/shop", "commit " + fullHash + " acme/team/shop", "branch fix/x acme/team/shop"},
 		},
-		"a tool of git": {toolCall{"mcp__git__git_commit", `{"repo_path":"/src","message":"x"}`, "Changes committed successfully with hash " + fullHash}, []string{"commit " + fullHash}},
+		"Git MCP tool": {toolCall{"mcp__git__git_commit", `{"repo_path":"/src","message":"x"}`, "Changes committed successfully with hash " + fullHash}, []string{"commit " + fullHash}},
 
 		"a log":             {shellCall("git log --oneline -3", "3f2a9c1 x\nabcdef0 y"), nil},
 		"a log of a branch": {shellCall("git commit -qm x; git log --oneline origin/main", "3f2a9c1 x"), nil},
 		"a file":            {shellCall("cat notes.txt", "[main 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12"), nil},
 		"a file named git":  {toolCall{"read_file", `{"path":"git commit.md"}`, "[main 3f2a9c1] x"}, nil},
 		"a list":            {shellCall("gh pr list", "12\tFix\tfix/x\tOPEN"), nil},
-		"another list":      {toolCall{"github_list_pull_requests", `{"owner":"acme","repo":"shop"}`, `[{"number":12,"html_url":"https://github.com/acme/shop/pull/12"}]`}, nil},
+		"a list by the API": {toolCall{"github_list_pull_requests", `{"owner":"acme","repo":"shop"}`, `[{"number":12,"html_url":"https://github.com/acme/shop/pull/12"}]`}, nil},
 		"nothing to commit": {shellCall("git commit -m x", "On branch main\nnothing to commit, working tree clean"), nil},
 		"a fetch":           {shellCall("git fetch", "From github.com:acme/shop\n   1111111..2222222  main -> origin/main"), nil},
 		"a local file":      {toolCall{"create_file", `{"path":"a.txt","content":"x"}`, `{"ok":true,"id":"` + fullHash + `","commit":null}`}, nil},
@@ -142,9 +142,8 @@ func TestWorkOfToolResults(t *testing.T) {
 	}
 }
 
-// The output of git log right after a quiet commit is the commit of the agent. After another command, the output is no
-// work of the agent.
-func TestLogAfterCommitShowsTheCommit(t *testing.T) {
+// The commit that git log shows right after a quiet commit is the agent's. After another command, it is not.
+func TestLogAfterQuietCommitShowsTheCommit(t *testing.T) {
 	log := shellCall("git log -1 --format=%H", fullHash)
 	if got := workRefs(t, shellCall("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {
 		t.Errorf("git log after a commit: got references %q, want commit %s", got, fullHash)
@@ -154,27 +153,27 @@ func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 	}
 }
 
-// A refused call has no references, even if the result contains the line of a commit.
-func TestRefusedCallShowsNoWork(t *testing.T) {
+// A refused call has no references, even if its result contains a line like the output of git commit.
+func TestRefusedCallHasNoReferences(t *testing.T) {
 	refused := shellCall("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
 	if got := workRefs(t, refused); got != nil {
-		t.Errorf("a refused commit: got references %q, want none", got)
+		t.Errorf("refused commit: got references %q, want none", got)
 	}
 }
 
-// A result gives at most 32 references.
-func TestWorkReturnsABoundedNumberOfReferences(t *testing.T) {
+// A result has at most 32 references.
+func TestNumberOfReferencesIsLimited(t *testing.T) {
 	var b strings.Builder
 	for i := range 20_000 {
 		fmt.Fprintf(&b, "[main %07x] x\n", 0xabc0000+i)
 	}
 	if got := workRefs(t, shellCall("git commit -m x", b.String())); len(got) != 32 {
-		t.Errorf("got %d references, want 32", len(got))
+		t.Errorf("references of a result with 20,000 commits: got %d, want 32", len(got))
 	}
 }
 
-// FuzzWork checks that no result makes the search panic or return a reference with control characters or of more than
-// 600 bytes.
+// FuzzWork checks that Work does not panic on any result, and returns no reference with control characters or of more
+// than 600 bytes.
 func FuzzWork(f *testing.F) {
 	f.Add("bash", "git commit -m x && git push", "[main 3f2a9c1] x\nTo a:b/c\n   1a2b3c4..3f2a9c1  main -> main")
 	f.Add("create_pull_request", "", `{"html_url":"https://github.com/acme/shop/pull/12"}`)
