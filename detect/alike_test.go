@@ -17,8 +17,8 @@ func turns(texts ...string) []any {
 	return list
 }
 
-// Without declared tools, a repeated pair of an answer and a user message is a loop only if a program, not a person, must
-// have written the message.
+// Without declared tools, a repeated pair of an answer and a user message is a loop only if a program, not a person,
+// must have written the message.
 func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`

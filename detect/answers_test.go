@@ -166,8 +166,8 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	})
 }
 
-// A file may contain a JSON object with an error field. In read content, and in the output of a command that only reads,
-// such an object is a failure only if all its keys are typical of results.
+// A file may contain a JSON object with an error field. In read content, and in the output of a command that only
+// reads, such an object is a failure only if all its keys are typical of results.
 func TestErrorFieldInReadContentIsAFailureOnlyWithResultKeys(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Three calls with the same result are a loop if they differ only in tuning arguments: timeouts, limits, pages, cursors,
-// options, or the words of a search. Calls that differ in a name, a date, a port or an object are not a loop.
+// Three calls with the same result are a loop if they differ only in tuning arguments: timeouts, limits, pages,
+// cursors, options, or the words of a search. Calls that differ in a name, a date, a port or an object are not a loop.
 func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 	calls := func(tool, result string, args ...string) (out []storyStep) {
 		for _, a := range args {

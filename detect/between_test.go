@@ -51,8 +51,8 @@ func TestCallThatChangesEndsALoop(t *testing.T) {
 	}
 }
 
-// A command between two identical failures ends the loop if it may change files. A command that only reads or tests does
-// not.
+// A command between two identical failures ends the loop if it may change files. A command that only reads or tests
+// does not.
 func TestCommandThatChangesEndsALoop(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
@@ -93,8 +93,8 @@ func TestCommandThatChangesEndsALoop(t *testing.T) {
 	}
 }
 
-// A tool call between two identical failures ends the loop if the tool edits files or acts on a page. A tool that reads,
-// searches or plans does not.
+// A tool call between two identical failures ends the loop if the tool edits files or acts on a page. A tool that
+// reads, searches or plans does not.
 func TestToolThatChangesEndsALoop(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
@@ -123,8 +123,8 @@ func TestToolThatChangesEndsALoop(t *testing.T) {
 	}
 }
 
-// A user turn ends the loop of a failing command. It does not end the loop of a failing API call, unless the user reports
-// a change or asks for another attempt, or the failure is transient.
+// A user turn ends the loop of a failing command. It does not end the loop of a failing API call, unless the user
+// reports a change or asks for another attempt, or the failure is transient.
 func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {

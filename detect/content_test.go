@@ -69,7 +69,8 @@ func TestFailureSignatureIsStable(t *testing.T) {
 	})
 }
 
-// A traceback is a failure, unless more than three lines of output follow, because then the program caught the exception.
+// A traceback is a failure, unless more than three lines of output follow, because then the program caught the
+// exception.
 func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{

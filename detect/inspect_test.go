@@ -243,7 +243,8 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 }
 
-// longTranscript returns a transcript with the given number of rounds. A round is a command, its output and a user turn.
+// longTranscript returns a transcript with the given number of rounds. A round is a command, its output and a user
+// turn.
 func longTranscript(rounds int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"source":"x","id":"long","messages":[{"role":"user","content":"run all packages"}`)
@@ -256,8 +257,8 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// Inspect allocates in total, and holds at a time, at most a fixed number of bytes for each byte of its input. A copy of
-// the messages, a decoded copy of each result, or a second analysis of each call would exceed the limits.
+// Inspect allocates in total, and holds at a time, at most a fixed number of bytes for each byte of its input. A copy
+// of the messages, a decoded copy of each result, or a second analysis of each call would exceed the limits.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
 	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the lists of phrases

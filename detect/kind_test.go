@@ -165,8 +165,8 @@ func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 	}
 }
 
-// The number of search steps is limited. Each line and each field takes at least one step, even an empty field. The kind
-// of an exit code is found even if no steps are left.
+// The number of search steps is limited. Each line and each field takes at least one step, even an empty field. The
+// kind of an exit code is found even if no steps are left.
 func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
 	t.Parallel()
 	var empty, short strings.Builder

@@ -402,7 +402,8 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	}
 }
 
-// testdata/loops.jsonl holds labelled sessions. Loops and LoopsSince find a loop only in sessions with the label "loop".
+// testdata/loops.jsonl holds labelled sessions. Loops and LoopsSince find a loop only in sessions with the label
+// "loop".
 func TestLabelledLoopsAndRepetitions(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {

@@ -93,8 +93,9 @@ func TestCustomToolResultsAreClassified(t *testing.T) {
 	}
 }
 
-// testdata/harness.tsv holds results of harnesses and of domain tools with their outcomes: timeouts, exit codes in frames
-// and in JSON, failures after progress lines, and content that looks like a failure. The results have no error flag.
+// testdata/harness.tsv holds results of harnesses and of domain tools with their outcomes: timeouts, exit codes in
+// frames and in JSON, failures after progress lines, and content that looks like a failure. The results have no error
+// flag.
 func TestHarnessResultsAreClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(harnessResults) {

@@ -162,8 +162,8 @@ func callReadingOf(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line of the lists has a phrase and a test case. Removing the phrase from the lists must change the result for the
-// test case.
+// Each line of the lists has a phrase and a test case. Removing the phrase from the lists must change the result for
+// the test case.
 func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {

@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// resultCase is a call with its result and the expected outcome and rule. flag is the error flag of the result: 1 for an
-// error, -1 for a success, 0 for a result without a flag.
+// resultCase is a call with its result and the expected outcome and rule. flag is the error flag of the result: 1 for
+// an error, -1 for a success, 0 for a result without a flag.
 type resultCase struct {
 	name, tool, args, text string
 	flag                   int8
@@ -276,8 +276,8 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	}
 }
 
-// Failed returns the number of new results and the indices of the errors among them. Results of earlier turns, which the
-// request repeats, are not counted.
+// Failed returns the number of new results and the indices of the errors among them. Results of earlier turns, which
+// the request repeats, are not counted.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	call := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}

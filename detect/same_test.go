@@ -13,8 +13,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Calls count as equal if they differ only in white space, the order of keys or a description. Results count as equal if
-// they differ only in volatile parts, such as times and ids.
+// Calls count as equal if they differ only in white space, the order of keys or a description. Results count as equal
+// if they differ only in volatile parts, such as times and ids.
 func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	for _, c := range []struct {
 		name, a, b string

@@ -68,9 +68,9 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	kitchen, hall := call("game", `{"command":"north"}`, "Kitchen\nA white kitchen."), call("game", `{"command":"south"}`, "Hall\nA dusty hall.")
 	goNorth, goSouth := call("game", `{"command":"go north"}`, "Kitchen\nA white kitchen."), call("game", `{"command":"go south"}`, "Hall\nA dusty hall.")
 	walk := []storyStep{kitchen, hall, goNorth, goSouth, kitchen, hall, goNorth, goSouth}
-	insert := func(story []storyStep, steps ...storyStep) []storyStep {
+	insert := func(story []storyStep, added ...storyStep) []storyStep {
 		out := append([]storyStep{}, story[:len(story)-1]...)
-		return append(append(out, steps...), story[len(story)-1])
+		return append(append(out, added...), story[len(story)-1])
 	}
 	const refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
 	others := func(n int) (story []storyStep) {

@@ -181,8 +181,8 @@ func TestLabelledTurnsOfHarnessesAndCustomers(t *testing.T) {
 	}
 }
 
-// After an offer of several things, a choice is neutral, but a complaint is not. After a report of work, the same choice
-// is a correction. "No, thanks" after "Anything else?" is thanks.
+// After an offer of several things, a choice is neutral, but a complaint is not. After a report of work, the same
+// choice is a correction. "No, thanks" after "Anything else?" is thanks.
 func TestChoiceIsNeutralAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

@@ -36,9 +36,9 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		}
 		return story
 	}
-	insert := func(story []storyStep, steps ...storyStep) []storyStep {
+	insert := func(story []storyStep, added ...storyStep) []storyStep {
 		out := append([]storyStep{}, story[:len(story)-1]...)
-		return append(append(out, steps...), story[len(story)-1])
+		return append(append(out, added...), story[len(story)-1])
 	}
 	patch := func(lines ...string) (story []storyStep) {
 		for _, l := range lines {

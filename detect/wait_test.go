@@ -116,8 +116,8 @@ func TestPollingIsNotALoop(t *testing.T) {
 	}
 }
 
-// The first retry of a transient failure is not a loop, but the second retry is. The first retry of another failure is a
-// loop.
+// The first retry of a transient failure is not a loop, but the second retry is. The first retry of another failure is
+// a loop.
 func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",

@@ -271,8 +271,8 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	}
 }
 
-// A search finds sessions by words, by tool and by the text of an error.
-func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
+// A search finds sessions by their text, by the name of a tool and by the text of an error.
+func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.playMixedSession("story")

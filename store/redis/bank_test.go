@@ -201,8 +201,8 @@ func TestBankMeetsPlaceContract(t *testing.T) {
 	})
 }
 
-// If the callback of a watcher panics at a book, the watcher reports the panic, does not pass the book again, and passes
-// the next book.
+// If the callback of a watcher panics at a book, the watcher reports the panic, does not pass the book again, and
+// passes the next book.
 func TestWatcherSurvivesPanicOfItsCallback(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openLessonStore(t, server.URL())

@@ -13,8 +13,8 @@ import (
 )
 
 // A replica that reads the counters of a tenant once, and then adds its own settlements and the changes by other
-// replicas, has the counters of the store, for any order of settlements and calls of Moved. If few settlements were made
-// since the last call, Changes is complete, and the replica does not read the counters again.
+// replicas, has the counters of the store, for any order of settlements and calls of Moved. If few settlements were
+// made since the last call, Changes is complete, and the replica does not read the counters again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -89,8 +89,8 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 	}
 }
 
-// Changes is incomplete after a loss of data and after an error inside the script, so that the caller reads the counters
-// again.
+// Changes is incomplete after a loss of data and after an error inside the script, so that the caller reads the
+// counters again.
 func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)

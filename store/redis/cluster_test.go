@@ -51,8 +51,8 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 }
 
-// While a slot moves to another node, Redis refuses each write to the slot as a whole. After the move, a client with the
-// old slot table retries the writes, and each write is stored once.
+// While a slot moves to another node, Redis refuses each write to the slot as a whole. After the move, a client with
+// the old slot table retries the writes, and each write is stored once.
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())

@@ -100,8 +100,8 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// Cool deletes the exchanges of all sessions even if more sessions were last seen at the same time than one step of Cool
-// examines.
+// Cool deletes the exchanges of all sessions even if more sessions were last seen at the same time than one step of
+// Cool examines.
 func TestCoolHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -185,8 +185,8 @@ func TestCoolKeepsExchangesOfUnsettledSession(t *testing.T) {
 	}
 }
 
-// Without old sessions, Cool sends about one command for each pair of tenant and shard. Without the lease, Cool sends at
-// most ten commands.
+// Without old sessions, Cool sends about one command for each pair of tenant and shard. Without the lease, Cool sends
+// at most ten commands.
 func TestCoolSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -15,8 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// For a fault at any command of a write (a connection that breaks before or after Redis executes the command, or an error
-// reply), the write returns ErrUnavailable, and a repeated write gives the same data as a write without a fault.
+// For a fault at any command of a write (a connection that breaks before or after Redis executes the command, or an
+// error reply), the write returns ErrUnavailable, and a repeated write gives the same data as a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, b := openFaulty(t)
 	for n, d := range changes() {

@@ -9,8 +9,8 @@ import (
 	"precept/store/redis"
 )
 
-// Example writes a session that other replicas can read at once. The example has no output, because it needs a server at
-// the URL.
+// Example writes a session that other replicas can read at once. The example has no output, because it needs a server
+// at the URL.
 func Example() {
 	ctx := context.Background()
 	store, err := redis.Open(redis.Options{URL: "redis://localhost:6379/0"})

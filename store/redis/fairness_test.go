@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Unsettled returns closed sessions with feedback after their settlement, in random order and from all shards (the parts
-// into which a store divides its sessions), up to a limit.
+// Unsettled returns closed sessions with feedback after their settlement, in random order and from all shards (the
+// parts into which a store divides its sessions), up to a limit.
 func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -192,7 +192,8 @@ func commandsOf(t *testing.T, server *storetest.Redis) int {
 }
 
 // A server regularly calls Stats and PurgeParked, which deletes old feedback whose session is still unknown. The number
-// of commands that they send does not depend on the number of tenants, and both cover the parked feedback of all tenants.
+// of commands that they send does not depend on the number of tenants, and both cover the parked feedback of all
+// tenants.
 func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)

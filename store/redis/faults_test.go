@@ -110,8 +110,8 @@ func waitForError(t *testing.T, subject string, kind error, fn func() error) (er
 }
 
 // checkBreakerOpens checks calls to a server that does not respond. Three look-ups wait until their timeout, and later
-// look-ups fail at once. One write waits until the timeout of the client, and the next write fails at once. The clock of
-// the store does not move, so that the breaker permits no probe.
+// look-ups fail at once. One write waits until the timeout of the client, and the next write fails at once. The clock
+// of the store does not move, so that the breaker permits no probe.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()

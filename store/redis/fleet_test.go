@@ -145,8 +145,8 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	check("of a forgotten session", 1, "answer", "")
 }
 
-// The store adds the consultations (counts of matches) of all replicas. A batch is counted once, even if a replica sends
-// it again with other content. Lessons without consultations are omitted.
+// The store adds the consultations (counts of matches) of all replicas. A batch is counted once, even if a replica
+// sends it again with other content. Lessons without consultations are omitted.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -175,8 +175,8 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The position of a tenant changes only with the tenant's counters and with the feedback on its open sessions, so that a
-// replica with the current position does not read the data again.
+// The position of a tenant changes only with the tenant's counters and with the feedback on its open sessions, so that
+// a replica with the current position does not read the data again.
 func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

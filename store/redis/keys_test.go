@@ -48,8 +48,8 @@ func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []stri
 	return names
 }
 
-// Each key begins with the prefix and a hash tag in braces, which is the tag of a shard or "precept". No key contains the
-// name of a tenant. Only opt-out marks, claims and names of consultation batches expire.
+// Each key begins with the prefix and a hash tag in braces, which is the tag of a shard or "precept". No key contains
+// the name of a tenant. Only opt-out marks, claims and names of consultation batches expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")

@@ -99,8 +99,8 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	}
 }
 
-// Values of a tenant without sessions that change after the tenant was copied, but before the migration ends, are copied
-// again.
+// Values of a tenant without sessions that change after the tenant was copied, but before the migration ends, are
+// copied again.
 func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

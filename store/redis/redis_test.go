@@ -50,8 +50,8 @@ func open(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// openWithShards opens a store that gets the given number of shards if it is new. Shards are the parts into which a store
-// divides its sessions.
+// openWithShards opens a store that gets the given number of shards if it is new. Shards are the parts into which a
+// store divides its sessions.
 func openWithShards(t *testing.T, url string, shards int) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: shards})
@@ -71,8 +71,8 @@ func TestStoreContractWithOneShard(t *testing.T) {
 	})
 }
 
-// A store of an earlier release with tenants keeps one shard for each tenant. A new store gets 256 shards by default, and
-// each Store uses the number that was stored first. A Store that has read the number restores it after a loss.
+// A store of an earlier release with tenants keeps one shard for each tenant. A new store gets 256 shards by default,
+// and each Store uses the number that was stored first. A Store that has read the number restores it after a loss.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	shardsOf := func(prefix string, s *redis.Store) string {

@@ -34,7 +34,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 		s := openWithLongTimeout(t, c.url)
 		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("a store that trusts %s: err = %v, want an error with %q", trusted, err, c.want)
+			t.Errorf("client that trusts %s: err = %v, want an error with %q", trusted, err, c.want)
 		}
 	}
 	checkUnavailable(t, "Ping without TLS of a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
@@ -94,8 +94,8 @@ func TestClusterWithClientCertificates(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// withClientCertificates opens a store with the client certificate of secrets. It fails the test if the servers accept a
-// store without a certificate or with a certificate of another CA.
+// withClientCertificates opens a store with the client certificate of secrets. It fails the test if the servers accept
+// a store without a certificate or with a certificate of another CA.
 func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)

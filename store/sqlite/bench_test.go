@@ -316,7 +316,7 @@ func lookUp(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 		}
 		keys[19] = benchKey(n * 7919 % echoes)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho: got %v, error %v, want the session of one key", found, err)
+			b.Fatalf("FindEcho = %v, %v, want the session of one key", found, err)
 		}
 	}
 	return time.Since(start) / rounds

@@ -54,8 +54,8 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// overflow makes the next batch of echoes fill the newest generation, a group of echoes that the store deletes together.
-// The batch after it begins a new generation.
+// overflow makes the next batch of echoes fill the newest generation, a group of echoes that the store deletes
+// together. The batch after it begins a new generation.
 func overflow(s *Store) { s.newestGen.size = generationSize }
 
 // echoRowsOf counts the rows of echoes that match a condition.

@@ -36,7 +36,7 @@ func TestPackRoundTrip(t *testing.T) {
 		doc := bytes.Repeat([]byte(`{"some":"text, again and again"}`), size/32+1)[:size]
 		packed, err := p.pack(doc)
 		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= minS2Long) {
-			t.Errorf("pack of %d bytes: got %d bytes with the first byte %v, error %v, want at most %d bytes, and packS2Long from %d bytes on",
+			t.Errorf("pack of %d bytes = %d bytes with first byte %v, %v, want at most %d bytes, and packS2Long for a document of at least %d bytes",
 				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2Long)
 		}
 		if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {

@@ -85,8 +85,8 @@ func createSchema(t *testing.T, path string, schema int) {
 	}
 }
 
-// oldEchoes encodes echoes of tenant 1 in the format of schema 8. The arguments are the key, the time and the session of
-// each echo.
+// oldEchoes encodes echoes of tenant 1 in the format of schema 8. The arguments are the key, the time and the session
+// of each echo.
 func oldEchoes(keysTimesSessions ...int64) string {
 	var b []byte
 	for i, n := range keysTimesSessions {

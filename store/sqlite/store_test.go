@@ -188,7 +188,7 @@ func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 		return 1
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a read whose context ended: err = %v, want context.Canceled", err)
+		t.Errorf("read whose context ended: err = %v, want context.Canceled", err)
 	}
 	if _, err := s.Stats(t.Context()); err != nil {
 		t.Errorf("Stats during the hanging read: %v", err)
@@ -252,7 +252,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
-		t.Errorf("a failed update: err = %v, want an error with \"sqlite: test: \"", err)
+		t.Errorf("failed update: err = %v, want an error with \"sqlite: test: \"", err)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestInterruptedReadFreesItsConnection(t *testing.T) {
 					go func() { <-started; cancel() }()
 				}
 				if _, err := read(ctx, s, fn); !errors.Is(err, want) {
-					t.Errorf("a slow read: err = %v, want %v", err, want)
+					t.Errorf("slow read: err = %v, want %v", err, want)
 				}
 				cancel()
 				if name == "blocked disk" {
@@ -295,7 +295,7 @@ func TestInterruptedReadFreesItsConnection(t *testing.T) {
 				}
 			}
 			if _, err := s.Stats(t.Context()); err != nil {
-				t.Errorf("the next read: %v", err)
+				t.Errorf("read after the slow read: %v", err)
 			}
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close(); close(closed) }()

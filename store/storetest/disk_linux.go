@@ -18,9 +18,9 @@ const ownNamespaces = "STORETEST_OWN_SPACE"
 // Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of size bytes in memory. If this process may not mount file systems, SmallDisk runs the
-// test in a process with its own namespaces, and skips the test in this process. If namespaces are not available, the
-// test is skipped.
+// SmallDisk mounts a file system of size bytes in memory. If this process may not mount file systems, SmallDisk runs
+// the test in a process with its own namespaces, and skips the test in this process. If namespaces are not available,
+// the test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}

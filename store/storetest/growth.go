@@ -13,10 +13,10 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend keeps no data of deleted sessions. Each of ten rounds writes sessions and deletes them.
-// size returns the sizes of the backend's structures by name. After the last round, size must return the same names as
-// after the first round, and sizes that are at most 50% larger. addOwn adds data that only this backend stores to a
-// session.
+// RunGrowth tests that a backend keeps no data of deleted sessions. Each of ten rounds writes sessions and deletes
+// them. size returns the sizes of the backend's structures by name. After the last round, size must return the same
+// names as after the first round, and sizes that are at most 50% larger. addOwn adds data that only this backend stores
+// to a session.
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
 	t.Helper()
 	const perRound, slack = 40, 64 // sessions in a round; extra bytes for numbers with more digits

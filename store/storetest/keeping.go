@@ -132,7 +132,7 @@ func forgetOne(t tester, s Store) {
 	equal(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
 	equal(t, "settled state of the forgotten session", applied(t, s, tenantA, 1), session.Applied{})
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("the sample of a forgotten session: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("SampleSession of a forgotten session: found = %v, err = %v, want false, nil", ok, err)
 	}
 	equal(t, "samples left", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
 

@@ -184,8 +184,8 @@ func (r *Redis) dial() (net.Conn, error) {
 	return d.Dial("tcp", r.Addr) //nolint:noctx // bounded by itself
 }
 
-// Monitor records every command that reaches the server, except commands in scripts. stop ends the recording and returns
-// the commands.
+// Monitor records every command that reaches the server, except commands in scripts. stop ends the recording and
+// returns the commands.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()
@@ -230,8 +230,8 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// sendCommand sends a command and reads the reply, in RESP2. It does not use precept's Redis client, because tests of the
-// client must not depend on the client.
+// sendCommand sends a command and reads the reply, in RESP2. It does not use precept's Redis client, because tests of
+// the client must not depend on the client.
 func sendCommand(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {

@@ -242,8 +242,8 @@ func sessionContext(t tester, s Store) {
 	equal(t, "row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 1))
 }
 
-// standIns tests that the row of a session replaces its stand-in, and that a stand-in never replaces the row. A stand-in
-// is a temporary row, written when the row could not be read.
+// standIns tests that the row of a session replaces its stand-in, and that a stand-in never replaces the row. A
+// stand-in is a temporary row, written when the row could not be read.
 func standIns(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)

@@ -132,7 +132,7 @@ func unitsMerge(t tester, s Store) {
 	})
 	row, ok, err := s.Session(t.Context(), tenantA, session.RunKey(tenantA, "ci-1"))
 	if err != nil || !ok {
-		t.Fatalf("the row of the run: found = %v, err = %v, want true, nil", ok, err)
+		t.Fatalf("Session of the run: found = %v, err = %v, want true, nil", ok, err)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -191,7 +191,8 @@ func oneInitialises(t tester, s Store) {
 	equal(t, "different returned values", len(seen), 1)
 }
 
-// onePutsPriors tests that the store accepts exactly one of several concurrent calls of PutPriors from the same version.
+// onePutsPriors tests that the store accepts exactly one of several concurrent calls of PutPriors from the same
+// version.
 func onePutsPriors(t tester, s Store) {
 	var accepted atomic.Int64
 	runTogether(t, func(w int) error {

@@ -204,8 +204,8 @@ func drawStory(t *rapid.T) []storyStep {
 	return story
 }
 
-// replayFromCheckpoints passes a test session to LoopsSince in requests with only new items, as if the provider kept the
-// history, and returns the indices of the steps with a loop.
+// replayFromCheckpoints passes a test session to LoopsSince in requests with only new items, as if the provider kept
+// the history, and returns the indices of the steps with a loop.
 func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
