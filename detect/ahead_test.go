@@ -16,7 +16,7 @@ func mixedLines(t *testing.T) string {
 	t.Helper()
 	var in strings.Builder
 	for n := range 60 {
-		fmt.Fprintln(&in, mustJSON(t, obj{"id": fmt.Sprint(n), "messages": chat(story)}))
+		fmt.Fprintln(&in, mustJSON(t, obj{"id": fmt.Sprint(n), "messages": chat(sampleSession)}))
 		switch {
 		case n%7 == 3:
 			fmt.Fprintln(&in, `{"id":"faulty","messages":{}}`)
@@ -24,7 +24,7 @@ func mixedLines(t *testing.T) string {
 			fmt.Fprintln(&in, `not JSON`)
 		case n == 30:
 			in.Write(longTranscript(1000))
-			fmt.Fprintln(&in, "["+mustJSON(t, obj{"id": "element", "messages": chat(story)})+"]")
+			fmt.Fprintln(&in, "["+mustJSON(t, obj{"id": "element", "messages": chat(sampleSession)})+"]")
 		}
 	}
 	return in.String()

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// turns returns a conversation without tools, in which texts of the model and of the user alternate.
-func turns(texts ...string) []any {
+// textTurns returns a conversation without tools, in which texts of the model and of the user alternate.
+func textTurns(texts ...string) []any {
 	list := []any{obj{"role": "user", "content": "do the task"}}
 	for i, text := range texts {
 		list = append(list, obj{"role": [...]string{"assistant", "user"}[i%2], "content": text})
@@ -68,13 +68,13 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...)})
+			req := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tt.texts...)})
 			loops := new(detect.Results).Loops(req, nil, nil)
 			if (len(loops) > 0) != tt.want {
 				t.Errorf("got loops %+v, want a loop = %t", loops, tt.want)
 			}
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
-			req = parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...), "tools": tools})
+			req = parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tt.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
 				t.Errorf("declared tools: got loops %+v, want none", loops)
 			}
@@ -85,8 +85,8 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 // A user message that is recognised as a result when it repeats keeps its hash and its text.
 func TestInferredResultKeepsHashAndText(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
-	once := parse(t, wire.Chat, obj{"model": "m", "messages": turns(pair...)})
-	twice := parse(t, wire.Chat, obj{"model": "m", "messages": turns(append(pair, pair...)...)})
+	once := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(pair...)})
+	twice := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(append(pair, pair...)...)})
 	if len(once.Item(2).Results) > 0 || !twice.Item(2).ResultInferred() || !twice.Item(4).ResultInferred() {
 		t.Fatalf("results of item 2 before the repetition: %d, items 2 and 4 inferred after it: %v, %v, want 0, true, true",
 			len(once.Item(2).Results), twice.Item(2).ResultInferred(), twice.Item(4).ResultInferred())

@@ -7,21 +7,21 @@ import (
 	"precept/internal/wire"
 )
 
-// judgedAs is an expected outcome with its rule.
-type judgedAs struct {
+// outcomeRule is an expected outcome with its rule.
+type outcomeRule struct {
 	outcome detect.Outcome
 	rule    string
 }
 
-// failed returns the outcome Error with a rule.
-func failed(rule string) judgedAs { return judgedAs{detect.Error, rule} }
+// errorBy returns the outcome Error with a rule.
+func errorBy(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 
 // okBy returns the outcome OK with a rule.
-func okBy(rule string) judgedAs { return judgedAs{detect.OK, rule} }
+func okBy(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
-// judgeAll fails the test unless each key of results, as the result of the same call, has the outcome and the rule of
-// the value.
-func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
+// checkOutcomes fails the test unless each key of results, as the result of the same call, has the outcome and the rule
+// of the value.
+func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRule) {
 	t.Helper()
 	for text, want := range results {
 		got := detect.Classify(tool, args, text, 0)
@@ -33,24 +33,24 @@ func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
 
 // A JSON result with a field that reports a failure is an error. A similar field of a data record is not.
 func TestJSONFailureFieldsAreErrors(t *testing.T) {
-	judgeAll(t, "place_order", `{"id":7}`, map[string]judgedAs{
-		`{"success":false}`:                                 failed("json:success"),
-		`{"ok":false,"n":1}`:                                failed("json:success"),
-		`{"succeeded":"False"}`:                             failed("json:success"),
-		`{"success":0}`:                                     failed("json:success"),
+	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{
+		`{"success":false}`:                                 errorBy("json:success"),
+		`{"ok":false,"n":1}`:                                errorBy("json:success"),
+		`{"succeeded":"False"}`:                             errorBy("json:success"),
+		`{"success":0}`:                                     errorBy("json:success"),
 		`{"success":0,"a":1,"b":2,"c":3,"d":4}`:             okBy("json"),
 		`{"success":1}`:                                     okBy("json"),
 		`{"success":true}`:                                  okBy("json:success"),
 		`{"ok":true,"message":"not found"}`:                 okBy("json:success"),
-		`{"Success":false}`:                                 failed("json:success"),
-		`{"isError":true,"content":[]}`:                     failed("json:is-error"),
+		`{"Success":false}`:                                 errorBy("json:success"),
+		`{"isError":true,"content":[]}`:                     errorBy("json:is-error"),
 		`{"is_error":false,"content":[]}`:                   okBy("json"),
 		`{"isError":"true"}`:                                okBy("json"),
-		`{"error":"declined"}`:                              failed("json:error"),
-		`{"err":"declined"}`:                                failed("json:error"),
-		`{"error_message":"declined"}`:                      failed("json:error"),
-		`{"Error Message":"declined"}`:                      failed("json:error"),
-		`{"exception":{"a":1}}`:                             failed("json:error"),
+		`{"error":"declined"}`:                              errorBy("json:error"),
+		`{"err":"declined"}`:                                errorBy("json:error"),
+		`{"error_message":"declined"}`:                      errorBy("json:error"),
+		`{"Error Message":"declined"}`:                      errorBy("json:error"),
+		`{"exception":{"a":1}}`:                             errorBy("json:error"),
 		`{"error":""}`:                                      okBy("json"),
 		`{"error":" "}`:                                     okBy("json"),
 		`{"error":null}`:                                    okBy("json"),
@@ -62,34 +62,34 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 		`{"error":"no error"}`:                              okBy("json"),
 		`{"error":"0"}`:                                     okBy("json"),
 		`{"error":"OK"}`:                                    okBy("json"),
-		`{"error":1}`:                                       failed("json:error"),
-		`{"errors":[{"message":"x"}]}`:                      failed("json:errors"),
-		`{"errors":{"name":"missing"}}`:                     failed("json:errors"),
+		`{"error":1}`:                                       errorBy("json:error"),
+		`{"errors":[{"message":"x"}]}`:                      errorBy("json:errors"),
+		`{"errors":{"name":"missing"}}`:                     errorBy("json:errors"),
 		`{"errors":[]}`:                                     okBy("json"),
 		`{"errors":3}`:                                      okBy("json"),
 		`{"errors":[{"message":"x"}],"data":{"a":1}}`:       okBy("json"),
-		`{"errors":[{"message":"x"}],"data":null}`:          failed("json:errors"),
-		`{"status":"error"}`:                                failed("json:status"),
-		`{"result":"Error","a":1,"b":2,"c":3,"d":4,"e":5}`:  failed("json:status"),
-		`{"status":"failed"}`:                               failed("json:status"),
-		`{"status":"failed","id":7}`:                        failed("json:status"),
+		`{"errors":[{"message":"x"}],"data":null}`:          errorBy("json:errors"),
+		`{"status":"error"}`:                                errorBy("json:status"),
+		`{"result":"Error","a":1,"b":2,"c":3,"d":4,"e":5}`:  errorBy("json:status"),
+		`{"status":"failed"}`:                               errorBy("json:status"),
+		`{"status":"failed","id":7}`:                        errorBy("json:status"),
 		`{"status":"failed","id":7,"at":1}`:                 okBy("json"),
-		`{"status":"failed","id":7,"at":1,"reason":"card"}`: failed("json:status"),
+		`{"status":"failed","id":7,"at":1,"reason":"card"}`: errorBy("json:status"),
 		`{"status":"failed","reason":"x","a":1,"b":2,"c":3,"d":4,"e":5}`: okBy("json"),
-		`{"status":"fail","msg":"x"}`:                                    failed("json:status"),
+		`{"status":"fail","msg":"x"}`:                                    errorBy("json:status"),
 		`{"status":"shipped","reason":"x"}`:                              okBy("json"),
-		`{"status":404,"title":"x"}`:                                     failed("json:http"),
-		`{"statusCode":"500","message":"x"}`:                             failed("json:http"),
-		`{"cod":"401","message":"x"}`:                                    failed("json:http"),
+		`{"status":404,"title":"x"}`:                                     errorBy("json:http"),
+		`{"statusCode":"500","message":"x"}`:                             errorBy("json:http"),
+		`{"cod":"401","message":"x"}`:                                    errorBy("json:http"),
 		`{"status":404}`:                                                 okBy("json"),
 		`{"status":200,"title":"x"}`:                                     okBy("json"),
 		`{"status":399,"title":"x"}`:                                     okBy("json"),
 		`{"status":600,"title":"x"}`:                                     okBy("json"),
 		`{"status":4040,"title":"x"}`:                                    okBy("json"),
 		`{"code":"40a","message":"x"}`:                                   okBy("json"),
-		`{"message":"Not Found"}`:                                        failed("json:message"),
-		`{"detail":"Order not found"}`:                                   failed("json:message"),
-		`{"message":"Not Found","documentation_url":"x"}`:                failed("json:message"),
+		`{"message":"Not Found"}`:                                        errorBy("json:message"),
+		`{"detail":"Order not found"}`:                                   errorBy("json:message"),
+		`{"message":"Not Found","documentation_url":"x"}`:                errorBy("json:message"),
 		`{"message":"Not Found","order":7}`:                              okBy("json"),
 		`{"message":"Order placed"}`:                                     okBy("json"),
 		`{"message":7}`:                                                  okBy("json"),
@@ -104,10 +104,10 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 		`{"order":7,"status":"pending"}`: okBy("json"),
 		`{"pid":1,"status":"done"}`:      okBy("json"),
 		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`: okBy("json"),
-		`{"exit_code":3,"stdout":"x"}`: failed(
+		`{"exit_code":3,"stdout":"x"}`: errorBy(
 			"exit-code",
 		),
-		`{"returncode":"3"}`: failed(
+		`{"returncode":"3"}`: errorBy(
 			"exit-code",
 		),
 		`{"exit_code":0,"stdout":"x"}`: okBy(
@@ -117,38 +117,38 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 			"exit-code",
 		),
 		`{"exit_code":"three"}`: okBy("json"),
-		`{"exit_code":null,"error":"y"}`: failed(
+		`{"exit_code":null,"error":"y"}`: errorBy(
 			"json:error",
 		),
-		`{"output":"x","metadata":{"exit_code":1}}`: failed(
+		`{"output":"x","metadata":{"exit_code":1}}`: errorBy(
 			"exit-code",
 		),
 		`{"output":"x","meta":{"exitCode":0}}`: okBy(
 			"exit-code",
 		),
-		`{"output":"Error: x"}`: failed(
+		`{"output":"Error: x"}`: errorBy(
 			"text:error-first",
 		),
 		`{"output":"all well"}`:                         okBy("json"),
 		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`: okBy("json"),
-		`{"response":{"error":"x"}}`: failed(
+		`{"response":{"error":"x"}}`: errorBy(
 			"json:error",
 		),
-		`{"response":{"result":{"output":{"error":"x"}}}}`: failed(
+		`{"response":{"result":{"output":{"error":"x"}}}}`: errorBy(
 			"json:error",
 		),
 		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`: okBy("json"),
 		`{"data":{"error":"x"}}`:                                    okBy("json"),
-		`{"response":"{\"success\": false}"}`: failed(
+		`{"response":"{\"success\": false}"}`: errorBy(
 			"json:success",
 		),
-		`{'response': "{'success': False}"}`: failed(
+		`{'response': "{'success': False}"}`: errorBy(
 			"json:success",
 		),
 		`{"error":"The user rejected permission to use this specific tool call."}`: {
 			detect.Refusal, "refusal:opencode",
 		},
-		`[{"type":"text","text":"Error: x"}]`: failed(
+		`[{"type":"text","text":"Error: x"}]`: errorBy(
 			"text:error-first",
 		),
 		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`: okBy(""),
@@ -156,7 +156,7 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 		`[{"query":"a","success":true},{"query":"b","success":true}]`: okBy(
 			"json:success",
 		),
-		`[{"query":"a","success":true},{"query":"b","success":false}]`: failed(
+		`[{"query":"a","success":true},{"query":"b","success":false}]`: errorBy(
 			"json:success",
 		),
 		`[{"query":"a","success":true},{"query":"b"}]`: okBy("json"),
@@ -169,28 +169,28 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 // A file may contain a JSON object with an error field. In read content, and in the output of a command that only
 // reads, such an object is a failure only if all its keys are typical of results.
 func TestErrorFieldInReadContentIsAFailureOnlyWithResultKeys(t *testing.T) {
-	judgeAll(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
-		`{"error":"x"}`:                       failed("json:error"),
+	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
+		`{"error":"x"}`:                       errorBy("json:error"),
 		`{"error":"x","price":3}`:             okBy(""),
 		`{}`:                                  okBy(""),
 		`[]`:                                  okBy(""),
 		`[{"error":"x"}]`:                     okBy(""),
-		`[{"type":"text","text":"Error: x"}]`: failed("text:error-first"),
+		`[{"type":"text","text":"Error: x"}]`: errorBy("text:error-first"),
 	})
-	judgeAll(t, "bash", shell("cat a.json"), map[string]judgedAs{
-		`{"error":"x"}`:                   failed("json:error"),
+	checkOutcomes(t, "bash", shellArgs("cat a.json"), map[string]outcomeRule{
+		`{"error":"x"}`:                   errorBy("json:error"),
 		`{"error":"x","price":3}`:         okBy(""),
-		`[{"query":"x","success":false}]`: failed("json:success"),
+		`[{"query":"x","success":false}]`: errorBy("json:success"),
 	})
-	judgeAll(t, "bash", shell("./query.sh"), map[string]judgedAs{
-		`{"error":"x","price":3}`: failed("json:error"),
+	checkOutcomes(t, "bash", shellArgs("./query.sh"), map[string]outcomeRule{
+		`{"error":"x","price":3}`: errorBy("json:error"),
 		`[{"error":"x"}]`:         okBy(""),
 	})
 }
 
 // Messages of editing tools report a success, a failure or no outcome.
 func TestEditorMessagesAreClassified(t *testing.T) {
-	judgeAll(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]judgedAs{
+	checkOutcomes(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]outcomeRule{
 		"The file /a has been updated.":             okBy("edited"),
 		"The file /a has been edited successfully.": okBy("edited"),
 		"File created successfully at: /a":          okBy("edited"),
@@ -202,47 +202,47 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 		"Here's the result of the change":           okBy("edited"),
 		"The edit was not successful":               okBy(""),
 		"The file has been updated, but what failed is listed below": okBy(""),
-		"No match for the old string":                                failed("text:invalid"),
-		"The old text did not match":                                 failed("text:edit"),
-		"Found multiple matches for it":                              failed("text:edit"),
-		"old_string and new_string are exactly the same":             failed("text:edit"),
-		"The line 90 is out of range":                                failed("text:no-such"),
-		"A file of that name already exists":                         failed("text:no-such"),
-		"Error: it is a folder":                                      failed("text:error-first"),
+		"No match for the old string":                                errorBy("text:invalid"),
+		"The old text did not match":                                 errorBy("text:edit"),
+		"Found multiple matches for it":                              errorBy("text:edit"),
+		"old_string and new_string are exactly the same":             errorBy("text:edit"),
+		"The line 90 is out of range":                                errorBy("text:no-such"),
+		"A file of that name already exists":                         errorBy("text:no-such"),
+		"Error: it is a folder":                                      errorBy("text:error-first"),
 		"Some words that report no outcome":                          okBy(""),
 	})
 }
 
 // Read content may contain any text, but a result that consists only of an error message is a failure.
 func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
-	judgeAll(t, "read", `{"path":"a"}`, map[string]judgedAs{
-		"Error: a is a folder":                                    failed("text:error-first"),
-		"Error: one\n2\n3\n4\n5\n6":                               failed("text:error-first"),
+	checkOutcomes(t, "read", `{"path":"a"}`, map[string]outcomeRule{
+		"Error: a is a folder":                                    errorBy("text:error-first"),
+		"Error: one\n2\n3\n4\n5\n6":                               errorBy("text:error-first"),
 		"Error: one\n2\n3\n4\n5\n6\n7":                            okBy(""),
-		"cat: a: No such file or directory":                       failed("text:no-such"),
-		"ls: a: Permission denied\nls: b: Permission denied":      failed("text:shell"),
+		"cat: a: No such file or directory":                       errorBy("text:no-such"),
+		"ls: a: Permission denied\nls: b: Permission denied":      errorBy("text:shell"),
 		"ls: a: Permission denied\na file":                        okBy(""),
 		"plain words":                                             okBy(""),
-		"<tool_use_error>a\n2\n3\n4\n5\n6\n7\n8</tool_use_error>": failed("text:error-first"),
+		"<tool_use_error>a\n2\n3\n4\n5\n6\n7\n8</tool_use_error>": errorBy("text:error-first"),
 	})
-	judgeAll(t, "Grep", `{"pattern":"undefined total"}`, map[string]judgedAs{
+	checkOutcomes(t, "Grep", `{"pattern":"undefined total"}`, map[string]outcomeRule{
 		"Error: undefined: total":            okBy("matches"),
 		"ERROR: UNDEFINED TOTAL":             okBy("matches"),
-		"Error: bad pattern":                 failed("text:error-first"),
+		"Error: bad pattern":                 errorBy("text:error-first"),
 		"a.go:3: undefined: total\nError: x": okBy("matches"),
 	})
 }
 
 // Error pages of a browser or a server are failures. Pages that only mention such errors are not.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
-	judgeAll(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
-		"<html>\n<title>404 Not Found</title></html>": failed(
+	checkOutcomes(t, "WebFetch", `{"url":"http://a"}`, map[string]outcomeRule{
+		"<html>\n<title>404 Not Found</title></html>": errorBy(
 			"page:http",
 		),
-		"<html>\n<title>Page not found - A</title></html>": failed(
+		"<html>\n<title>Page not found - A</title></html>": errorBy(
 			"page:http",
 		),
-		"<html><title>Error 503</title></html>": failed(
+		"<html><title>Error 503</title></html>": errorBy(
 			"page:http",
 		),
 		"<html><title>4040 recipes</title></html>": okBy(
@@ -254,37 +254,37 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 		"<html>\n<title>A shop</title>404 Not Found</html>": okBy(
 			"",
 		),
-		"screenshot of [403 Forbidden](http://a)": failed(
+		"screenshot of [403 Forbidden](http://a)": errorBy(
 			"page:http",
 		),
-		"Title: Error 404\nwords": failed(
+		"Title: Error 404\nwords": errorBy(
 			"page:http",
 		),
-		"words\n# Error 404": failed(
+		"words\n# Error 404": errorBy(
 			"page:http",
 		),
 		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404": okBy(
 			"",
 		),
-		"a picture of [a](chrome-error://chromewebdata/)": failed(
+		"a picture of [a](chrome-error://chromewebdata/)": errorBy(
 			"page:unreachable",
 		),
-		"this site\nERR_CONNECTION_REFUSED": failed(
+		"this site\nERR_CONNECTION_REFUSED": errorBy(
 			"page:unreachable",
 		),
-		"this site\nDNS_PROBE_FINISHED_NXDOMAIN": failed(
+		"this site\nDNS_PROBE_FINISHED_NXDOMAIN": errorBy(
 			"page:unreachable",
 		),
-		"words\nError. Could not transcribe it.": failed(
+		"words\nError. Could not transcribe it.": errorBy(
 			"page:unable",
 		),
 		"words\nError: nothing of it matters": okBy(
 			"",
 		),
 	})
-	judgeAll(t, "summarise", `{}`, map[string]judgedAs{
+	checkOutcomes(t, "summarise", `{}`, map[string]outcomeRule{
 		"words\nError. Could not transcribe it.":             okBy(""),
-		"Address: a\nwords\nError. Could not transcribe it.": failed("page:unable"),
+		"Address: a\nwords\nError. Could not transcribe it.": errorBy("page:unable"),
 	})
 }
 
@@ -294,26 +294,26 @@ func TestErrorFlagMakesResultAnError(t *testing.T) {
 	for _, c := range []struct {
 		tool, args, text string
 		flag             int8
-		want             judgedAs
+		want             outcomeRule
 	}{
-		{"lookup", `{}`, "whatever", 1, failed("flag")},
-		{"lookup", `{}`, `{"error":"x"}`, 1, failed("json:error")},
-		{"lookup", `{}`, `{"success":true}`, 1, failed("flag")},
+		{"lookup", `{}`, "whatever", 1, errorBy("flag")},
+		{"lookup", `{}`, `{"error":"x"}`, 1, errorBy("json:error")},
+		{"lookup", `{}`, `{"success":true}`, 1, errorBy("flag")},
 		{
 			"lookup", `{}`, "User rejected the tool call", 1,
-			judgedAs{detect.Refusal, "refusal:cline"},
+			outcomeRule{detect.Refusal, "refusal:cline"},
 		},
 		{
-			"bash", shell("grep x a"), "(no output)\nCommand exited with code 1", 1,
+			"bash", shellArgs("grep x a"), "(no output)\nCommand exited with code 1", 1,
 			okBy("nothing-found"),
 		},
-		{"bash", shell("make"), "x\nCommand exited with code 2", 1, failed("exit-code")},
-		{"bash", shell("make"), "x\nCommand exited with code 0", 1, failed("flag")},
+		{"bash", shellArgs("make"), "x\nCommand exited with code 2", 1, errorBy("exit-code")},
+		{"bash", shellArgs("make"), "x\nCommand exited with code 0", 1, errorBy("flag")},
 		{"read", `{"path":"a"}`, "Error: x", -1, okBy("flag")},
 		{"Edit", `{"path":"a"}`, "Error: x", -1, okBy("flag")},
-		{"lookup", `{}`, "Error: x", -1, failed("text:error-first")},
-		{"bash", shell("make"), "Error: x", -1, failed("text:error-first")},
-		{"WebFetch", `{}`, "Error: x", -1, failed("text:error-first")},
+		{"lookup", `{}`, "Error: x", -1, errorBy("text:error-first")},
+		{"bash", shellArgs("make"), "Error: x", -1, errorBy("text:error-first")},
+		{"WebFetch", `{}`, "Error: x", -1, errorBy("text:error-first")},
 	} {
 		got := detect.Classify(c.tool, c.args, c.text, c.flag)
 		if c.want.outcome == detect.Refusal && got.Outcome == detect.Refusal {
@@ -359,7 +359,7 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {
-		msgs := chat([]storyStep{bash("rm -r build", c.result)})
+		msgs := chat([]testStep{bash("rm -r build", c.result)})
 		msgs[0] = obj{"role": "user", "content": c.task}
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
 		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)

@@ -8,19 +8,19 @@ import (
 // Three calls with the same result are a loop if they differ only in tuning arguments: timeouts, limits, pages,
 // cursors, options, or the words of a search. Calls that differ in a name, a date, a port or an object are not a loop.
 func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
-	calls := func(tool, result string, args ...string) (out []storyStep) {
+	calls := func(tool, result string, args ...string) (out []testStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
 		}
 		return out
 	}
-	shells := func(result string, commands ...string) (out []storyStep) {
+	shells := func(result string, commands ...string) (out []testStep) {
 		for _, c := range commands {
 			out = append(out, bash(c, result))
 		}
 		return out
 	}
-	echoed := func(queries ...string) (out []storyStep) {
+	echoed := func(queries ...string) (out []testStep) {
 		for _, q := range queries {
 			out = append(out, call("search_docs", `{"query":`+q+`}`, "No page has the words "+q+"."))
 		}
@@ -28,7 +28,7 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 	}
 	const none, failed = "No slots available", "no answer\n\nCommand exited with code 2"
 	for name, c := range map[string]struct {
-		story []storyStep
+		steps []testStep
 		loop  bool
 	}{
 		"dates":                                {calls("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
@@ -79,7 +79,7 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 		"two pages":                            {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
 		"pages in an option":                   {shells(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
 	} {
-		if got := loopsIn(t, c.story...) > 0; got != c.loop {
+		if got := countLoops(t, c.steps...) > 0; got != c.loop {
 			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
 		}
 	}
@@ -100,32 +100,32 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	off := bash("sed -i s/on/off/ a.conf", "1 line\n\nCommand exited with code 0")
 	tool := call("run_tests", `{"n":1}`, "1 failed")
 	for name, c := range map[string]struct {
-		story []storyStep
+		steps []testStep
 		loop  bool
 	}{
-		"fix undone for a test":              {[]storyStep{fix, pass, undo, fail, fix}, false},
-		"tested only without the fix":        {[]storyStep{fix, undo, fail, fix}, false},
-		"tested by a tool":                   {[]storyStep{fix, undo, tool, fix}, false},
-		"tested only with the fix":           {[]storyStep{fix, pass, undo, read, fix}, false},
-		"undone and fixed twice":             {[]storyStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
-		"undone twice":                       {[]storyStep{fix, pass, undo, fail, fix, pass, undo}, true},
-		"three rounds of two commands":       {[]storyStep{on, off, on, off, on, off}, true},
-		"two rounds of two commands":         {[]storyStep{on, off, on, off}, false},
-		"alternating commands and tests":     {[]storyStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
-		"commands with other results":        {[]storyStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
-		"not tested":                         {[]storyStep{fix, undo, fix}, true},
-		"only read between the edits":        {[]storyStep{fix, read, undo, look, fix}, true},
-		"both versions fail in the same way": {[]storyStep{fix, fail, undo, fail, fix}, true},
-		"two versions of a file":             {[]storyStep{one, two, one, two}, true},
-		"two versions, of which one passes":  {[]storyStep{one, fail, two, pass, one, fail, two}, false},
-		"two versions in three rounds":       {[]storyStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
-		"two versions with the same failure": {[]storyStep{one, fail, two, fail, one, fail, two}, true},
-		"a third version in between":         {[]storyStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
+		"fix undone for a test":              {[]testStep{fix, pass, undo, fail, fix}, false},
+		"tested only without the fix":        {[]testStep{fix, undo, fail, fix}, false},
+		"tested by a tool":                   {[]testStep{fix, undo, tool, fix}, false},
+		"tested only with the fix":           {[]testStep{fix, pass, undo, read, fix}, false},
+		"undone and fixed twice":             {[]testStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
+		"undone twice":                       {[]testStep{fix, pass, undo, fail, fix, pass, undo}, true},
+		"three rounds of two commands":       {[]testStep{on, off, on, off, on, off}, true},
+		"two rounds of two commands":         {[]testStep{on, off, on, off}, false},
+		"alternating commands and tests":     {[]testStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
+		"commands with other results":        {[]testStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
+		"not tested":                         {[]testStep{fix, undo, fix}, true},
+		"only read between the edits":        {[]testStep{fix, read, undo, look, fix}, true},
+		"both versions fail in the same way": {[]testStep{fix, fail, undo, fail, fix}, true},
+		"two versions of a file":             {[]testStep{one, two, one, two}, true},
+		"two versions, of which one passes":  {[]testStep{one, fail, two, pass, one, fail, two}, false},
+		"two versions in three rounds":       {[]testStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
+		"two versions with the same failure": {[]testStep{one, fail, two, fail, one, fail, two}, true},
+		"a third version in between":         {[]testStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
 	} {
-		if got := loopsIn(t, c.story...) > 0; got != c.loop {
+		if got := countLoops(t, c.steps...) > 0; got != c.loop {
 			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
 		}
-		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
+		if got := len(replayFromCheckpoints(t, c.steps)) > 0; got != c.loop {
 			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, c.loop)
 		}
 	}
@@ -133,20 +133,20 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 
 // Three rounds of the same note and the same command are a loop. With different notes, the commands are not a loop.
 func TestThreeRoundsOfTheSameNoteAreALoop(t *testing.T) {
-	note := func(text string) storyStep { return call("think", jsonArgs("thought", text), "Noted.") }
+	note := func(text string) testStep { return call("think", jsonArgs("thought", text), "Noted.") }
 	look := bash("echo $HOME", "/\n\nCommand exited with code 0")
 	for name, c := range map[string]struct {
-		story []storyStep
+		steps []testStep
 		loop  bool
 	}{
-		"three rounds": {rounds(3, note("Is the key set?"), look), true},
-		"two rounds":   {rounds(2, note("Is the key set?"), look), false},
-		"other notes":  {[]storyStep{note("a"), look, note("b"), look, note("c"), look}, false},
+		"three rounds": {repeatSteps(3, note("Is the key set?"), look), true},
+		"two rounds":   {repeatSteps(2, note("Is the key set?"), look), false},
+		"other notes":  {[]testStep{note("a"), look, note("b"), look, note("c"), look}, false},
 	} {
-		if got := loopsIn(t, c.story...) > 0; got != c.loop {
+		if got := countLoops(t, c.steps...) > 0; got != c.loop {
 			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
 		}
-		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
+		if got := len(replayFromCheckpoints(t, c.steps)) > 0; got != c.loop {
 			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, c.loop)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"precept/detect"
 )
 
-// loopsIn returns the number of loops that Inspect finds in a test session.
-func loopsIn(t *testing.T, story ...storyStep) (n int) {
+// countLoops returns the number of loops that Inspect finds in a test session.
+func countLoops(t *testing.T, steps ...testStep) (n int) {
 	t.Helper()
-	found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
+	found, err := inspect(t, mustJSON(t, obj{"messages": chat(steps)}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,11 @@ func TestCallThatChangesEndsALoop(t *testing.T) {
 			if changes {
 				want = 0
 			}
-			if got := loopsIn(t, refuse, between, refuse); got != want {
+			if got := countLoops(t, refuse, between, refuse); got != want {
 				t.Errorf("%s between two identical failures: got %d loops, want %d", verb, got, want)
 			}
 			between.result = `{"error":"it is forbidden"}`
-			if got := loopsIn(t, refuse, between, refuse); got != 1 {
+			if got := countLoops(t, refuse, between, refuse); got != 1 {
 				t.Errorf("failed %s between two identical failures: got %d loops, want 1", verb, got)
 			}
 		}
@@ -87,7 +87,7 @@ func TestCommandThatChangesEndsALoop(t *testing.T) {
 		if changes {
 			want = 0
 		}
-		if got := loopsIn(t, fails("make demo"), bash(command, "fine"), fails("make demo")); got != want {
+		if got := countLoops(t, failedBash("make demo"), bash(command, "fine"), failedBash("make demo")); got != want {
 			t.Errorf("%s between two identical failures: got %d loops, want %d", command, got, want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestToolThatChangesEndsALoop(t *testing.T) {
 		if c.changes {
 			want = 0
 		}
-		if got := loopsIn(t, fails("make demo"), call(c.tool, c.args, "done"), fails("make demo")); got != want {
+		if got := countLoops(t, failedBash("make demo"), call(c.tool, c.args, "done"), failedBash("make demo")); got != want {
 			t.Errorf("%s between two identical failures: got %d loops, want %d", c.tool, got, want)
 		}
 	}
@@ -127,10 +127,10 @@ func TestToolThatChangesEndsALoop(t *testing.T) {
 // reports a change or asks for another attempt, or the failure is transient.
 func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
-	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {
+	if got := countLoops(t, failedBash("make demo"), userTurn("and the docs?"), failedBash("make demo")); got != 0 {
 		t.Errorf("command that fails before and after a question of the user: got %d loops, want 0", got)
 	}
-	if got := loopsIn(t, refused, userStep("and the docs?"), refused); got != 1 {
+	if got := countLoops(t, refused, userTurn("and the docs?"), refused); got != 1 {
 		t.Errorf("API call that fails before and after a question of the user: got %d loops, want 1", got)
 	}
 	for _, text := range []string{
@@ -139,12 +139,12 @@ func TestUserTurnEndsALoop(t *testing.T) {
 		"I have updated it", "I added a quote", "I've added one", "I installed it", "I've installed it", "I restarted it", "I've restarted the server", "I created it", "I've created one", "I enabled it", "I've enabled it",
 		"it is back", "it's back", "the server is up again", "de novo", "otra vez", "nochmal", "Noch einmal bitte", "encore une fois",
 	} {
-		if got := loopsIn(t, refused, userStep(text), refused); got != 0 {
+		if got := countLoops(t, refused, userTurn(text), refused); got != 0 {
 			t.Errorf("API call that fails before and after %q: got %d loops, want 0", text, got)
 		}
 	}
 	for _, text := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
-		if got := loopsIn(t, refused, userStep(text), refused); got != 1 {
+		if got := countLoops(t, refused, userTurn(text), refused); got != 1 {
 			t.Errorf("API call that fails before and after %q: got %d loops, want 1", text, got)
 		}
 	}
@@ -153,7 +153,7 @@ func TestUserTurnEndsALoop(t *testing.T) {
 		"connection refused", "the model is overloaded", "the device is busy", "the row is locked", "network unreachable",
 	} {
 		transient := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
-		if got := loopsIn(t, transient, userStep("and the docs?"), transient); got != 0 {
+		if got := countLoops(t, transient, userTurn("and the docs?"), transient); got != 0 {
 			t.Errorf("failure %q before and after a question of the user: got %d loops, want 0", why, got)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// shell returns the arguments of a shell tool for a command.
-func shell(command string) string {
+// shellArgs returns the arguments of a shell tool for a command.
+func shellArgs(command string) string {
 	b, _ := json.Marshal(map[string]string{"command": command})
 	return string(b)
 }
@@ -131,7 +131,7 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 		"./ls":                          true,
 		"mytool":                        false,
 	} {
-		got := detect.Classify("bash", shell(command), "error: boom", 0)
+		got := detect.Classify("bash", shellArgs(command), "error: boom", 0)
 		if (got.Outcome == detect.OK) != readOnly {
 			t.Errorf("%q: got outcome %s (rule %q), want ok = %t", command, got.Outcome, got.Rule, readOnly)
 		}
@@ -208,7 +208,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 	} {
 		for _, code := range []int{0, 1, 3, 255} {
 			text := strings.ReplaceAll(c.form, "%d", fmt.Sprint(code))
-			got := detect.Classify("bash", shell("./release.sh"), text, 0)
+			got := detect.Classify("bash", shellArgs("./release.sh"), text, 0)
 			want := detect.Judgement{Outcome: detect.OK}
 			if c.found {
 				want = detect.Judgement{Outcome: detect.OK, Rule: "exit-code", Sure: true}
@@ -230,12 +230,12 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
 		"cat a": false, "make": false, "grep x a; make": false, "make; grep x a": true, "pgrep x": true, "cmp a b": true,
 	} {
-		quiet := detect.Classify("bash", shell(command), "(no output)\nCommand exited with code 1", 0)
+		quiet := detect.Classify("bash", shellArgs(command), "(no output)\nCommand exited with code 1", 0)
 		if (quiet.Outcome == detect.OK) != searches || searches && quiet.Rule != "nothing-found" {
 			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want ok by the rule nothing-found = %t", command, quiet, searches)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
-			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {
+			if got := detect.Classify("bash", shellArgs(command), ending, 0); got.Outcome != detect.Error {
 				t.Errorf("%q with result %q: got judgement %+v, want outcome %q", command, ending, got, detect.Error)
 			}
 		}
@@ -316,7 +316,7 @@ func TestTestLintAndBuildRunsGiveFeedback(t *testing.T) {
 				want = "rejection refusal:opencode"
 			}
 			got := ""
-			for _, s := range new(detect.Results).Signals(request(t, wire.Chat, command, ending, ""), nil) {
+			for _, s := range new(detect.Results).Signals(newRequest(t, wire.Chat, command, ending, ""), nil) {
 				got = string(s.Feeling) + " " + s.Rule
 			}
 			if got != want {
@@ -343,7 +343,7 @@ func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 		{"pytest", "Command timed out after 60s", ""},
 	} {
 		got := ""
-		for _, s := range new(detect.Results).Signals(request(t, wire.Chat, c.command, c.text, ""), nil) {
+		for _, s := range new(detect.Results).Signals(newRequest(t, wire.Chat, c.command, c.text, ""), nil) {
 			got = string(s.Feeling)
 		}
 		if got != c.want {

@@ -15,17 +15,17 @@ import (
 // Content that a call reads is not a failure, even if it is the output of a failed command.
 func TestReadContentIsNotAFailure(t *testing.T) {
 	const logHead = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
-	n := each(t, failedOutputs, func(command, _, text string) {
+	n := forEachOutput(t, failedOutputs, func(command, _, text string) {
 		found := strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nlogs/night.txt:7:")
 		for name, c := range map[string]struct{ tool, args, text string }{
 			"read by a tool":      {"read_file", `{"path":"logs/night.txt"}`, logHead + text},
-			"cat":                 {"bash", shell("cat logs/night.txt"), logHead + text},
-			"tail":                {"bash", shell("tail -n 40 logs/night.txt"), logHead + text},
-			"Get-Content":         {"PowerShell", shell("Get-Content logs/night.txt"), logHead + text},
-			"grep":                {"bash", shell("grep -rn -C 3 x logs"), "logs/night.txt:6:" + found},
+			"cat":                 {"bash", shellArgs("cat logs/night.txt"), logHead + text},
+			"tail":                {"bash", shellArgs("tail -n 40 logs/night.txt"), logHead + text},
+			"Get-Content":         {"PowerShell", shellArgs("Get-Content logs/night.txt"), logHead + text},
+			"grep":                {"bash", shellArgs("grep -rn -C 3 x logs"), "logs/night.txt:6:" + found},
 			"searched by a tool":  {"grep", `{"pattern":"night"}`, "logs/night.txt:6:" + found},
-			"docker logs":         {"bash", shell("docker logs night"), logHead + text},
-			"git show":            {"bash", shell("git show HEAD:logs/night.txt"), logHead + text},
+			"docker logs":         {"bash", shellArgs("docker logs night"), logHead + text},
+			"git show":            {"bash", shellArgs("git show HEAD:logs/night.txt"), logHead + text},
 			"quoted in a thought": {"think", `{"thought":"x"}`, "I saw this in the log:\n" + text},
 			"fetched from an API": {"get_log", `{"id":7}`, logHead + text},
 		} {
@@ -41,14 +41,14 @@ func TestReadContentIsNotAFailure(t *testing.T) {
 
 // Exit code 3 in the frame of a harness makes the output of failed and of successful commands an error.
 func TestExitCodeInTheFrameIsAnError(t *testing.T) {
-	each(t, failedOutputs, func(command, args, text string) {
+	forEachOutput(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
 			if j := detect.Classify("bash", args, frame, 0); j.Outcome != detect.Error || j.Code != 3 {
 				t.Errorf("%s: got judgement %+v, want outcome %q and code 3, for\n%s", command, j, detect.Error, frame)
 			}
 		}
 	})
-	each(t, fineOutputs, func(command, args, text string) {
+	forEachOutput(t, fineOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text+"\n\nCommand exited with code 3", 0); j.Outcome != detect.Error {
 			t.Errorf("%s: got judgement %+v, want outcome %q, for\n%s", command, j, detect.Error, text)
 		}
@@ -57,7 +57,7 @@ func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 
 // Each failure has a signature and a headline. The frame of a harness does not change the signature.
 func TestFailureSignatureIsStable(t *testing.T) {
-	each(t, failedOutputs, func(command, _, text string) {
+	forEachOutput(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
 		if headline := detect.Headline(text); signature == "" || headline == "" {
 			t.Errorf("%s: Signature = %q, Headline = %q, want neither to be empty, for\n%s", command, signature, headline, text)
@@ -82,7 +82,7 @@ func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 		trace + "a\nb\nc\nd\ne\n" + trace:   detect.Error,
 		"Traceback (most recent call last):\n  File \"a.py\", line 3, in f": detect.Error,
 	} {
-		if got := detect.Classify("bash", shell("python a.py"), "go\n"+text, 0); got.Outcome != want {
+		if got := detect.Classify("bash", shellArgs("python a.py"), "go\n"+text, 0); got.Outcome != want {
 			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 		passed + "cart/cart.go:3:5: undefined: total\n" + passed:              detect.OK,
 		passed: detect.OK,
 	} {
-		if got := detect.Classify("bash", shell("go vet ./..."), text, 0); got.Outcome != want {
+		if got := detect.Classify("bash", shellArgs("go vet ./..."), text, 0); got.Outcome != want {
 			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
@@ -106,14 +106,14 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 // Inspect finds the loops of a whole transcript at the same calls as Loops finds them in growing requests.
 func TestInspectFindsLoopsAtTheCallsOfLoops(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		story := drawStory(rt)
-		growing := replay(t, wire.Chat, story)
-		found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
+		steps := drawSteps(rt)
+		growing := replay(t, wire.Chat, steps)
+		found, err := inspect(t, mustJSON(t, obj{"messages": chat(steps)}))
 		if err != nil {
 			rt.Fatal(err)
 		}
 		var results []int // the calls, in the order of their results
-		for i, step := range story {
+		for i, step := range steps {
 			if step.user == "" {
 				results = append(results, i)
 			}
@@ -137,18 +137,18 @@ func TestInspectFindsLoopsAtTheCallsOfLoops(t *testing.T) {
 // Repeated calls whose results change are not a loop.
 func TestCallsWithChangingResultsAreNotALoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var story []storyStep
+		var steps []testStep
 		n := rapid.IntRange(1, 25).Draw(rt, "n")
 		for i := range n {
 			row := fmt.Sprintf("row %d of the list", i)
-			story = append(story, rapid.SampledFrom([]storyStep{
+			steps = append(steps, rapid.SampledFrom([]testStep{
 				bash("./next", row), bash("cat list", row), call("next_page", "{}", row),
 				call("get_row", `{"at":"end"}`, "Error: no "+row), call("read", jsonArgs("path", "list"), row),
 				call("browser_scroll", `{"by":"page"}`, row), call("get_job", "{}", `{"rows":`+fmt.Sprint(i)+`}`),
 			}).Draw(rt, fmt.Sprint("call", i)))
 		}
-		if got := replay(t, wire.Chat, story); len(got) > 0 {
-			rt.Fatalf("loops at calls %v, want none, for %+v", got, story)
+		if got := replay(t, wire.Chat, steps); len(got) > 0 {
+			rt.Fatalf("loops at calls %v, want none, for %+v", got, steps)
 		}
 	})
 }

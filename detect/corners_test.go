@@ -26,17 +26,17 @@ func TestCommandsAreReadFromStringLiterals(t *testing.T) {
 		`tools.exec_command({cmd: "make"})`:                                      detect.Error,
 		`tools.exec_command({cmd: "grep x"}); tools.exec_command({cmd: "make"})`: detect.Error,
 	} {
-		if got := detect.Classify("exec", program, ran(result(1, "")), 0); got.Outcome != want {
+		if got := detect.Classify("exec", program, scriptResult(commandResult(1, "")), 0); got.Outcome != want {
 			t.Errorf("script %s with exit code 1: got outcome %s (rule %q), want %s", program, got.Outcome, got.Rule, want)
 		}
 	}
 	const deploys = `tools.exec_command({cmd: "./deploy"})`
 	for text, want := range map[string]detect.Outcome{
-		ran(result(0, "fine"), "", result(0, "fine")):        detect.OK,
-		ran(result(0, "fine"), "and some words"):             detect.OK,
-		ran(`{"exit_code":"3","output":"x"}`):                detect.OK,
-		ran(`{"exit_code":3,"output":["x"]}`):                detect.OK,
-		ran(result(0, "fine"), result(4, ""), result(0, "")): detect.Error,
+		scriptResult(commandResult(0, "fine"), "", commandResult(0, "fine")):               detect.OK,
+		scriptResult(commandResult(0, "fine"), "and some words"):                           detect.OK,
+		scriptResult(`{"exit_code":"3","output":"x"}`):                                     detect.OK,
+		scriptResult(`{"exit_code":3,"output":["x"]}`):                                     detect.OK,
+		scriptResult(commandResult(0, "fine"), commandResult(4, ""), commandResult(0, "")): detect.Error,
 	} {
 		if got := detect.Classify("exec", deploys, text, 0); got.Outcome != want {
 			t.Errorf("result %q: got outcome %s (rule %q), want %s", text, got.Outcome, got.Rule, want)
@@ -182,7 +182,7 @@ func TestSignatureContainsTheFailureMessage(t *testing.T) {
 // Inspect continues after an invalid line. Its error describes the first ten faults, and only lists the line numbers of
 // further faults.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
-	good := mustJSON(t, obj{"id": "good", "messages": chat(story)})
+	good := mustJSON(t, obj{"id": "good", "messages": chat(sampleSession)})
 	var file strings.Builder
 	for i := range 13 {
 		fmt.Fprintf(&file, `{"id":"bad-%d","messages":"none"}`+"\n", i)

@@ -52,8 +52,8 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 	return rows
 }
 
-// frames returns results in the frames of harnesses, and other texts that detect parses byte by byte.
-func frames() []string {
+// framedResults returns results in the frames of harnesses, and other texts that detect parses byte by byte.
+func framedResults() []string {
 	return []string{
 		`<result exit_code="2" name='x'>boom</result>`, `<result exit_code=2>boom</result>`, `<result exit_code=></result>`,
 		`<r exitcode='' ></r>`, `<result returncode=></result>`, `<r exit_status="></r>`, "<returncode>1</returncode><output>x</output>",
@@ -68,7 +68,7 @@ func frames() []string {
 // A harness may truncate a result at any byte, which must not cause a panic.
 func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	t.Parallel()
-	for _, text := range frames() {
+	for _, text := range framedResults() {
 		for end := range len(text) + 1 {
 			for _, cut := range []string{text[:end], text[end:], text[:end] + "</x>", "<" + text[:end] + "></x>"} {
 				callAllReaders(cut)
@@ -78,7 +78,7 @@ func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	rows := rowsOfTestdata(t)
 	rapid.Check(t, func(t *rapid.T) {
 		row := rapid.SampledFrom(rows).Draw(t, "row")
-		frame := rapid.SampledFrom(frames()).Draw(t, "frame")
+		frame := rapid.SampledFrom(framedResults()).Draw(t, "frame")
 		from := rapid.IntRange(0, len(row)).Draw(t, "from")
 		end := rapid.IntRange(from, len(row)).Draw(t, "end")
 		middle := rapid.IntRange(0, len(frame)).Draw(t, "middle")

@@ -62,13 +62,13 @@ func TestResultEndsAreFirstAndLastLines(t *testing.T) {
 // with a different failure in each turn cheap.
 func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	t.Parallel()
-	var story []storyStep
+	var steps []testStep
 	for i := range 60 {
 		frames := strings.Repeat("  File \"run.py\", line 7, in run\n", 40)
-		story = append(story, bash(fmt.Sprintf("python tool%d.py", i),
+		steps = append(steps, bash(fmt.Sprintf("python tool%d.py", i),
 			fmt.Sprintf("Traceback (most recent call last):\n%sValueError: row %d of %c is empty\n\nCommand exited with code 1", frames, i*31, 'a'+i%26)))
 	}
-	hashed, described := detect.ReadInFull(parse(t, wire.Chat, obj{"messages": chat(story)}))
+	hashed, described := detect.ReadInFull(parse(t, wire.Chat, obj{"messages": chat(steps)}))
 	if hashed != 0 || described > 1 {
 		t.Errorf("earlier results that Loops read: %d hashed, %d described of 59, want 0 and at most 1", hashed, described)
 	}

@@ -8,7 +8,7 @@ import (
 
 // A result of an API, a browser or an editing tool is classified by the fields of its JSON object or by its message.
 func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
-	runResults(t, []resultCase{
+	checkResults(t, []resultCase{
 		{
 			"status and title", "track", `{}`,
 			`{"type":"about:blank","title":"Bad Request","status":400}`, 0, detect.Error,

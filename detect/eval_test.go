@@ -22,8 +22,8 @@ func TestEval(t *testing.T) {
 	t.Run("feedback", func(t *testing.T) { evalFeedback(t, dir) })
 }
 
-// labelled is a row of a file of labelled results, loops or user turns.
-type labelled struct {
+// labelledRow is a row of a file of labelled results, loops or user turns.
+type labelledRow struct {
 	Source, ID, Label, Text, Stratum string
 	Index                            int
 	Ambiguous                        bool
@@ -33,18 +33,18 @@ type labelled struct {
 	Steps                            []int  `json:"step_indices"`
 }
 
-func readRows(t *testing.T, dir, file string) []labelled {
+func readRows(t *testing.T, dir, file string) []labelledRow {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, file)) //nolint:gosec // the directory that the caller named
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // read only
-	var rows []labelled
+	var rows []labelledRow
 	s := bufio.NewScanner(f)
 	s.Buffer(nil, 1<<26)
 	for s.Scan() {
-		var r labelled
+		var r labelledRow
 		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
 			t.Fatal(err)
 		}

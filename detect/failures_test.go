@@ -10,7 +10,7 @@ import (
 // text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
-	runResults(t, []resultCase{
+	checkResults(t, []resultCase{
 		{
 			"tsc in a pipe to head", "bash", command("npx tsc --noEmit 2>&1 | head -20"),
 			"lib/cart.ts(12,9): error TS2322: Type 'string' is not assignable to type 'number'.\nlib/cart.ts(19,3): error TS2304: Cannot find name 'total'.",
@@ -133,7 +133,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 // Results that only mention errors are not failures.
 func TestMentionOfErrorsIsNotAFailure(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
-	runResults(t, []resultCase{
+	checkResults(t, []resultCase{
 		{
 			"source file", "read", `{"path":"cart.ts"}`,
 			"export function total() {\n  throw new Error('error: not found');\n}\n// Error: handled below\ncatch (error) { console.error(`Error: ${error}`) }\n\nError: x",

@@ -37,8 +37,8 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(b)
 }
 
-var story = []storyStep{ //nolint:gochecknoglobals // read by many tests, changed by none
-	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userStep("no, that's wrong"), bash(
+var sampleSession = []testStep{ //nolint:gochecknoglobals // read by many tests, changed by none
+	failedBash("make"), failedBash("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userTurn("no, that's wrong"), bash(
 		"ls", "a.go",
 	),
 }
@@ -57,15 +57,15 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 		return mustJSON(t, obj{"source": "s", "id": "7", key: list})
 	}
 	for name, in := range map[string]string{
-		"chat":              rec("messages", chat(story)),
-		"messages":          rec("messages", messages(story)),
-		"responses":         rec("input", responses(story)),
-		"responses as list": rec("messages", responses(story)),
-		"bare list":         mustJSON(t, chat(story)),
-		"array of one":      "[" + rec("messages", chat(story)) + "]",
-		"lines":             "\xef\xbb\xbf\n" + rec("messages", chat(story)) + "\n",
+		"chat":              rec("messages", chat(sampleSession)),
+		"messages":          rec("messages", messages(sampleSession)),
+		"responses":         rec("input", responses(sampleSession)),
+		"responses as list": rec("messages", responses(sampleSession)),
+		"bare list":         mustJSON(t, chat(sampleSession)),
+		"array of one":      "[" + rec("messages", chat(sampleSession)) + "]",
+		"lines":             "\xef\xbb\xbf\n" + rec("messages", chat(sampleSession)) + "\n",
 		"request body": mustJSON(
-			t, obj{"model": "m", "tools": []any{}, "messages": chat(story)},
+			t, obj{"model": "m", "tools": []any{}, "messages": chat(sampleSession)},
 		),
 	} {
 		got, err := inspect(t, in)
@@ -73,7 +73,7 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 			t.Errorf("%s: err = %v, findings:\ngot  %s\nwant %s", name, err, summary(got), want)
 		}
 	}
-	two, err := inspect(t, rec("messages", chat(story))+"\n"+rec("messages", messages(story)))
+	two, err := inspect(t, rec("messages", chat(sampleSession))+"\n"+rec("messages", messages(sampleSession)))
 	if err != nil || summary(two) != want+want {
 		t.Fatalf("two lines: err = %v, findings:\ngot  %s\nwant %s", err, summary(two), want+want)
 	}
@@ -83,7 +83,7 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 }
 
 func TestFindingsHaveTheIndexOfTheirMessage(t *testing.T) {
-	list := append([]any{obj{"role": "system", "content": "be brief"}}, chat(story)...)
+	list := append([]any{obj{"role": "system", "content": "be brief"}}, chat(sampleSession)...)
 	got, err := inspect(t, mustJSON(t, obj{"source": "a", "id": 3, "messages": list}))
 	if err != nil {
 		t.Fatal(err)
@@ -96,11 +96,11 @@ func TestFindingsHaveTheIndexOfTheirMessage(t *testing.T) {
 			t.Errorf("finding %+v is at a message with role %v, want role user if and only if the kind is %s", f, role, detect.KindUser)
 		}
 	}
-	golden(t, "inspect.jsonl", lines.String())
+	checkGolden(t, "inspect.jsonl", lines.String())
 }
 
 func TestInspectReportsInvalidInput(t *testing.T) {
-	good := mustJSON(t, obj{"id": "g", "messages": chat(story)})
+	good := mustJSON(t, obj{"id": "g", "messages": chat(sampleSession)})
 	for name, c := range map[string]struct {
 		in    string
 		found bool
@@ -112,7 +112,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 		"invalid line between valid lines": {good + "\n" + `{"id":"x","messages":{}}` + "\n" + good, true},
 		"truncated line":                   {good + "\n" + good[:len(good)/2], true},
 		"truncated array":                  {"[" + good + ",", true},
-		"truncated bare list":              {mustJSON(t, chat(story))[:200], false},
+		"truncated bare list":              {mustJSON(t, chat(sampleSession))[:200], false},
 		"unclosed array":                   {"[" + good, true},
 		"array without a comma":            {"[" + good + good + "]", true},
 	} {
@@ -132,7 +132,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 // Inspect finds the loops of a whole transcript at the same items as Loops finds them in growing requests.
 func TestInspectFindsLoopsAtTheItemsOfLoops(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := drawStory(rt)
+		s := drawSteps(rt)
 		var want []int
 		for _, i := range replay(t, 0, s) {
 			want = append(want, 2+2*i-usersBefore(s, i))
@@ -154,7 +154,7 @@ func TestInspectFindsLoopsAtTheItemsOfLoops(t *testing.T) {
 }
 
 // usersBefore returns the number of user turns before step i. A user turn is one message, and a call is two messages.
-func usersBefore(s []storyStep, i int) int {
+func usersBefore(s []testStep, i int) int {
 	n := 0
 	for _, step := range s[:i] {
 		if step.user != "" {
@@ -180,7 +180,7 @@ func FuzzInspect(f *testing.F) {
 }
 
 func BenchmarkInspect(b *testing.B) {
-	line := mustJSON(b, obj{"id": "1", "messages": chat(story)}) + "\n"
+	line := mustJSON(b, obj{"id": "1", "messages": chat(sampleSession)}) + "\n"
 	in := strings.Repeat(line, 100)
 	b.SetBytes(int64(len(in)))
 	for b.Loop() {
@@ -190,8 +190,8 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-// golden fails the test if got differs from a file under testdata. PRECEPT_UPDATE=1 writes the file.
-func golden(t *testing.T, file, got string) {
+// checkGolden fails the test if got differs from a file under testdata. PRECEPT_UPDATE=1 writes the file.
+func checkGolden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
 	if os.Getenv("PRECEPT_UPDATE") != "" {
@@ -214,10 +214,10 @@ func golden(t *testing.T, file, got string) {
 // The explanation of a finding has the rule, the decisive text with its position, and the call. The explanation of a
 // loop has the index of the earlier result.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
-	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]storyStep{
+	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]testStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
-		userStep("thanks for the summary\nbut that's wrong"),
+		userTurn("thanks for the summary\nbut that's wrong"),
 	})})
 	explain := func(n int) *detect.Explanation {
 		t.Helper()

@@ -63,8 +63,8 @@ type paraphrase struct {
 	text string
 }
 
-// paraphrases returns the rows of testdata/kind_paraphrases.tsv.
-func paraphrases(t *testing.T) (out []paraphrase) {
+// readParaphrases returns the rows of testdata/kind_paraphrases.tsv.
+func readParaphrases(t *testing.T) (out []paraphrase) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/kind_paraphrases.tsv")
 	if err != nil {
@@ -83,7 +83,7 @@ func paraphrases(t *testing.T) (out []paraphrase) {
 func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	t.Parallel()
 	all, found := map[string]int{}, map[string]int{}
-	for _, p := range paraphrases(t) {
+	for _, p := range readParaphrases(t) {
 		all[p.set]++
 		got := Kinds(p.text, kindJudgement(p.text))
 		if slices.Contains(got, p.kind) {

@@ -21,9 +21,9 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// each calls fn for each command of a file such as fine.txt, and returns the number of commands. The file has for each
-// command a line with "$ " and the command, the output, and a line with "=".
-func each(t *testing.T, file string, fn func(command, args, text string)) (n int) {
+// forEachOutput calls fn for each command of a file such as fine.txt, and returns the number of commands. The file has
+// for each command a line with "$ " and the command, the output, and a line with "=".
+func forEachOutput(t *testing.T, file string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
 	for line := range strings.Lines(file) {
@@ -47,7 +47,7 @@ func each(t *testing.T, file string, fn func(command, args, text string)) (n int
 
 // The output of a successful command is not a failure, even if it mentions failures.
 func TestSuccessfulOutputIsNotAFailure(t *testing.T) {
-	n := each(t, fineOutputs, func(command, args, text string) {
+	n := forEachOutput(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
 				t.Errorf("%s with frame %q: got outcome error (rule %q), want no error, for\n%s", command, frame, j.Rule, text)
@@ -61,7 +61,7 @@ func TestSuccessfulOutputIsNotAFailure(t *testing.T) {
 
 // The output of a failed command is a failure even without an exit code.
 func TestFailedOutputIsAFailureWithoutExitCode(t *testing.T) {
-	n := each(t, failedOutputs, func(command, args, text string) {
+	n := forEachOutput(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
 			t.Errorf("%s: got outcome %s (rule %q), want %s, for\n%s", command, j.Outcome, j.Rule, detect.Error, text)
 		}

@@ -16,9 +16,9 @@ const (
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// readingOf applies the function that uses the phrases of a class to the text of a test case, and returns its result as
-// a string.
-func readingOf(p *phrases, class, phrase, text string) string {
+// resultForPhrase applies the function that uses the phrases of a class to the text of a test case, and returns its
+// result as a string.
+func resultForPhrase(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
 	case "refusal":
@@ -114,13 +114,13 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	case "agent":
 		return fmt.Sprint(p.inList(class, text))
 	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
-		return callReadingOf(p, class, phrase, text)
+		return callResultForPhrase(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.readTurn(text, text, answered))
 }
 
-// callReadingOf is readingOf for classes whose test case is a call, a command, a JSON object or arguments.
-func callReadingOf(p *phrases, class, phrase, text string) string {
+// callResultForPhrase is resultForPhrase for classes whose test case is a call, a command, a JSON object or arguments.
+func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
 		return fmt.Sprint(c.purpose, c.runsCode(), c.command, c.shell.readOnly, c.shell.statusMasked, c.shell.waits, c.shell.polls, c.verificationKind(),
@@ -179,8 +179,8 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	t.Helper()
 	all := compile(list)
 	for i, l := range list {
-		less := without(all, list, i)
-		if got := readingOf(all, l.class, l.phrase, l.testCase); got == readingOf(less, l.class, l.phrase, l.testCase) {
+		less := withoutPhrase(all, list, i)
+		if got := resultForPhrase(all, l.class, l.phrase, l.testCase); got == resultForPhrase(less, l.class, l.phrase, l.testCase) {
 			faults = append(faults, fmt.Sprintf("%s: the result for test case %[4]q is %[5]s with and without phrase %[3]q of class %[2]s: "+
 				"change the test case or delete the phrase", l.position, l.class, l.phrase, l.testCase, got))
 		}
@@ -188,8 +188,8 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	return faults
 }
 
-// without returns the compiled phrases of the list except line i.
-func without(all *phrases, list []listLine, i int) *phrases {
+// withoutPhrase returns the compiled phrases of the list except line i.
+func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
 	if len(all.lists[class]) == 0 { // a class that compile does not keep in lists
 		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {

@@ -69,8 +69,8 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 	})
 }
 
-// request returns a request in dialect d with a task, a command with its result, and a user turn with a text.
-func request(tb testing.TB, d wire.Dialect, command, result, text string) *wire.Request {
+// newRequest returns a request in dialect d with a task, a command with its result, and a user turn with a text.
+func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
 	args := string(wire.AppendString(nil, command))
@@ -162,7 +162,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	} {
 		for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 			var out []string
-			for _, s := range new(detect.Results).Signals(request(t, d, c.command, c.result, c.message), nil) {
+			for _, s := range new(detect.Results).Signals(newRequest(t, d, c.command, c.result, c.message), nil) {
 				out = append(out, fmt.Sprintf("%s %d %s", s.Feeling, s.Tier, s.Rule))
 			}
 			if got := strings.Join(out, "; "); got != c.want {

@@ -20,8 +20,8 @@ type resultCase struct {
 	rule                   string // prefix of the expected rule; "" accepts any rule
 }
 
-// runResults fails the test unless Classify returns the expected outcome and rule for each case.
-func runResults(t *testing.T, cases []resultCase) {
+// checkResults fails the test unless Classify returns the expected outcome and rule for each case.
+func checkResults(t *testing.T, cases []resultCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -38,7 +38,7 @@ const deployArgs = `{"command":"./deploy.sh staging"}`
 
 // Each agent formats the result of a command differently, with or without an exit code.
 func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
-	runResults(t, []resultCase{
+	checkResults(t, []resultCase{
 		{
 			"codex fails", "exec_command", `{"cmd":"./deploy.sh"}`,
 			"Chunk ID: 0a1b2c\nWall time: 0.0312 seconds\nProcess exited with code 2\nOriginal token count: 9\nOutput:\nno such stage\n",
@@ -149,7 +149,7 @@ func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 
 // A harness replies with an error message to a call with invalid arguments or of an unknown tool.
 func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
-	runResults(t, []resultCase{
+	checkResults(t, []resultCase{
 		{
 			"codex", "exec_command", `{}`,
 			"failed to parse function arguments: missing field `cmd`", 0, detect.Error, "",
@@ -235,7 +235,7 @@ func FuzzClassify(f *testing.F) {
 	f.Add("x", "{}", `{"error": "", "response": "{'a': [1, {'b': None}]}"}`, int8(0))
 	f.Add("run_code", `{"code":"x"}`, "exitcode: 0 (execution succeeded)\nCode output: \x1b[31mE", int8(-1))
 	f.Add("bash", `{"command":"a <<EOF\n|&;'"}`, "<returncode>9</returncode><output>", int8(0))
-	for _, text := range frames() {
+	for _, text := range framedResults() {
 		f.Add("bash", deployArgs, text, int8(0))
 	}
 	f.Fuzz(func(t *testing.T, tool, args, text string, flag int8) {

@@ -12,7 +12,7 @@ import (
 // The cost of a failed call does not grow with the number of earlier failures.
 func TestCostOfAFailureDoesNotGrow(t *testing.T) {
 	allocs := func(n int) float64 {
-		raw, runs := failures(t, n), 5
+		raw, runs := failuresBody(t, n), 5
 		reqs := make([]*wire.Request, runs+1)
 		for i := range reqs {
 			reqs[i] = parse(t, wire.Chat, raw)

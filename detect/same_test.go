@@ -89,15 +89,15 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 // A session has the same loops in every dialect, and in requests whose history the provider keeps.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		story := drawStory(rt)
-		want := replay(t, wire.Chat, story)
-		if got := replay(t, wire.Messages, story); !slices.Equal(got, want) {
+		steps := drawSteps(rt)
+		want := replay(t, wire.Chat, steps)
+		if got := replay(t, wire.Messages, steps); !slices.Equal(got, want) {
 			rt.Fatalf("Messages: loops at steps %v, want %v as in Chat", got, want)
 		}
-		if got := replay(t, wire.Responses, story); !slices.Equal(got, want) {
+		if got := replay(t, wire.Responses, steps); !slices.Equal(got, want) {
 			rt.Fatalf("Responses: loops at steps %v, want %v as in Chat", got, want)
 		}
-		if got := replayFromCheckpoints(t, story); !slices.Equal(got, want) {
+		if got := replayFromCheckpoints(t, steps); !slices.Equal(got, want) {
 			rt.Fatalf("requests without history: loops at steps %v, want %v as with history", got, want)
 		}
 	})
@@ -153,16 +153,16 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 }
 
-// history200 returns the body of a request with 200 calls, each of which reads another part of a file.
-func history200(b *testing.B, d wire.Dialect) []byte {
+// bodyOf200Calls returns the body of a request with 200 calls, each of which reads another part of a file.
+func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
-	var story []storyStep
+	var steps []testStep
 	for i := range 200 {
-		story = append(story, call("read", fmt.Sprintf(`{"path":"internal/cart/total.go","offset":%d,"limit":50}`, i*50), fmt.Sprintf("text from line %d\n", i*50)+strings.Repeat("some source text of a file\n", 40)))
+		steps = append(steps, call("read", fmt.Sprintf(`{"path":"internal/cart/total.go","offset":%d,"limit":50}`, i*50), fmt.Sprintf("text from line %d\n", i*50)+strings.Repeat("some source text of a file\n", 40)))
 	}
-	body := obj{"messages": chat(story)}
+	body := obj{"messages": chat(steps)}
 	if d == wire.Messages {
-		body = obj{"messages": messages(story)}
+		body = obj{"messages": messages(steps)}
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -184,18 +184,18 @@ func TestHoldsFindsWordsInAnyOrder(t *testing.T) {
 	})
 }
 
-// failures returns the body of a request with n failed commands, each with a result of 8 KB.
-func failures(tb testing.TB, n int) json.RawMessage {
+// failuresBody returns the body of a request with n failed commands, each with a result of 8 KB.
+func failuresBody(tb testing.TB, n int) json.RawMessage {
 	tb.Helper()
-	var story []storyStep
+	var steps []testStep
 	for i := range n {
-		story = append(story, bash(fmt.Sprintf("make target%d", i), strings.Repeat("cc -O2 -c total.c\n", 460)+fmt.Sprintf("a.c:%d: error: no type t%d\n\nCommand exited with code 1", i, i)))
+		steps = append(steps, bash(fmt.Sprintf("make target%d", i), strings.Repeat("cc -O2 -c total.c\n", 460)+fmt.Sprintf("a.c:%d: error: no type t%d\n\nCommand exited with code 1", i, i)))
 	}
-	return json.RawMessage(mustJSON(tb, obj{"messages": chat(story)}))
+	return json.RawMessage(mustJSON(tb, obj{"messages": chat(steps)}))
 }
 
 func BenchmarkLoopsAfter200Failures(b *testing.B) {
-	raw := failures(b, 200)
+	raw := failuresBody(b, 200)
 	for b.Loop() {
 		b.StopTimer()
 		req := parse(b, wire.Chat, raw)
@@ -206,7 +206,7 @@ func BenchmarkLoopsAfter200Failures(b *testing.B) {
 
 func BenchmarkLoops200(b *testing.B) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Messages} {
-		raw := history200(b, d)
+		raw := bodyOf200Calls(b, d)
 		b.Run(d.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// ran returns the result of a script in the format of codex. results are the results of the script's commands.
-func ran(results ...string) string {
+// scriptResult returns the result of a script in the format of codex. results are the results of the script's commands.
+func scriptResult(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
 		text += "\n" + r
@@ -17,8 +17,8 @@ func ran(results ...string) string {
 	return text
 }
 
-// result returns the result of a command in such a script.
-func result(code int, output string) string {
+// commandResult returns the result of a command in such a script.
+func commandResult(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
@@ -32,28 +32,28 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 		code          int
 	}{
 		"failed command": {
-			program, ran(result(3, "error: no rule to make target demo\n")), detect.Error, 3,
+			program, scriptResult(commandResult(3, "error: no rule to make target demo\n")), detect.Error, 3,
 		},
-		"successful command": {program, ran(result(0, "built\n")), detect.OK, 0},
+		"successful command": {program, scriptResult(commandResult(0, "built\n")), detect.OK, 0},
 		"failed second command": {
-			program, ran(result(0, "built\n"), result(2, "boom\n")), detect.Error, 2,
+			program, scriptResult(commandResult(0, "built\n"), commandResult(2, "boom\n")), detect.Error, 2,
 		},
 		"failed first command": {
-			program, ran(result(2, "boom\n"), result(0, "built\n")), detect.Error, 2,
+			program, scriptResult(commandResult(2, "boom\n"), commandResult(0, "built\n")), detect.Error, 2,
 		},
 		"failed script": {
 			program,
 			"Script failed\nWall time 0.1 seconds\nOutput:\n\nReferenceError: x is not defined",
 			detect.Error, 1,
 		},
-		"text output":               {program, ran("all is well"), detect.OK, 0},
-		"JSON that is not a result": {program, ran(`{"exit_code":3}`), detect.OK, 0},
+		"text output":               {program, scriptResult("all is well"), detect.OK, 0},
+		"JSON that is not a result": {program, scriptResult(`{"exit_code":3}`), detect.OK, 0},
 		"search without a match": {
-			`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, ran(result(1, "")),
+			`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, scriptResult(commandResult(1, "")),
 			detect.OK, 0,
 		},
 		"search in a template with a variable": {
-			"text(await tools.exec_command({cmd: `grep -rn ${what} .`}))", ran(result(1, "")),
+			"text(await tools.exec_command({cmd: `grep -rn ${what} .`}))", scriptResult(commandResult(1, "")),
 			detect.Error, 1,
 		},
 	} {
@@ -66,7 +66,7 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 
 // A failure has the same signature in the result of a script as alone.
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
-	framed := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
+	framed := detect.Signature(scriptResult(commandResult(3, "error: no rule to make target demo\n")))
 	if framed != detect.Signature("error: no rule to make target demo") {
 		t.Errorf("Signature in a script = %q, want %q as alone", framed, detect.Signature("error: no rule to make target demo"))
 	}
@@ -77,7 +77,7 @@ func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	input := []obj{{"type": "message", "role": "user", "content": "Build it."}}
 	for i, chunk := range []string{"952bb9", "0a1b2c"} {
 		id := fmt.Sprint("c", i)
-		out := ran(fmt.Sprintf(`{"chunk_id":%q,"wall_time_seconds":0.%d,"exit_code":2,"output":"no rule\n"}`, chunk, i+1))
+		out := scriptResult(fmt.Sprintf(`{"chunk_id":%q,"wall_time_seconds":0.%d,"exit_code":2,"output":"no rule\n"}`, chunk, i+1))
 		input = append(input,
 			obj{
 				"type": "custom_tool_call", "call_id": id, "name": "exec", "namespace": "functions",

@@ -13,7 +13,7 @@ import (
 // Each result is an edge case of a rule of Classify.
 func TestClassifyEdgeCases(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
-	runResults(t, []resultCase{
+	checkResults(t, []resultCase{
 		{"a read tool without the error flag, and the text \"Error\"", "Read", `{}`, "Error", -1, detect.OK, "flag"},
 		{"an exit code in brackets without output", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
 		{

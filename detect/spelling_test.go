@@ -13,27 +13,27 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 		"make all 2>&1 | head -50 | cat", "make all --silent", "make all --", "make all/", "set -e; make all", "stdbuf -oL make all",
 		"make all || true", "make all | tee a.log",
 	} {
-		if got := loopsIn(t, bash("make all", failed), bash(other, failed)); got != 1 {
+		if got := countLoops(t, bash("make all", failed), bash(other, failed)); got != 1 {
 			t.Errorf("%s after make all: got %d loops, want 1", other, got)
 		}
-		if got := loopsIn(t, bash(other, failed), bash("make all", failed)); got != 1 {
+		if got := countLoops(t, bash(other, failed), bash("make all", failed)); got != 1 {
 			t.Errorf("make all after %s: got %d loops, want 1", other, got)
 		}
 	}
 	missing := "ModuleNotFoundError: No module named 'yaml'"
-	if got := loopsIn(t, bash("python3 a.py", missing), bash("python a.py", missing)); got != 1 {
+	if got := countLoops(t, bash("python3 a.py", missing), bash("python a.py", missing)); got != 1 {
 		t.Errorf("python a.py after python3 a.py: got %d loops, want 1", got)
 	}
 	for _, other := range []string{"pip3 install a9", "python3 -m pip install a9"} {
-		if got := loopsIn(t, bash("pip install a9", missing), bash(other, missing)); got != 1 {
+		if got := countLoops(t, bash("pip install a9", missing), bash(other, missing)); got != 1 {
 			t.Errorf("%s after pip install a9: got %d loops, want 1", other, got)
 		}
 	}
-	if got := loopsIn(t, bash("npm run test", missing), bash("npm test", missing)); got != 1 {
+	if got := countLoops(t, bash("npm run test", missing), bash("npm test", missing)); got != 1 {
 		t.Errorf("npm test after npm run test: got %d loops, want 1", got)
 	}
 	list := call("shell", `{"command":["bash","-lc","make all"]}`, failed)
-	if got := loopsIn(t, list, call("shell", `{"command":"make all"}`, failed)); got != 1 {
+	if got := countLoops(t, list, call("shell", `{"command":"make all"}`, failed)); got != 1 {
 		t.Errorf("make all as a string after make all as a list: got %d loops, want 1", got)
 	}
 	for _, pair := range [][2]string{
@@ -51,7 +51,7 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 		{"for f in a b; do make $f; done", "for f in c d; do make $f; done"},
 		{"make $(cat a)", "make $(cat b)"},
 	} {
-		if got := loopsIn(t, bash(pair[0], failed), bash(pair[1], failed)); got != 0 {
+		if got := countLoops(t, bash(pair[0], failed), bash(pair[1], failed)); got != 0 {
 			t.Errorf("%s and %s: got %d loops, want none", pair[0], pair[1], got)
 		}
 	}
@@ -62,11 +62,11 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 func TestExitCodeOfAPipeIsNotCompared(t *testing.T) {
 	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
 	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")
-	if got := loopsIn(t, plain, piped); got != 1 {
+	if got := countLoops(t, plain, piped); got != 1 {
 		t.Errorf("make all with exit code 2, then make all | tail with exit code 0: got %d loops, want 1", got)
 	}
 	other := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 3")
-	if got := loopsIn(t, plain, other); got != 0 {
+	if got := countLoops(t, plain, other); got != 0 {
 		t.Errorf("make all with exit code 2, then with exit code 3: got %d loops, want none", got)
 	}
 }
@@ -77,7 +77,7 @@ func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,
 	} {
-		if got := loopsIn(t, fails("make all"), bash(between, "(no output)"), fails("make all")); got != want {
+		if got := countLoops(t, failedBash("make all"), bash(between, "(no output)"), failedBash("make all")); got != want {
 			t.Errorf("%s between two failures: got %d loops, want %d", between, got, want)
 		}
 	}

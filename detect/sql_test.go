@@ -5,7 +5,7 @@ import "testing"
 // Two SQL statements count as the same call if they differ only in letter case, a semicolon or white space. A statement
 // with other quoted text does not.
 func TestRespelledSQLIsTheSameCall(t *testing.T) {
-	ask := func(statement string) storyStep {
+	ask := func(statement string) testStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)
 	}
 	for _, c := range []struct {
@@ -17,7 +17,7 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 		{"select nmae from shops where x = 'A'", "select nmae from shops where x = 'a'", 0},
 		{"select nmae from shops", "select nmae from banks", 0},
 	} {
-		if got := loopsIn(t, ask(c.first), ask(c.second)); got != c.loops {
+		if got := countLoops(t, ask(c.first), ask(c.second)); got != c.loops {
 			t.Errorf("%q and %q: got %d loops, want %d", c.first, c.second, got, c.loops)
 		}
 	}
@@ -33,12 +33,12 @@ func TestRandomNamesDoNotChangeTheResult(t *testing.T) {
 		{"1 failed with seed 8812", "1 failed with seed 914"},
 		{"refused, host id: kx8", "refused, host id: pQ2"},
 	} {
-		if got := loopsIn(t, bash("./run", pair[0]+"\n\nCommand exited with code 1"), bash("./run", pair[1]+"\n\nCommand exited with code 1")); got != 1 {
+		if got := countLoops(t, bash("./run", pair[0]+"\n\nCommand exited with code 1"), bash("./run", pair[1]+"\n\nCommand exited with code 1")); got != 1 {
 			t.Errorf("%q and %q: got %d loops, want 1", pair[0], pair[1], got)
 		}
 	}
 	differ := [2]string{"cannot open /tmp/alpha/x", "cannot open /tmp/gamma/x"}
-	if got := loopsIn(t, bash("./run", differ[0]+"\n\nCommand exited with code 1"), bash("./run", differ[1]+"\n\nCommand exited with code 1")); got != 0 {
+	if got := countLoops(t, bash("./run", differ[0]+"\n\nCommand exited with code 1"), bash("./run", differ[1]+"\n\nCommand exited with code 1")); got != 0 {
 		t.Errorf("%q and %q: got %d loops, want none", differ[0], differ[1], got)
 	}
 }

@@ -12,26 +12,26 @@ import (
 	"precept/internal/wire"
 )
 
-// storyStep is a step of a test session: a user turn, or a call with its result.
-type storyStep struct {
+// testStep is a step of a test session: a user turn, or a call with its result.
+type testStep struct {
 	user               string // message of the user; "" for a call
 	tool, args, result string
-	also               bool // the call is in the same answer as the previous call
+	sameAnswer         bool // the call is in the same answer as the previous call
 }
 
-func userStep(text string) storyStep { return storyStep{user: text} }
+func userTurn(text string) testStep { return testStep{user: text} }
 
 // call returns a step with a call of a tool and its result.
-func call(tool, args, result string) storyStep {
-	return storyStep{tool: tool, args: args, result: result}
+func call(tool, args, result string) testStep {
+	return testStep{tool: tool, args: args, result: result}
 }
 
 // bash returns a step with a shell command and its result.
-func bash(cmd, result string) storyStep { return call("bash", jsonArgs("command", cmd), result) }
+func bash(cmd, result string) testStep { return call("bash", jsonArgs("command", cmd), result) }
 
 // parallel returns the step as a call in the same answer as the previous call.
-func parallel(step storyStep) storyStep {
-	step.also = true
+func parallel(step testStep) testStep {
+	step.sameAnswer = true
 	return step
 }
 
@@ -41,13 +41,13 @@ func jsonArgs(key, value string) string {
 	return string(b)
 }
 
-// fails returns a step with a command that ends with exit code 2.
-func fails(cmd string) storyStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
+// failedBash returns a step with a command that ends with exit code 2.
+func failedBash(cmd string) testStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
 
-// rounds returns the steps, repeated n times.
-func rounds(n int, story ...storyStep) (all []storyStep) {
+// repeatSteps returns the steps, repeated n times.
+func repeatSteps(n int, steps ...testStep) (all []testStep) {
 	for range n {
-		all = append(all, story...)
+		all = append(all, steps...)
 	}
 	return all
 }
@@ -68,16 +68,16 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 type obj = map[string]any
 
 // chat returns the messages of a test session in the Chat dialect.
-func chat(story []storyStep) []any {
+func chat(steps []testStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
-	for i, step := range story {
+	for i, step := range steps {
 		if step.user != "" {
 			msgs = append(msgs, obj{"role": "user", "content": step.user})
 			continue
 		}
 		id := fmt.Sprintf("c%d", i)
 		c := obj{"id": id, "type": "function", "function": obj{"name": step.tool, "arguments": step.args}}
-		if step.also {
+		if step.sameAnswer {
 			for _, msg := range slices.Backward(msgs) {
 				if m := msg.(obj); m["role"] == "assistant" {
 					m["tool_calls"] = append(m["tool_calls"].([]any), c)
@@ -93,9 +93,9 @@ func chat(story []storyStep) []any {
 }
 
 // messages returns the messages of a test session in the Messages dialect.
-func messages(story []storyStep) []any {
+func messages(steps []testStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
-	for i, step := range story {
+	for i, step := range steps {
 		if step.user != "" {
 			msgs = append(msgs, obj{"role": "assistant", "content": "What next?"}, obj{"role": "user", "content": []any{obj{"type": "text", "text": step.user}}})
 			continue
@@ -103,7 +103,7 @@ func messages(story []storyStep) []any {
 		id := fmt.Sprintf("c%d", i)
 		use := obj{"type": "tool_use", "id": id, "name": step.tool, "input": json.RawMessage(step.args)}
 		res := obj{"type": "tool_result", "tool_use_id": id, "content": step.result}
-		if step.also {
+		if step.sameAnswer {
 			a, u := msgs[len(msgs)-2].(obj), msgs[len(msgs)-1].(obj)
 			a["content"], u["content"] = append(a["content"].([]any), use), append(u["content"].([]any), res)
 			continue
@@ -114,21 +114,21 @@ func messages(story []storyStep) []any {
 }
 
 // responses returns the items of a test session in the Responses dialect.
-func responses(story []storyStep) []any {
+func responses(steps []testStep) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
-	for i, step := range story {
+	for i, step := range steps {
 		if step.user != "" {
 			items = append(items, obj{"type": "message", "role": "assistant", "content": "What next?"}, obj{"role": "user", "content": step.user})
 			continue
 		}
 		id := fmt.Sprintf("c%d", i)
-		if !step.also {
+		if !step.sameAnswer {
 			items, outputs = append(items, outputs...), nil
 		}
 		items = append(items, obj{"type": "function_call", "call_id": id, "name": step.tool, "arguments": step.args})
 		out := obj{"type": "function_call_output", "call_id": id, "output": step.result}
-		if i+1 < len(story) && story[i+1].also {
+		if i+1 < len(steps) && steps[i+1].sameAnswer {
 			outputs = append(outputs, out)
 			continue
 		}
@@ -139,22 +139,22 @@ func responses(story []storyStep) []any {
 
 // replay passes a test session to Loops in growing requests, and returns the indices of the steps with a loop. It fails
 // the test if a loop is reported twice.
-func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
+func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 	tb.Helper()
 	warned := map[string]bool{}
 	var out []int
-	for n := 1; n <= len(story); n++ {
-		if n < len(story) && story[n].also || story[n-1].user != "" {
+	for n := 1; n <= len(steps); n++ {
+		if n < len(steps) && steps[n].sameAnswer || steps[n-1].user != "" {
 			continue
 		}
 		var req *wire.Request
 		switch d {
 		case wire.Messages:
-			req = parse(tb, d, obj{"messages": messages(story[:n])})
+			req = parse(tb, d, obj{"messages": messages(steps[:n])})
 		case wire.Responses:
-			req = parse(tb, d, obj{"input": responses(story[:n])})
+			req = parse(tb, d, obj{"input": responses(steps[:n])})
 		case wire.Chat, wire.None:
-			req = parse(tb, wire.Chat, obj{"messages": chat(story[:n])})
+			req = parse(tb, wire.Chat, obj{"messages": chat(steps[:n])})
 		}
 		for _, l := range new(detect.Results).Loops(req, warned, nil) {
 			if warned[l.CallID] {
@@ -168,8 +168,8 @@ func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 			for _, r := range req.Item(l.Index).Results {
 				found = found || r.CallID == l.CallID
 			}
-			if !found || l.Tool != story[i].tool {
-				tb.Errorf("loop %+v: its item has the result of the call = %v, want true, and tool %s", l, found, story[i].tool)
+			if !found || l.Tool != steps[i].tool {
+				tb.Errorf("loop %+v: its item has the result of the call = %v, want true, and tool %s", l, found, steps[i].tool)
 			}
 		}
 		if repeated := new(detect.Results).Loops(req, warned, nil); len(repeated) > 0 {
@@ -179,41 +179,41 @@ func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 	return out
 }
 
-// drawStory draws a test session with repeated calls.
-func drawStory(t *rapid.T) []storyStep {
+// drawSteps draws a test session with repeated calls.
+func drawSteps(t *rapid.T) []testStep {
 	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
 	n := rapid.IntRange(1, 12).Draw(t, "n")
-	var story []storyStep
+	var steps []testStep
 	for i := range n {
 		cmd := rapid.SampledFrom(cmds).Draw(t, fmt.Sprint("cmd", i))
 		switch rapid.IntRange(0, 7).Draw(t, fmt.Sprint("kind", i)) {
 		case 0:
-			story = append(story, userStep(rapid.SampledFrom([]string{"go on", "try again"}).Draw(t, "words")))
+			steps = append(steps, userTurn(rapid.SampledFrom([]string{"go on", "try again"}).Draw(t, "words")))
 		case 1:
-			story = append(story, call("edit", `{"path":"a","oldText":"x"}`, "Successfully replaced text in a."))
+			steps = append(steps, call("edit", `{"path":"a","oldText":"x"}`, "Successfully replaced text in a."))
 		case 2:
-			story = append(story, bash(cmd, "fine\n\nCommand exited with code 0"))
+			steps = append(steps, bash(cmd, "fine\n\nCommand exited with code 0"))
 		case 3:
-			story = append(story, call("book_room", `{"room":12}`, "Error: room 12 is taken"))
+			steps = append(steps, call("book_room", `{"room":12}`, "Error: room 12 is taken"))
 		case 4:
-			story = append(story, bash(cmd, "something"))
+			steps = append(steps, bash(cmd, "something"))
 		default:
-			story = append(story, fails(cmd))
+			steps = append(steps, failedBash(cmd))
 		}
 	}
-	return story
+	return steps
 }
 
 // replayFromCheckpoints passes a test session to LoopsSince in requests with only new items, as if the provider kept
 // the history, and returns the indices of the steps with a loop.
-func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
+func replayFromCheckpoints(tb testing.TB, steps []testStep) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
 	recall := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }
 	var checkpoint []byte
 	var out []int
 	var pending []any
-	for i, step := range story {
+	for i, step := range steps {
 		if step.user != "" {
 			pending = append(pending, obj{"role": "user", "content": step.user})
 			continue

@@ -10,9 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// rename returns copies of the steps as calls of another tool.
-func rename(tool string, story ...storyStep) (out []storyStep) {
-	for _, s := range story {
+// withTool returns copies of the steps as calls of another tool.
+func withTool(tool string, steps ...testStep) (out []testStep) {
+	for _, s := range steps {
 		s.tool = tool
 		out = append(out, s)
 	}
@@ -22,18 +22,18 @@ func rename(tool string, story ...storyStep) (out []storyStep) {
 // After a warning, the count of steps without progress restarts.
 func TestStuckAgentIsWarnedAgain(t *testing.T) {
 	t.Parallel()
-	var guesses, walk []storyStep
+	var guesses, walk []testStep
 	for i := range 16 {
 		path := fmt.Sprintf("/d%d/a.csv", i)
 		guesses = append(guesses, call("read_text_file", jsonArgs("path", path), "Error: ENOENT: no such file or directory, open '"+path+"'"))
 		walk = append(walk, call("game", jsonArgs("command", fmt.Sprintf("go to %d", i)), []string{"Kitchen\nA white kitchen.", "Hall\nA dusty hall."}[i%2]))
 	}
 	for _, tt := range []struct {
-		story []storyStep
+		steps []testStep
 		want  []int
 	}{{guesses, []int{4, 9, 14}}, {walk, []int{7, 15}}} {
-		if got := replay(t, wire.Chat, tt.story); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: loops at steps %v, want %v", tt.story[0].tool, got, tt.want)
+		if got := replay(t, wire.Chat, tt.steps); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: loops at steps %v, want %v", tt.steps[0].tool, got, tt.want)
 		}
 	}
 }
@@ -42,11 +42,11 @@ func TestStuckAgentIsWarnedAgain(t *testing.T) {
 // six answers without a new result. Another result, a change, a wait or a user turn ends the count.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
-	each := func(tool, key string, result func(value string) string, values ...string) (story []storyStep) {
+	each := func(tool, key string, result func(value string) string, values ...string) (steps []testStep) {
 		for _, v := range values {
-			story = append(story, call(tool, jsonArgs(key, v), result(v)))
+			steps = append(steps, call(tool, jsonArgs(key, v), result(v)))
 		}
-		return story
+		return steps
 	}
 	always := func(text string) func(string) string { return func(string) string { return text } }
 	missing := func(path string) string { return "Error: ENOENT: no such file or directory, open '" + path + "'" }
@@ -57,82 +57,82 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	lever := each("game", "command", always("It is too heavy."), "pull lever", "lift lever", "move lever", "shift lever", "raise lever", "heave lever")
 	seats := each("check_seat", "seat", always("taken"), "1A", "1B", "1C", "1D", "1E", "1F")
 	sent := each("send_mail", "to", always("Sent."), "a@x", "b@x", "c@x", "d@x", "e@x", "f@x")
-	compile := func(n int, message string) (story []storyStep) {
+	compile := func(n int, message string) (steps []testStep) {
 		for i := range n {
-			story = append(story,
+			steps = append(steps,
 				call("edit", fmt.Sprintf(`{"path":"a.c","old_str":"x%d","new_str":"y"}`, i), "The file a.c has been updated."),
 				bash("cc a.c", strings.ReplaceAll(message, "LINE", strconv.Itoa(i))+"\n\nCommand exited with code 1"))
 		}
-		return story
+		return steps
 	}
 	kitchen, hall := call("game", `{"command":"north"}`, "Kitchen\nA white kitchen."), call("game", `{"command":"south"}`, "Hall\nA dusty hall.")
 	goNorth, goSouth := call("game", `{"command":"go north"}`, "Kitchen\nA white kitchen."), call("game", `{"command":"go south"}`, "Hall\nA dusty hall.")
-	walk := []storyStep{kitchen, hall, goNorth, goSouth, kitchen, hall, goNorth, goSouth}
-	insert := func(story []storyStep, added ...storyStep) []storyStep {
-		out := append([]storyStep{}, story[:len(story)-1]...)
-		return append(append(out, added...), story[len(story)-1])
+	walk := []testStep{kitchen, hall, goNorth, goSouth, kitchen, hall, goNorth, goSouth}
+	insert := func(steps []testStep, added ...testStep) []testStep {
+		out := append([]testStep{}, steps[:len(steps)-1]...)
+		return append(append(out, added...), steps[len(steps)-1])
 	}
 	const refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
-	others := func(n int) (story []storyStep) {
+	others := func(n int) (steps []testStep) {
 		for i := range n {
-			story = append(story, call("list", jsonArgs("path", fmt.Sprintf("/e%d", i)), fmt.Sprintf("entry %d\nof the folder", i)))
+			steps = append(steps, call("list", jsonArgs("path", fmt.Sprintf("/e%d", i)), fmt.Sprintf("entry %d\nof the folder", i)))
 		}
-		return story
+		return steps
 	}
-	inRepl := func(results ...string) (story []storyStep) {
+	inRepl := func(results ...string) (steps []testStep) {
 		for i, r := range results {
-			story = append(story, call("repl", jsonArgs("input", fmt.Sprintf("f%d = %d", i, i)), r))
+			steps = append(steps, call("repl", jsonArgs("input", fmt.Sprintf("f%d = %d", i, i)), r))
 		}
-		return story
+		return steps
 	}
-	inShell := func(program string, results ...string) (story []storyStep) {
+	inShell := func(program string, results ...string) (steps []testStep) {
 		for i, r := range results {
-			story = append(story, bash(fmt.Sprintf("%s a%d", program, i), r))
+			steps = append(steps, bash(fmt.Sprintf("%s a%d", program, i), r))
 		}
-		return story
+		return steps
 	}
 	const (
 		page     = "the first page of the report\nand its second line of text"
 		longDone = "The file has been updated. Run the tests of the package to see the effect of the change, please."
 		failed   = "\n\nCommand exited with code 1"
 	)
-	edits := func(n int) (story []storyStep) {
+	edits := func(n int) (steps []testStep) {
 		for i := range n {
-			story = append(story, call("edit", fmt.Sprintf(`{"path":"f%d.c","old_str":"x","new_str":"y"}`, i), longDone))
+			steps = append(steps, call("edit", fmt.Sprintf(`{"path":"f%d.c","old_str":"x","new_str":"y"}`, i), longDone))
 		}
-		return story
+		return steps
 	}
-	mails := func(n int) (story []storyStep) {
+	mails := func(n int) (steps []testStep) {
 		for i := range 8 {
-			story = append(story, call("send_mail", jsonArgs("to", fmt.Sprintf("m%d@x", i%n)), []string{"Sent.", "Delivered."}[i%2]))
+			steps = append(steps, call("send_mail", jsonArgs("to", fmt.Sprintf("m%d@x", i%n)), []string{"Sent.", "Delivered."}[i%2]))
 		}
-		return story
+		return steps
 	}
-	form := func(pages ...string) (story []storyStep) {
+	form := func(pages ...string) (steps []testStep) {
 		for i, p := range pages {
-			story = append(story, call("fill", fmt.Sprintf(`{"ref":"e%d","value":"v"}`, i), "The field has the new value.\nThe page is open."), call("snapshot", `{}`, "the page\n"+p))
+			steps = append(steps, call("fill", fmt.Sprintf(`{"ref":"e%d","value":"v"}`, i), "The field has the new value.\nThe page is open."), call("snapshot", `{}`, "the page\n"+p))
 		}
-		return story
+		return steps
 	}
-	byTools := []storyStep{
+	byTools := []testStep{
 		bash("cat db.ini", page), bash("head -50 db.ini", page), call("read", `{"path":"db.ini"}`, page),
 		bash("sed -n 1,20p db.ini", page), bash("less db.ini", page), call("view", `{"file":"db.ini"}`, page),
 	}
-	var short []storyStep
+	var short []testStep
 	for _, s := range byTools {
 		s.result = "port = 1"
 		short = append(short, s)
 	}
-	var tests []storyStep
+	var tests []testStep
 	for i, note := range []string{"red", "green", "blue", "white", "black"} {
 		tests = append(tests, call("edit", fmt.Sprintf(`{"path":"a.py","old_str":"x%d","new_str":"y"}`, i), "The file a.py has been updated."),
 			bash("pytest", "the colour is "+note+"\nFAILED a.py::x - boom\n1 failed"+failed))
 	}
-	var noEffect []storyStep
+	var noEffect []testStep
 	for i := range 5 {
 		noEffect = append(noEffect, bash(fmt.Sprintf("sed -i 's/debug%d/x/' a.ini", i), "(no output)"), bash("grep debug a.ini", "debug: yes"))
 	}
-	var builds []storyStep
+	var builds []testStep
 	for i := range 5 {
 		builds = append(builds, call("edit", fmt.Sprintf(`{"path":"Dockerfile","old_str":"x%d","new_str":"y"}`, i), "The file Dockerfile has been updated."),
 			bash("docker build .", fmt.Sprintf("#7 [3/6] RUN apt-get install libfoo\n#7 %d.%03d E: Unable to locate package libfoo", i, 101*i)+failed))
@@ -141,7 +141,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	sameRoom := parallel(call("game", `{"command":"stay"}`, "Study\nA key lies here."))
 	edited := call("edit", `{"path":"b.c","old_str":"a","new_str":"b"}`, "The file b.c has been updated.")
 	for name, tt := range map[string]struct {
-		story []storyStep
+		steps []testStep
 		loop  bool
 	}{
 		"guessed paths":                {guess, true},
@@ -150,11 +150,11 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"guesses with another tool":    {insert(guess, edited), true},
 		"guesses with a hit":           {insert(guess, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
 		"guesses with another failure": {insert(guess, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
-		"guesses with a user turn":     {insert(guess, userStep("Look in the other folder, please.")), false},
+		"guesses with a user turn":     {insert(guess, userTurn("Look in the other folder, please.")), false},
 		"programs that are missing":    {each("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
 		"commands without an effect":   {noEffect, true},
 		"steps of a build":             {builds, true},
-		"guesses in one answer":        {append(append([]storyStep{}, guess[:3]...), parallel(guess[3]), parallel(guess[4])), false},
+		"guesses in one answer":        {append(append([]testStep{}, guess[:3]...), parallel(guess[3]), parallel(guess[4])), false},
 		"two tools":                    {append(each("open_file", "path", missing, paths...), guess[:4]...), false},
 		"a transient failure":          {busy, true},
 		"five transient failures":      {busy[:5], false},
@@ -188,18 +188,18 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"a session without output":               {inRepl("", "", "", "", "", "", ""), false},
 		"a session with known output":            {inRepl("", "3", "", "3", "", "3", "", "3", "", "3"), false},
 		"checks of eight objects":                {each("check_seat", "seat", always("free"), "1A", "1B", "1C", "1D", "1E", "1F", "2A", "2B"), false},
-		"a walk with two tools":                  {append(walk[:2:2], rename("other", walk[:6]...)...), false},
+		"a walk with two tools":                  {append(walk[:2:2], withTool("other", walk[:6]...)...), false},
 		"a walk in six answers":                  {append(walk[:6:6], goNorth, parallel(goSouth)), false},
-		"a walk with waits":                      {append([]storyStep{kitchen, hall, waited}, insert(walk[2:], waited)...), false},
-		"a walk with refusals":                   {append([]storyStep{kitchen, hall, refuse}, insert(walk[2:], refuse)...), false},
-		"a walk after a new room":                {[]storyStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), call("game", `{"command":"look"}`, "Study\nA key lies here."), goNorth, goSouth, kitchen, hall, goNorth}, true},
-		"a walk after two calls in a new room":   {[]storyStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), sameRoom, goNorth, goSouth, kitchen, hall, goNorth}, false},
+		"a walk with waits":                      {append([]testStep{kitchen, hall, waited}, insert(walk[2:], waited)...), false},
+		"a walk with refusals":                   {append([]testStep{kitchen, hall, refuse}, insert(walk[2:], refuse)...), false},
+		"a walk after a new room":                {[]testStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), call("game", `{"command":"look"}`, "Study\nA key lies here."), goNorth, goSouth, kitchen, hall, goNorth}, true},
+		"a walk after two calls in a new room":   {[]testStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), sameRoom, goNorth, goSouth, kitchen, hall, goNorth}, false},
 		"two alternating failures":               {inShell("./do", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), true},
 		"two results, then alternating failures": {inShell("./do", "one", "two", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), false},
 		"two alternating results of commands":    {inShell("./do", "one", "two", "one", "two", "one", "two", "one", "two"), true},
-		"one failure of five programs":           {[]storyStep{fails("./a x"), fails("./b x"), fails("./c x"), fails("./d x"), fails("./e x")}, false},
+		"one failure of five programs":           {[]testStep{failedBash("./a x"), failedBash("./b x"), failedBash("./c x"), failedBash("./d x"), failedBash("./e x")}, false},
 		"tests with the same failed test":        {tests, false},
-		"a game of two tools":                    {append(lever[:3:3], rename("adventure", lever[3:]...)...), false},
+		"a game of two tools":                    {append(lever[:3:3], withTool("adventure", lever[3:]...)...), false},
 		"a screen with two reads between":        {append(append(keys[:1:1], others(2)...), keys[1:]...), true},
 		"a screen with one read twice":           {append(append(append(keys[:1:1], others(1)...), keys[1]), append(others(1), keys[2:]...)...), true},
 		"a walk seen 38 steps before":            {append(append(walk[:2:2], others(32)...), walk[2:]...), true},
@@ -215,16 +215,16 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if n := loopsIn(t, tt.story...); n > 0 != tt.loop {
+			if n := countLoops(t, tt.steps...); n > 0 != tt.loop {
 				t.Errorf("Inspect: %d loops, want a loop = %v", n, tt.loop)
 			}
-			if got := replay(t, wire.Chat, tt.story); len(got) > 0 != tt.loop {
+			if got := replay(t, wire.Chat, tt.steps); len(got) > 0 != tt.loop {
 				t.Errorf("growing requests: loops at steps %v, want a loop = %v", got, tt.loop)
 			}
-			if slices.ContainsFunc(tt.story, func(s storyStep) bool { return s.also }) {
+			if slices.ContainsFunc(tt.steps, func(s testStep) bool { return s.sameAnswer }) {
 				return // replayFromCheckpoints sends one call in each request
 			}
-			if got := replayFromCheckpoints(t, tt.story); len(got) > 0 != tt.loop {
+			if got := replayFromCheckpoints(t, tt.steps); len(got) > 0 != tt.loop {
 				t.Errorf("requests without history: loops at steps %v, want a loop = %v", got, tt.loop)
 			}
 		})

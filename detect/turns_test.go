@@ -144,22 +144,22 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 }
 
 func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
-	msgs := chat([]storyStep{bash("make", "x"), bash("npm test", "npm error code 1")})
+	msgs := chat([]testStep{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
 		t.Errorf(`Signals = %+v, want two signals with feeling %q: the rule "verify:test" with tier 2, and the user's message with tier 3`, got, detect.Rejection)
 	}
-	refused := chat([]storyStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
+	refused := chat([]testStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
 		t.Errorf("refusal by a person: Signals = %+v, want one rejection with Sentiment = false", got)
 	}
-	headless := chat([]storyStep{bash("rm -r build", "This command requires approval")})
+	headless := chat([]testStep{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
 		t.Errorf("refusal without a person: Signals = %+v, want none", got)
 	}
-	newTask := append(chat([]storyStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
+	newTask := append(chat([]testStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": newTask}), nil); len(got) != 0 {
 		t.Errorf("new task: Signals = %+v, want none", got)
 	}

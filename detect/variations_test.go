@@ -15,45 +15,45 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		python   = "ERROR: Package 'cart' requires a different Python: 3.10.12 not in '>=3.12'"
 		tooLarge = `{"ok":false,"reason":"PARTY_TOO_LARGE","trace":"b81f"}`
 	)
-	push := []storyStep{
+	push := []testStep{
 		bash("git push", rejected), bash("git push origin main", rejected), bash("git push -u origin main", rejected),
 		bash("git push origin HEAD:main 2>&1", rejected),
 	}
-	install := []storyStep{
+	install := []testStep{
 		bash(". .venv/bin/activate && pip install -e .", python), bash("source .venv/bin/activate; pip install --editable . -v", "Using pip 22.0\n"+python),
 		bash(".venv/bin/pip install -e .", python), bash("cd /srv && python -m pip install -e '.' | tail -3", python),
 	}
-	book := func(args ...string) (story []storyStep) {
+	book := func(args ...string) (steps []testStep) {
 		for _, a := range args {
-			story = append(story, call("book_table", a, tooLarge))
+			steps = append(steps, call("book_table", a, tooLarge))
 		}
-		return story
+		return steps
 	}
-	refuse := func(old ...string) (story []storyStep) {
+	refuse := func(old ...string) (steps []testStep) {
 		for _, o := range old {
-			story = append(story, call("str_replace_editor", `{"command":"str_replace","path":"/srv/db.yaml","old_str":"`+o+`","new_str":"x"}`,
+			steps = append(steps, call("str_replace_editor", `{"command":"str_replace","path":"/srv/db.yaml","old_str":"`+o+`","new_str":"x"}`,
 				"No replacement was performed, old_str `"+o+"` did not appear verbatim in /srv/db.yaml."))
 		}
-		return story
+		return steps
 	}
-	insert := func(story []storyStep, added ...storyStep) []storyStep {
-		out := append([]storyStep{}, story[:len(story)-1]...)
-		return append(append(out, added...), story[len(story)-1])
+	insert := func(steps []testStep, added ...testStep) []testStep {
+		out := append([]testStep{}, steps[:len(steps)-1]...)
+		return append(append(out, added...), steps[len(steps)-1])
 	}
-	patch := func(lines ...string) (story []storyStep) {
+	patch := func(lines ...string) (steps []testStep) {
 		for _, l := range lines {
-			story = append(story, call("apply_patch", `{"input":"*** Begin Patch\\n*** Update File: lib/cart.ex\\n`+l+`\\n*** End Patch"}`,
+			steps = append(steps, call("apply_patch", `{"input":"*** Begin Patch\\n*** Update File: lib/cart.ex\\n`+l+`\\n*** End Patch"}`,
 				"apply_patch verification failed: Failed to find expected lines in lib/cart.ex:\n"+l))
 		}
-		return story
+		return steps
 	}
-	var reads []storyStep
+	var reads []testStep
 	for i := range 24 {
 		reads = append(reads, bash("cat file"+string(rune('a'+i)), "text of "+string(rune('a'+i))))
 	}
 	const busy = "error: failed to push some refs: 503 Service Unavailable"
 	for name, tt := range map[string]struct {
-		story []storyStep
+		steps []testStep
 		loop  bool
 	}{
 		"options of a command":       {push, true},
@@ -65,22 +65,22 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		"a failing patch":            {patch("-a", "- a", "-  a", "-   a"), true},
 		"different descriptions":     {book(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
 		"many reads in between":      {insert(push, reads...), false},
-		"a busy server":              {[]storyStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
+		"a busy server":              {[]testStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
 		"a read in between":          {insert(push, bash("git status", "behind")), true},
 		"a change in between":        {insert(push, bash("git pull", "Updating 1..2")), false},
-		"a user turn in between":     {insert(push, storyStep{user: "try again"}), false},
+		"a user turn in between":     {insert(push, testStep{user: "try again"}), false},
 		"another failure in between": {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
-		"other commands":             {[]storyStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
-		"tests with other failures":  {[]storyStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
-		"clicks without an effect":   {[]storyStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
-		"clicks with an effect":      {[]storyStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
+		"other commands":             {[]testStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
+		"tests with other failures":  {[]testStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
+		"clicks without an effect":   {[]testStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
+		"clicks with an effect":      {[]testStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := loopsIn(t, tt.story...) > 0; got != tt.loop {
+			if got := countLoops(t, tt.steps...) > 0; got != tt.loop {
 				t.Errorf("Inspect: loop found = %v, want %v", got, tt.loop)
 			}
-			if got := len(replay(t, wire.Chat, tt.story)) > 0; got != tt.loop {
+			if got := len(replay(t, wire.Chat, tt.steps)) > 0; got != tt.loop {
 				t.Errorf("Loops with growing requests: loop found = %v, want %v", got, tt.loop)
 			}
 		})
@@ -88,4 +88,4 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 }
 
 // click returns a step that clicks on a button and returns a page.
-func click(page string) storyStep { return call("browser_click", `{"ref":"e7"}`, page) }
+func click(page string) testStep { return call("browser_click", `{"ref":"e7"}`, page) }

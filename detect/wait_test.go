@@ -12,7 +12,7 @@ const connectionRefused = "curl: (7) Failed to connect to localhost port 3000: C
 // wait.
 func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
-	for name, between := range map[string]storyStep{
+	for name, between := range map[string]testStep{
 		"sleep":                      bash("sleep 2", "(no output)"),
 		"sleep with an echo":         bash("sleep 2; echo done", "done"),
 		"sleep in a subshell":        bash("(sleep 2)", ""),
@@ -36,18 +36,18 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 		"over ssh":                   bash("ssh host 'sleep 5'", ""),
 		"in a container":             bash(`docker compose exec db sh -c "until pg_isready; do sleep 1; done"`, "accepting connections"),
 	} {
-		if got := loopsIn(t, down, between, down); got != 0 {
+		if got := countLoops(t, down, between, down); got != 0 {
 			t.Errorf("%s between two failures: got %d loops, want none", name, got)
 		}
 	}
-	for name, between := range map[string]storyStep{
+	for name, between := range map[string]testStep{
 		"a refused sleep":       bash("sleep 30", "The user doesn't want to proceed with this tool use. The tool use was rejected."),
 		"sleep in a text":       bash("echo 'sleep 5'", "sleep 5"),
 		"a missing program":     bash("kubectl wait pod/x", "bash: kubectl: command not found\n\nCommand exited with code 127"),
 		"a search for sleeps":   bash("grep -rn 'time.sleep(' .", "a.py:3: time.sleep(5)"),
 		"a printed wait script": bash("cat wait-for-it.sh", "#!/bin/sh"),
 	} {
-		if got := loopsIn(t, down, between, down); got != 1 {
+		if got := countLoops(t, down, between, down); got != 1 {
 			t.Errorf("%s between two failures: got %d loops, want 1", name, got)
 		}
 	}
@@ -94,7 +94,7 @@ func TestPollingIsNotALoop(t *testing.T) {
 		"mysqladmin -h db ping --silent":                                           "\n\nCommand exited with code 1",
 		"squeue -u me":                                                             "7 debug job me PD 0:00",
 	} {
-		if got := loopsIn(t, rounds(7, bash(command, result))...); got != 0 {
+		if got := countLoops(t, repeatSteps(7, bash(command, result))...); got != 0 {
 			t.Errorf("%s: got %d loops, want none", command, got)
 		}
 	}
@@ -110,7 +110,7 @@ func TestPollingIsNotALoop(t *testing.T) {
 		"nc localhost 5432":       "boom\n\nCommand exited with code 1",
 		"tail -n 5 missing":       "tail: cannot open 'missing' for reading: No such file or directory\n\nCommand exited with code 1",
 	} {
-		if got := loopsIn(t, rounds(3, bash(command, result))...); got != 1 {
+		if got := countLoops(t, repeatSteps(3, bash(command, result))...); got != 1 {
 			t.Errorf("%s: got %d loops, want 1", command, got)
 		}
 	}
@@ -129,14 +129,14 @@ func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 		"Error acquiring the state lock", "deadlock detected", "Resource temporarily unavailable", "Text file busy",
 		"Blocking waiting for file lock on package cache", "Another git process seems to be running in this repository",
 	} {
-		for form, failure := range map[string]storyStep{
+		for form, failure := range map[string]testStep{
 			"command": bash("./deploy", "starting\nError: "+why+"\n\nCommand exited with code 1"),
 			"API":     call("get_quote", `{"id":7}`, fmt.Sprintf(`{"error":%q}`, why)),
 		} {
-			if got := loopsIn(t, failure, failure); got != 0 {
+			if got := countLoops(t, failure, failure); got != 0 {
 				t.Errorf("%s, %s: got %d loops after the first retry, want none", form, why, got)
 			}
-			if got := loopsIn(t, failure, failure, failure); got != 1 {
+			if got := countLoops(t, failure, failure, failure); got != 1 {
 				t.Errorf("%s, %s: got %d loops after the second retry, want 1", form, why, got)
 			}
 		}
@@ -146,12 +146,12 @@ func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 		"404 not found", "status code: 404", "no connection string was given", "exit status 250",
 	} {
 		failure := bash("./deploy", "Error: "+why+"\n\nCommand exited with code 1")
-		if got := loopsIn(t, failure, failure); got != 1 {
+		if got := countLoops(t, failure, failure); got != 1 {
 			t.Errorf("%s: got %d loops after the first retry, want 1", why, got)
 		}
 	}
 	timeout := bash("timeout 60 ./deploy", "starting\n\nCommand exited with code 124")
-	if got := loopsIn(t, timeout, timeout); got != 0 {
+	if got := countLoops(t, timeout, timeout); got != 0 {
 		t.Errorf("exit code 124 of timeout: got %d loops after the first retry, want none", got)
 	}
 }
@@ -171,7 +171,7 @@ func TestFailuresWithDifferentOutputAreNotALoop(t *testing.T) {
 	} {
 		first := bash("make test", c.a+"\n\nCommand exited with code 2")
 		second := bash("make test", c.b+"\n\nCommand exited with code 2")
-		if got := loopsIn(t, first, second); got != c.want {
+		if got := countLoops(t, first, second); got != c.want {
 			t.Errorf("%s: got %d loops, want %d", name, got, c.want)
 		}
 	}

@@ -40,11 +40,11 @@ func workRefs(t *testing.T, calls ...toolCall) []string {
 		t.Fatal(err)
 	}
 	var results detect.Results
-	return texts(results.Work(req, nil))
+	return refStrings(results.Work(req, nil))
 }
 
-// texts returns each reference as its kind, name and repository.
-func texts(refs []work.Ref) (list []string) {
+// refStrings returns each reference as its kind, name and repository.
+func refStrings(refs []work.Ref) (list []string) {
 	for _, r := range refs {
 		list = append(list, strings.TrimSpace(string(r.Kind)+" "+r.Name+" "+r.Repository))
 	}

@@ -21,7 +21,7 @@ import (
 func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	r.beginSession(tenantA, "s", picked(true))
+	r.beginSession(tenantA, "s", newAssignment(true))
 	x1, b1 := r.startTurn("s", 1)
 	r.startTurn("s", 2)
 	r.deliver()
@@ -31,19 +31,19 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	r.store.Abandon(b3)
 	r.startTurn("s", 4)
 	r.deliver()
-	sameAccount(t, "account of the running program", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
-	sameAccount(t, "account after a kill", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
+	checkAccount(t, "account of the running program", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
+	checkAccount(t, "account after a kill", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
 	for range 3 {
 		r = r.crash(nil)
 		r.deliver()
-		sameList(t, "stored turns of s", r.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
-		sameAccount(t, "account", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
+		checkList(t, "stored turns of s", r.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
+		checkAccount(t, "account", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
 	}
 	x5, b5 := r.startTurn("s", 5)
 	r.endTurn(x5, b5)
 	r.deliver()
-	sameAccount(t, "account after the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
-	list, err := r.backend.Exchanges(t.Context(), tenantA, idOf("s"))
+	checkAccount(t, "account after the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
+	list, err := r.backend.Exchanges(t.Context(), tenantA, sessionID("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +96,12 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 				}
 				tc.end(r, x, b)
 				r.deliver()
-				sameAccount(t, "account", r.account(true), tc.want)
+				checkAccount(t, "account", r.account(true), tc.want)
 				r.checkMemoryIsFree()
 				r = r.restart(nil)
 				r.deliver()
 				want := strings.Replace(tc.want, "0 + 1 + 0", "0 + 0 + 1", 1)
-				sameAccount(t, "account after a crash", r.account(true), want)
+				checkAccount(t, "account after a crash", r.account(true), want)
 			})
 		}
 	}
@@ -114,20 +114,20 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	x, start := r.startTurn(markerWord, 1)
 	otherX, otherStart := r.startTurn("madagascar", 1)
 	r.deliver()
-	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
+	checkAtLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
 	r.wait(durableAfter) // until SQLite may have copied the stub from the write-ahead log to the file
 	readEnvFile(x)
 	r.endTurn(x, start)
 	r.deliver()
 	r.wait(durableAfter)
-	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
+	checkList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
 	crashed := r.crash(optOutEnvFiles(t))
 	crashed.deliver()
-	sameList(t, "stored turns of the other session after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
+	checkList(t, "stored turns of the other session after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
 	r.endTurn(otherX, otherStart)
 	r.deliver()
-	sameList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
-	sameList(t, "stored turns of the other session", r.storedTurns("madagascar"), []string{"1 complete"})
+	checkList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
+	checkList(t, "stored turns of the other session", r.storedTurns("madagascar"), []string{"1 complete"})
 }
 
 // If precept is killed after the end of an opted-out turn, the next start erases the stub of the turn.
@@ -136,7 +136,7 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	r := newFixture(t, optOutEnvFiles(t))
 	x, start := r.startTurn(markerWord, 1)
 	r.deliver()
-	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
+	checkAtLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
 	readEnvFile(x)
 	r.endTurn(x, start)
 	r.offer("other", 1)
@@ -145,9 +145,9 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	r = r.crash(optOutEnvFiles(t))
 	r.deliver()
 	r.wait(durableAfter)
-	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
-	sameList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
-	sameAccount(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
+	checkList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
+	checkList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
+	checkAccount(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
 // When many goroutines begin and end turns while the store runs, no turn is lost or counted twice.
@@ -184,13 +184,13 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		sameAccount(t, "account", accountText(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
-		same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), kept.Load())
+		checkAccount(t, "account", accountText(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
+		checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), kept.Load())
 		stored := 0
 		for w := range workers {
-			stored += r.exchanges(idOf(fmt.Sprint("s", w)))
+			stored += r.exchanges(sessionID(fmt.Sprint("s", w)))
 		}
-		same(t, "stored exchanges", int64(stored), kept.Load())
+		checkEqual(t, "stored exchanges", int64(stored), kept.Load())
 		r.checkMemoryIsFree()
 	})
 }
@@ -203,7 +203,7 @@ func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := (store.Account{}); ; {
-			b := accountOf(t, r.options.Queue.Path, true)
+			b := readAccount(t, r.options.Queue.Path, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
 				t.Errorf("account while the store writes: got %+v after %+v, want Admitted and Stored not to decrease, nothing dropped or incomplete", b, last)
 				return
@@ -226,7 +226,7 @@ func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 	}
 	close(stop)
 	reading.Wait()
-	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
+	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
 }
 
 // The exchanges that wait in the spool of an earlier release, a directory instead of the outbox, are delivered.
@@ -241,11 +241,11 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	}
 	r := openFixture(t, dir, &clock{at: startTime}, nil)
 	r.deliver()
-	sameAccount(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
-	sameList(t, "stored turns of the session first", r.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
-	sameList(t, "stored turns of the session second", r.storedTurns("second"), []string{"1 complete"})
-	same(t, "sessions with the key 77", len(r.sessionsOf(77)), 1)
-	same(t, "reward of the session first", r.reward(idOf("first")), 1)
+	checkAccount(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
+	checkList(t, "stored turns of the session first", r.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
+	checkList(t, "stored turns of the session second", r.storedTurns("second"), []string{"1 complete"})
+	checkEqual(t, "sessions with the key 77", len(r.sessionsOf(77)), 1)
+	checkEqual(t, "reward of the session first", r.reward(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
-	same(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)
+	checkEqual(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)
 }

@@ -25,7 +25,7 @@ func (r *fixture) writeSessions(n int, change func(i int, rec *session.Record)) 
 		name := fmt.Sprint("s", i)
 		at := r.clock.now().Add(time.Duration(i) * time.Second)
 		rec := &session.Record{
-			Identity: session.Identity{ID: idOf(name), Tenant: tenantA, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1"},
+			Identity: session.Identity{ID: sessionID(name), Tenant: tenantA, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1"},
 			Thread:   session.Thread{Turns: 1},
 		}
 		if change != nil {
@@ -73,9 +73,9 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 			rec.Identity.Model = "rare"
 		}
 	})
-	same(t, "names on a page of 3 sessions", strings.Join(sessionNames(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
-	same(t, "sessions on a page without a limit", len(r.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
-	same(t, "sessions on a page with a limit of 5000", len(r.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
+	checkEqual(t, "names on a page of 3 sessions", strings.Join(sessionNames(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
+	checkEqual(t, "sessions on a page without a limit", len(r.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
+	checkEqual(t, "sessions on a page with a limit of 5000", len(r.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
 	for _, q := range []store.SessionQuery{{Agent: "Writer", Limit: 7}, {Loops: true, Limit: 199}, {Model: "rare"}, {Agent: "writer", Loops: true, Limit: 60}} {
 		want := 0
 		for i := range 1000 {
@@ -94,13 +94,13 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 			}
 			q.After, more = list.Next, list.Next != ""
 		}
-		same(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
+		checkEqual(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
-	same(t, "the error for an invalid After is session.ErrPlace", errors.Is(func() error {
+	checkEqual(t, "the error for an invalid After is session.ErrPlace", errors.Is(func() error {
 		_, err := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
 	}(), session.ErrPlace), true)
-	same(t, "sessions of another tenant", func() int {
+	checkEqual(t, "sessions of another tenant", func() int {
 		l, _ := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: "them"})
 		return len(l.Sessions)
 	}(), 0)
@@ -117,7 +117,7 @@ func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 		t.Fatalf("Browse without a match: %d sessions, Read = %d, Next = %q, OldestStart = %v, want 0 sessions, Read = %d to %d, and Next and OldestStart set",
 			len(list.Sessions), list.Read, list.Next, list.OldestStart, scan, scan+store.MaxRows)
 	}
-	same(t, "start of the newest session that was read", list.NewestStart.Sub(r.clock.now()), (scan+499)*time.Second)
+	checkEqual(t, "start of the newest session that was read", list.NewestStart.Sub(r.clock.now()), (scan+499)*time.Second)
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
 		t.Errorf("last page without a match: Read = %d, Next = %q, want Read > 0 and no Next", list.Read, list.Next)
@@ -133,26 +133,26 @@ func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
-		r.postFeedback(tenantA, r.playOneTurn(name, picked(true)), score("f-"+name, 1, reward))
+		r.postFeedback(tenantA, r.playOneTurn(name, newAssignment(true)), newScore("f-"+name, 1, reward))
 	}
-	r.playOneTurn("unrated", picked(false))
+	r.playOneTurn("unrated", newAssignment(false))
 	r.deliver()
 	r.closeSessions()
-	r.beginSession(tenantA, "open", picked(true))
+	r.beginSession(tenantA, "open", newAssignment(true))
 	r.deliver()
 	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "unrated", store.StillOpen: "open"} {
-		same(t, "sessions with the verdict "+verdict, strings.Join(sessionNames(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
+		checkEqual(t, "sessions with the verdict "+verdict, strings.Join(sessionNames(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
 	}
 	low, high := 0.2, 0.7
-	same(t, "sessions with a reward of 0.2 to 0.7", strings.Join(sessionNames(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
-	same(t, "sessions with the name worst", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	same(t, "sessions with the id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
+	checkEqual(t, "sessions with a reward of 0.2 to 0.7", strings.Join(sessionNames(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
+	checkEqual(t, "sessions with the name worst", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
+	checkEqual(t, "sessions with the id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
 	best := session.KeyOf(tenantA, session.SpaceName, "best").String()
-	same(t, "sessions with a request id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
+	checkEqual(t, "sessions with a request id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
 	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.KeyOf(tenantA, session.SpaceName, "fair"), At: r.clock.now()})
 	r.deliver()
-	same(t, "sessions with a response id of fair", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
-	same(t, "sessions with an unknown name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
+	checkEqual(t, "sessions with a response id of fair", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
+	checkEqual(t, "sessions with an unknown name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
 // playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
@@ -211,40 +211,40 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 		x.Reply.Text = strings.Repeat("ä", maxTextBytes)
 	})
 	c.removeTurnBlocks()
-	r.postFeedback(tenantA, c.id, score("f1", 1, 0.8))
-	r.postFeedback(tenantA, c.id, score("f2", 2, 0.1))
+	r.postFeedback(tenantA, c.id, newScore("f1", 1, 0.8))
+	r.postFeedback(tenantA, c.id, newScore("f2", 2, 0.1))
 	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "exchanges of the transcript", tr.Exchanges, 3)
+	checkEqual(t, "exchanges of the transcript", tr.Exchanges, 3)
 	var fates []string
 	for _, x := range tr.Fates {
 		fates = append(fates, x.Slug+" "+x.State)
 	}
-	same(t, "lessons and sections of the transcript", strings.Join(fates, ", "), "kept-back withheld, shown injected, rule:AGENTS.md#Search withheld")
+	checkEqual(t, "lessons and sections of the transcript", strings.Join(fates, ", "), "kept-back withheld, shown injected, rule:AGENTS.md#Search withheld")
 	var kinds []string
 	for i := range tr.TurnItems {
 		for _, e := range tr.TurnItems[i].Entries {
 			kinds = append(kinds, fmt.Sprint(tr.TurnItems[i].Turn, e.Kind))
 		}
 	}
-	same(t, "turn and kind of each entry", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
+	checkEqual(t, "turn and kind of each entry", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
 	result := tr.TurnItems[1].Entries[1]
-	same(t, "outcome, tool and call id of the result", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
+	checkEqual(t, "outcome, tool and call id of the result", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
 	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
 		t.Errorf("entry of the loop warning = %+v, want Loop = true and a redacted text", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
-	same(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
+	checkEqual(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.Cut != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
 		t.Errorf("text of %d bytes: len(Text) = %d, Cut = %d, valid = %v, want Text of 1 to %d bytes that is not cut inside a character, and the number of omitted bytes in Cut",
 			2*maxTextBytes, len(last.Text), last.Cut, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
 	}
-	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest score of the rater
-	same(t, "Decides of both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
+	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the latest score of the rater
+	checkEqual(t, "Decides of both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
 	if tr.Rewarded.Counted != nil {
 		t.Error("Rewarded.Counted of an open session is set, want nil")
 	}
@@ -291,10 +291,10 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
 		list := r.browse(c.q)
-		same(t, fmt.Sprintf("sessions found by %+v", c.q), strings.Join(sessionNames(list), " "), c.want)
+		checkEqual(t, fmt.Sprintf("sessions found by %+v", c.q), strings.Join(sessionNames(list), " "), c.want)
 		if c.hit != "" && len(list.Sessions) == 1 {
 			f := list.Sessions[0].Found
-			same(t, "turn, role and text of the hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
+			checkEqual(t, "turn, role and text of the hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
 		}
 	}
 }
@@ -313,19 +313,19 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 		r.store.SetOptOut(o)
 	}
 	hide(nil, []string{"cod*"}, nil)
-	same(t, "listed sessions of an opted-out agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
+	checkEqual(t, "listed sessions of an opted-out agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("Transcript of an opted-out agent: err = %v, want store.ErrNoSession", err)
 	}
-	same(t, "sessions of an opted-out agent, found by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
+	checkEqual(t, "sessions of an opted-out agent, found by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	hide(nil, nil, []string{tenantA})
-	same(t, "listed sessions of an opted-out tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
+	checkEqual(t, "listed sessions of an opted-out tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
 	hide([]string{"make"}, nil, nil)
 	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
 		t.Errorf("Transcript of a turn with an opted-out path: TurnItems = %+v, err = %v, want a hidden turn without entries", tr.TurnItems, err)
 	}
-	same(t, "sessions found by the text of an opted-out turn", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
+	checkEqual(t, "sessions found by the text of an opted-out turn", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
 // The transcript hides the task if the first exchange, from which the task comes, is opted out later. A list reads no
@@ -398,7 +398,7 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	for i := range 5 {
-		r.postFeedback(tenantA, r.playOneTurn(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
+		r.postFeedback(tenantA, r.playOneTurn(fmt.Sprint("s", i), newAssignment(i > 2)), newScore(fmt.Sprint("f", i), 1, float64(i)/4))
 		r.clock.add(time.Minute)
 	}
 	r.deliver()
@@ -416,16 +416,16 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 		t.Fatalf("BrowseSamples without a filter: %d samples, want 5, newest first", len(all.Samples))
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
-	same(t, "samples with the quality good", len(good.Samples), 2)
+	checkEqual(t, "samples with the quality good", len(good.Samples), 2)
 	first := browseSamples(store.SampleQuery{Limit: 2})
 	second := browseSamples(store.SampleQuery{Limit: 9, After: first.Next})
-	same(t, "samples on the first and the second page", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
-	same(t, "samples of one session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
-	same(t, "samples of an unknown agent", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
+	checkEqual(t, "samples on the first and the second page", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
+	checkEqual(t, "samples of one session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
+	checkEqual(t, "samples of an unknown agent", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
 	o, err := sample.NewOptOut(nil, []string{"*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.store.SetOptOut(o)
-	same(t, "samples of an opted-out agent", len(browseSamples(store.SampleQuery{}).Samples), 0)
+	checkEqual(t, "samples of an opted-out agent", len(browseSamples(store.SampleQuery{}).Samples), 0)
 }

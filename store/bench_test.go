@@ -23,10 +23,10 @@ func (r *fixture) offerBatch(n, size int) {
 	for i := range batchTurns {
 		name := fmt.Sprint("s", i%50)
 		if n == 0 && i < 50 {
-			r.beginSession(tenantA, name, picked(true))
+			r.beginSession(tenantA, name, newAssignment(true))
 		}
-		r.addKey(session.EchoKey(n*batchTurns+i), idOf(name))
-		x := exchange(tenantA, name, n*batchTurns+i, r.clock.now())
+		r.addKey(session.EchoKey(n*batchTurns+i), sessionID(name))
+		x := newExchange(tenantA, name, n*batchTurns+i, r.clock.now())
 		x.Reply.Text = text
 		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
 			r.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, name)
@@ -45,7 +45,7 @@ func BenchmarkDeliver(b *testing.B) {
 				r.offerBatch(n, size)
 				r.deliver()
 			}
-			sameList(b, "failed steps", r.failed(), nil)
+			checkList(b, "failed steps", r.takeFailures(), nil)
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(r.store.Tally.Exchanges.Load()), "ns/turn")
 		})
 	}
@@ -94,7 +94,7 @@ func BenchmarkRecover(b *testing.B) {
 // BenchmarkAcquireAndRelease measures Acquire and Release of a session in memory.
 func BenchmarkAcquireAndRelease(b *testing.B) {
 	r := newFixture(b, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	b.ReportAllocs()
 	for b.Loop() {
 		ses, _ := r.store.Acquire(b.Context(), tenantA, id)
@@ -104,20 +104,20 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 
 // BenchmarkNewText measures the recording and the delivery of a turn with half a megabyte of new source code.
 func BenchmarkNewText(b *testing.B) {
-	items, size := sources(b, 537<<10)
+	items, size := readSources(b, 537<<10)
 	r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	for n := 0; b.Loop(); n++ {
-		x := exchange(tenantA, fmt.Sprint("s", n), 1, startTime)
+		x := newExchange(tenantA, fmt.Sprint("s", n), 1, startTime)
 		x.New = append([]json.RawMessage(nil), items...)
 		r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 		r.deliver()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
-	same(b, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(b.N))
+	checkEqual(b, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(b.N))
 }
 
-// sources returns tool results that contain source files, and their total size, which is at least size bytes.
-func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
+// readSources returns tool results that contain source files, and their total size, which is at least size bytes.
+func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")
 	if err != nil || len(names) == 0 {

@@ -28,16 +28,16 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 		r.deliver()
 		crash()
 	}
-	r.store.Begin(exchange(tenantA, "open", 1, r.clock.now()))
+	r.store.Begin(newExchange(tenantA, "open", 1, r.clock.now()))
 	for round := 1; round <= 5; round++ {
-		r.beginSession(tenantA, "s", picked(true))
+		r.beginSession(tenantA, "s", newAssignment(true))
 		x, begun := r.startTurn("s", 2*round)
 		_, abandoned := r.startTurn("abandoned", round)
 		r.offer("s", 2*round+1)
 		step()
 		r.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 		r.store.Abandon(abandoned)
-		r.addKey(replyKey, idOf("s"))
+		r.addKey(replyKey, sessionID("s"))
 		if round == 3 {
 			r.backend.failNext("write", 2, errDown)
 		}
@@ -50,14 +50,14 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	t.Logf("%d crashes", len(copies))
 	last := int64(0)
 	for i, dir := range copies {
-		before := accountOf(t, outboxIn(dir), false)
+		before := readAccount(t, outboxIn(dir), false)
 		if before.Admitted < last {
 			t.Errorf("crash %d: account %+v: Admitted = %d, want at least %d as at the crash before", i, before, before.Admitted, last)
 		}
 		last = before.Admitted
 		next := openFixture(t, dir, r.clock, nil)
 		next.deliver()
-		after := accountOf(t, outboxIn(dir), true)
+		after := readAccount(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
 			t.Errorf("crash %d: account after the delivery: got %+v, want %+v with the spooled exchanges counted as stored", i, after, before)
 		}
@@ -74,7 +74,7 @@ func (r *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	r.t.Helper()
 	for _, name := range names {
 		turns := map[int]bool{}
-		list, err := r.backend.Exchanges(r.t.Context(), tenantA, idOf(name))
+		list, err := r.backend.Exchanges(r.t.Context(), tenantA, sessionID(name))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -114,10 +114,10 @@ const (
 
 // modelTurn is a turn in the model of TestAccountMatchesTheStore.
 type modelTurn struct {
-	x                *sample.Exchange
-	b                *store.TurnStart
-	state            turnState
-	recordingBackend bool // a delivery happened since the turn began or ended
+	x         *sample.Exchange
+	b         *store.TurnStart
+	state     turnState
+	delivered bool // a delivery happened since the turn began or ended
 }
 
 // After events in any order, the account balances and matches the backend: each written turn is stored once and
@@ -132,9 +132,9 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				switch {
 				case m.state == ended:
 					m.state = maybe
-				case m.state == begun && m.recordingBackend:
+				case m.state == begun && m.delivered:
 					m.state = stubbed
-				case m.state == begun, m.state == dropped && !m.recordingBackend:
+				case m.state == begun, m.state == dropped && !m.delivered:
 					m.state = unproven
 				}
 			}
@@ -144,7 +144,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				if m.state == ended {
 					m.state = written
 				}
-				m.recordingBackend = true
+				m.delivered = true
 			}
 		}
 		openTurn := func(label string) *modelTurn {
@@ -160,7 +160,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			return open[rapid.IntRange(0, len(open)-1).Draw(rt, label)]
 		}
 		add := func(state turnState) *modelTurn {
-			m := &modelTurn{x: exchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), state: state}
+			m := &modelTurn{x: newExchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), state: state}
 			turns = append(turns, m)
 			return m
 		}
@@ -170,23 +170,23 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			"end": func() {
 				if m := openTurn("ends"); m != nil {
 					r.endTurn(m.x, m.b)
-					m.state, m.recordingBackend = ended, false
+					m.state, m.delivered = ended, false
 				}
 			},
 			"opt out": func() {
 				if m := openTurn("opts out"); m != nil {
 					readEnvFile(m.x)
 					r.endTurn(m.x, m.b)
-					m.state, m.recordingBackend = dropped, false
+					m.state, m.delivered = dropped, false
 				}
 			},
 			"abandon": func() {
 				if m := openTurn("is abandoned"); m != nil {
 					r.store.Abandon(m.b)
-					m.state, m.recordingBackend = dropped, false
+					m.state, m.delivered = dropped, false
 				}
 			},
-			"begin session": func() { r.beginSession(tenantA, "s0", picked(true)) },
+			"begin session": func() { r.beginSession(tenantA, "s0", newAssignment(true)) },
 			"fail a call": func() {
 				r.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
 			},
@@ -219,7 +219,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		}
 		stored := map[string]string{}
 		for _, name := range []string{"s0", "s1", "s2"} {
-			list, err := r.backend.Exchanges(t.Context(), tenantA, idOf(name))
+			list, err := r.backend.Exchanges(t.Context(), tenantA, sessionID(name))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -250,10 +250,10 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	r := newFixture(t, nil)
 	r.backend.failWrites()
 	for turn := 1; turn <= turns; turn++ {
-		r.beginSession(tenantA, "s", picked(true))
+		r.beginSession(tenantA, "s", newAssignment(true))
 		r.offerLarge("s", turn, 2<<10)
 		r.startTurn("open", turn)
-		r.addKey(replyKey, idOf("s"))
+		r.addKey(replyKey, sessionID("s"))
 		r.wait(time.Second)
 	}
 	whole := r.dir

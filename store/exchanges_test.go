@@ -57,8 +57,8 @@ func TestExchangesAreReadFromTheCache(t *testing.T) {
 			t.Fatalf("Exchanges = %+v, %v, want only turn 1, with new items", list, err)
 		}
 	}
-	same(t, "cache misses after ten reads", cache.Misses(), misses)
-	same(t, "exchanges of another tenant", len(must(r.store.Exchanges(t.Context(), "other", id))), 0)
+	checkEqual(t, "cache misses after ten reads", cache.Misses(), misses)
+	checkEqual(t, "exchanges of another tenant", len(must(r.store.Exchanges(t.Context(), "other", id))), 0)
 }
 
 // must returns v, and panics on an error.
@@ -91,7 +91,7 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 	for turn := 2; turn < 60; turn++ {
 		r.offer("s", turn)
 		r.deliver()
-		same(t, "exchanges after a delivery", r.readExchanges(id), turn)
+		checkEqual(t, "exchanges after a delivery", r.readExchanges(id), turn)
 	}
 	close(done)
 	readers.Wait()
@@ -113,7 +113,7 @@ func TestForgettingRemovesExchangesFromTheCache(t *testing.T) {
 		if err := forget(r); err != nil {
 			t.Fatalf("forgetting the %s: %v", name, err)
 		}
-		same(t, "exchanges after forgetting the "+name, r.readExchanges(id), 0)
+		checkEqual(t, "exchanges after forgetting the "+name, r.readExchanges(id), 0)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestExchangeCacheSizeIsLimited(t *testing.T) {
 	}
 	for range 3 {
 		for i := range 50 {
-			same(t, "exchanges of a session", r.readExchanges(idOf(fmt.Sprint("s", i))), 1)
+			checkEqual(t, "exchanges of a session", r.readExchanges(sessionID(fmt.Sprint("s", i))), 1)
 		}
 	}
 	if n := cache.Misses(); n < 100 {
@@ -155,9 +155,9 @@ func TestImportInvalidatesCachedExchanges(t *testing.T) {
 	r, cache := cachedFixture(t, 1<<20)
 	id := r.playOneTurn("s", trial.Assignment{})
 	r.readUntilCached(cache, id)
-	second := exchange(tenantA, "s", 2, r.clock.now())
+	second := newExchange(tenantA, "s", 2, r.clock.now())
 	if err := r.store.Import(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "exchanges after the import", r.readExchanges(id), 2)
+	checkEqual(t, "exchanges after the import", r.readExchanges(id), 2)
 }

@@ -34,22 +34,22 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Fate: store.FateWithheld}} {
 		q.Tenant, q.Limit = tenantA, store.MaxRows
 		f := recent.Facets(&q)
-		same(t, "Facets.Counted", f.Counted, len(r.browse(q).Sessions))
+		checkEqual(t, "Facets.Counted", f.Counted, len(r.browse(q).Sessions))
 		for _, v := range f.Agents {
 			by := q
 			by.Agent = v.Value
-			same(t, "sessions of the agent "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			checkEqual(t, "sessions of the agent "+v.Value, len(r.browse(by).Sessions), v.Sessions)
 		}
 		for _, v := range f.Tools {
 			by := q
 			by.ToolName = v.Value
-			same(t, "sessions with the tool "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			checkEqual(t, "sessions with the tool "+v.Value, len(r.browse(by).Sessions), v.Sessions)
 		}
 		for _, l := range f.Lessons {
 			for fate, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
 				by := q
 				by.Lesson, by.Fate = l.Slug, fate
-				same(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(r.browse(by).Sessions), n)
+				checkEqual(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(r.browse(by).Sessions), n)
 			}
 		}
 	}
@@ -75,12 +75,12 @@ func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := recent.Facets(&store.SessionQuery{})
-	sameList(t, "facet of lessons", f.Lessons, []store.LessonFacet{
+	checkList(t, "facet of lessons", f.Lessons, []store.LessonFacet{
 		{Slug: trial.LoopArm.Slug(), Matched: 3, Injected: 1, Withheld: 1, Control: 1}, {Slug: section, Matched: 2, Withheld: 2},
 	})
 	for _, l := range f.Lessons {
 		q := store.SessionQuery{Tenant: tenantA, Lesson: l.Slug, Fate: store.FateMatched}
-		same(t, "listed sessions in which lesson "+l.Slug+" matched", len(r.browse(q).Sessions), l.Matched)
+		checkEqual(t, "listed sessions in which lesson "+l.Slug+" matched", len(r.browse(q).Sessions), l.Matched)
 	}
 }
 
@@ -123,12 +123,12 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := r.browse(store.SessionQuery{Run: "nightly"})
-	same(t, "sessions of the run", len(list.Sessions), 3)
-	same(t, "SessionList.Read, which does not count the run", list.Read, 3)
+	checkEqual(t, "sessions of the run", len(list.Sessions), 3)
+	checkEqual(t, "SessionList.Read, which does not count the run", list.Read, 3)
 	for _, x := range list.Sessions {
-		same(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
-		same(t, "verdict of a session", x.Verdict, sample.Poor)
-		same(t, "exclusion of a session", fmt.Sprint(x.Excluded, " for ", x.ExcludedFor), "true for late")
+		checkEqual(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
+		checkEqual(t, "verdict of a session", x.Verdict, sample.Poor)
+		checkEqual(t, "exclusion of a session", fmt.Sprint(x.Excluded, " for ", x.ExcludedFor), "true for late")
 	}
 }
 
@@ -160,7 +160,7 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 		for _, x := range tr.Fates {
 			fates = append(fates, fmt.Sprint(x.Slug, " ", x.State, " ", x.Shared))
 		}
-		same(t, "lessons in the transcript of session "+name, strings.Join(fates, ", "), want)
-		same(t, "picks of the run", len(tr.Picks), 3)
+		checkEqual(t, "lessons in the transcript of session "+name, strings.Join(fates, ", "), want)
+		checkEqual(t, "picks of the run", len(tr.Picks), 3)
 	}
 }

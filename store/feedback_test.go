@@ -17,13 +17,13 @@ import (
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	same(t, "answer to early feedback", r.postByKey(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
-	same(t, "answer to repeated early feedback", r.postByKey(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
-	id := r.beginSession(tenantA, "s", picked(true))
+	checkEqual(t, "answer to early feedback", r.postByKey(tenantA, replyKey, newScore("a", 1, .7)), store.Posted{Status: store.Parked})
+	checkEqual(t, "answer to repeated early feedback", r.postByKey(tenantA, replyKey, newScore("a", 1, .7)), store.Posted{Status: store.Parked})
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.addKey(replyKey, id)
 	r.deliver()
-	same(t, "reward", r.reward(id), .7)
-	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
+	checkEqual(t, "reward", r.reward(id), .7)
+	checkEqual(t, "counter rewarded", r.counter("", "rewarded"), 1)
 }
 
 // A session with session.MaxFeedback entries refuses more feedback, and the refusal does not mark the session as
@@ -31,20 +31,20 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.addKey(replyKey, id)
 	r.deliver()
 	list := make([]feedback.Entry, session.MaxFeedback+2)
 	for i := range list {
-		list[i] = score(fmt.Sprint(i), 1, .7)
+		list[i] = newScore(fmt.Sprint(i), 1, .7)
 	}
-	same(t, "error of PostFeedback with two entries above the limit", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
-	same(t, "sessions touched by new feedback", len(r.store.Touched()), 1)
-	same(t, "Tally.FeedbackFull", r.store.Tally.FeedbackFull.Load(), 2)
-	if _, err := r.store.Post(r.t.Context(), tenantA, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
+	checkEqual(t, "error of PostFeedback with two entries above the limit", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
+	checkEqual(t, "sessions touched by new feedback", len(r.store.Touched()), 1)
+	checkEqual(t, "Tally.FeedbackFull", r.store.Tally.FeedbackFull.Load(), 2)
+	if _, err := r.store.Post(r.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("Post on a full session: err = %v, want session.FeedbackFull", err)
 	}
-	same(t, "sessions touched by refused feedback", len(r.store.Touched()), 0)
+	checkEqual(t, "sessions touched by refused feedback", len(r.store.Touched()), 0)
 }
 
 // Feedback finds its session by a key at each stage of the key: while the store holds the key until the recorder has
@@ -52,25 +52,25 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
 	r.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: r.clock.now()})
-	same(t, "answer while the key is held", r.postByKey(tenantA, replyKey, score("a", 1, .7)), joined)
+	checkEqual(t, "answer while the key is held", r.postByKey(tenantA, replyKey, newScore("a", 1, .7)), joined)
 	r.store.ReleaseKeys("req", true)
-	same(t, "answer while the key waits for the recorder", r.postByKey(tenantA, replyKey, score("a", 2, .7)), joined)
+	checkEqual(t, "answer while the key waits for the recorder", r.postByKey(tenantA, replyKey, newScore("a", 2, .7)), joined)
 	r.backend.failWrites()
 	for range 3 {
 		r.wait(time.Second)
-		same(t, "answer while the key is in the outbox", r.postByKey(tenantA, replyKey, score("a", 3, .7)), joined)
+		checkEqual(t, "answer while the key is in the outbox", r.postByKey(tenantA, replyKey, newScore("a", 3, .7)), joined)
 	}
 	r.backend.allowWrites()
 	r.wait(time.Second)
-	same(t, "answer when the backend has the key", r.postByKey(tenantA, replyKey, score("a", 4, .7)), joined)
+	checkEqual(t, "answer when the backend has the key", r.postByKey(tenantA, replyKey, newScore("a", 4, .7)), joined)
 	r = r.restart(nil)
-	same(t, "answer after a restart", r.postByKey(tenantA, replyKey, score("a", 5, .7)), joined)
+	checkEqual(t, "answer after a restart", r.postByKey(tenantA, replyKey, newScore("a", 5, .7)), joined)
 	r.store.HoldKeys("out", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: r.clock.now()})
 	r.store.ReleaseKeys("out", false)
-	same(t, "answer after the key was dropped", r.postByKey(tenantA, replyKey+1, score("b", 1, .7)), store.Posted{Status: store.Parked})
+	checkEqual(t, "answer after the key was dropped", r.postByKey(tenantA, replyKey+1, newScore("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
 // Parked feedback joins the sessions of keys that are added after a restart.
@@ -78,17 +78,17 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	for i := range 5 {
-		r.postByKey(tenantA, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
+		r.postByKey(tenantA, replyKey+session.EchoKey(i), newScore("a", 1, float64(i)/10))
 	}
 	r = r.restart(nil)
 	for i := range 5 { // each in a separate batch
-		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
+		id := r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		r.addKey(replyKey+session.EchoKey(i), id)
 		r.deliver()
 	}
 	r.closeSessions()
 	for i := range 5 {
-		a := r.applied(idOf(fmt.Sprint("s", i)))
+		a := r.applied(sessionID(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
 			t.Errorf("Applied of session s%d = %+v, want reward %v", i, a, float64(i)/10)
 		}
@@ -99,42 +99,42 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	first := r.beginSession(tenantA, "first", picked(true))
-	if err := r.backend.Park(r.t.Context(), tenantA, replyKey+1, score("a", 1, 1)); err != nil {
+	first := r.beginSession(tenantA, "first", newAssignment(true))
+	if err := r.backend.Park(r.t.Context(), tenantA, replyKey+1, newScore("a", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	r.addKey(replyKey+1, first)
 	r.deliver()
-	if err := r.backend.Park(r.t.Context(), tenantA, replyKey, score("b", 1, .3)); err != nil {
+	if err := r.backend.Park(r.t.Context(), tenantA, replyKey, newScore("b", 1, .3)); err != nil {
 		t.Fatal(err)
 	}
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.addKey(replyKey, id)
 	r.deliver()
-	same(t, "reward", r.reward(id), .3)
+	checkEqual(t, "reward", r.reward(id), .3)
 }
 
 func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	r.postByKey(tenantA, replyKey, score("a", 1, .7))
-	id := r.beginSession(tenantA, "s", picked(true))
+	r.postByKey(tenantA, replyKey, newScore("a", 1, .7))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.addKey(replyKey, id)
 	r.backend.failNext("join", 2, errDown)
 	r.deliver()
-	sameList(t, "failed steps", r.failed(), []string{"unpark"})
+	checkList(t, "failed steps", r.takeFailures(), []string{"unpark"})
 	for range 2 {
 		r.clock.add(2 * time.Second)
 		r.deliver()
 	}
-	same(t, "reward", r.reward(id), .7)
+	checkEqual(t, "reward", r.reward(id), .7)
 }
 
 // Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
 func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	lookups := 0
 	r.backend.onCall(func(op string) {
 		if op != "echo" {
@@ -144,11 +144,11 @@ func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 			r.addKey(replyKey, id)
 		}
 	})
-	same(t, "answer to feedback", r.postByKey(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	checkEqual(t, "answer to feedback", r.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
 	r.backend.onCall(nil)
 	r.deliver()
 	r.closeSessions()
-	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
+	checkEqual(t, "counter rewarded", r.counter("", "rewarded"), 1)
 }
 
 // Feedback finds its session before the turn ends and before the key is in the database.
@@ -157,31 +157,31 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	r := newFixture(t, nil)
 	ses := r.store.Add(&session.Record{
 		Identity:   session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, "s"), Tenant: tenantA, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
-		Assignment: picked(true),
+		Assignment: newAssignment(true),
 	})
 	r.addKey(replyKey, ses.Record.Identity.ID)
-	same(t, "answer to feedback during the turn", r.postByKey(tenantA, replyKey, score("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
-	same(t, "answer to feedback of another tenant", r.postByKey("other", replyKey, score("a", 1, 1)), store.Posted{Status: store.Parked})
+	checkEqual(t, "answer to feedback during the turn", r.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	checkEqual(t, "answer to feedback of another tenant", r.postByKey("other", replyKey, newScore("a", 1, 1)), store.Posted{Status: store.Parked})
 	r.store.Release(ses, store.Decided)
 	r.deliver()
-	same(t, "reward", r.reward(ses.Record.Identity.ID), 1)
+	checkEqual(t, "reward", r.reward(ses.Record.Identity.ID), 1)
 }
 
 func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.playOneTurn("s", picked(true))
+	id := r.playOneTurn("s", newAssignment(true))
 	list := session.Candidates(tenantA, "s")
-	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, score("a", 1, 1))
+	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, newScore("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
 		t.Errorf("Post with the candidates of a name = %+v, %v, want status %s and session s", got, err, store.Joined)
 	}
-	got, err = r.store.Post(r.t.Context(), "other", []session.ID{id}, replyKey, score("b", 1, 1))
+	got, err = r.store.Post(r.t.Context(), "other", []session.ID{id}, replyKey, newScore("b", 1, 1))
 	if err != nil || got.Status != store.Parked {
 		t.Errorf("Post on the session of another tenant = %+v, %v, want status %s", got, err, store.Parked)
 	}
 	r = r.restart(nil)
-	if got, err = r.store.Post(r.t.Context(), tenantA, []session.ID{id}, replyKey, score("c", 2, 0)); err != nil || got.Session != "s" {
+	if got, err = r.store.Post(r.t.Context(), tenantA, []session.ID{id}, replyKey, newScore("c", 2, 0)); err != nil || got.Session != "s" {
 		t.Errorf("Post on a session that is not in memory = %+v, %v, want session s", got, err)
 	}
 }
@@ -191,7 +191,7 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 func TestRateBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.playOneTurn("s", picked(true))
+	id := r.playOneTurn("s", newAssignment(true))
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.closeSessions()
 	list, err := r.backend.NewestSamples(r.t.Context(), tenantA, session.ListRange{Limit: 10})
@@ -205,7 +205,7 @@ func TestRateBySessionRequestResponseAndSample(t *testing.T) {
 			{ResponseID: "resp_1"},
 			{SampleID: list.List[0].Sample.ID},
 		} {
-			p.Entry = score(fmt.Sprint("f", n), 1, 1)
+			p.Entry = newScore(fmt.Sprint("f", n), 1, 1)
 			if got, err := r.store.Rate(r.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
 				t.Errorf("Rate(%+v) = %+v, %v, want %+v, nil", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
@@ -216,7 +216,7 @@ func TestRateBySessionRequestResponseAndSample(t *testing.T) {
 		}
 		r = r.restart(nil)
 	}
-	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
+	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: newScore("r", 1, 1)}); err != nil || got.Status != store.Parked {
 		t.Errorf("Rate of an unknown run = %+v, %v, want status %s", got, err, store.Parked)
 	}
 }
@@ -249,10 +249,10 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, func(o *store.Options) { o.Sentiment = c.sentiment })
-			id := r.beginSession(tenantA, "s", picked(true))
-			r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
+			id := r.beginSession(tenantA, "s", newAssignment(true))
+			r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
 			r.deliver()
-			same(t, "reward", r.reward(id), c.want)
+			checkEqual(t, "reward", r.reward(id), c.want)
 		})
 	}
 }
@@ -260,15 +260,15 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 func TestSignalsSurviveAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
-	r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+	id := r.beginSession(tenantA, "s", newAssignment(true))
+	r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 	r.backend.failNext("feedback", 2, errDown)
 	for range 3 {
 		r.deliver()
 		r.clock.add(2 * time.Second)
 	}
-	sameList(t, "failed steps", r.failed(), []string{"implicit", "implicit"})
-	same(t, "reward", r.reward(id), 1)
+	checkList(t, "failed steps", r.takeFailures(), []string{"implicit", "implicit"})
+	checkEqual(t, "reward", r.reward(id), 1)
 }
 
 // When the limit of keys in memory is reached, a new key is dropped, and feedback with the key is parked. After other
@@ -281,7 +281,7 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, nil)
-			id := r.beginSession(tenantA, "s", picked(true))
+			id := r.beginSession(tenantA, "s", newAssignment(true))
 			r.deliver()
 			for i := range lists {
 				list := make([]session.Echo, each)
@@ -303,7 +303,7 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 				}
 			}
 			add()
-			same(t, "status of feedback with a key above the limit", r.postByKey(tenantA, key, score("a", 1, 1)).Status, store.Parked)
+			checkEqual(t, "status of feedback with a key above the limit", r.postByKey(tenantA, key, newScore("a", 1, 1)).Status, store.Parked)
 			for i := range lists {
 				r.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
@@ -311,7 +311,7 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 				r.deliver()
 			}
 			add()
-			same(t, "status of feedback with a key below the limit", r.postByKey(tenantA, key, score("b", 1, 1)).Status, store.Joined)
+			checkEqual(t, "status of feedback with a key below the limit", r.postByKey(tenantA, key, newScore("b", 1, 1)).Status, store.Joined)
 		})
 	}
 }

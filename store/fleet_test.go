@@ -69,7 +69,7 @@ func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 	})
 	b = openFixture(t, t.TempDir(), a.clock, func(o *store.Options) {
 		o.Fleet = shared
-		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openFixture
+		f := o.Backend.(*faultyBackend) //nolint:forcetypeassert // of openFixture
 		if err := f.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -88,9 +88,9 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, nil)
-		id := a.beginSession(tenantA, "s", picked(true))
+		id := a.beginSession(tenantA, "s", newAssignment(true))
 		ses := a.store.AcquireInMemory(id)
-		x := exchange(tenantA, "s", 1, a.clock.now())
+		x := newExchange(tenantA, "s", 1, a.clock.now())
 		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: a.clock.now()})
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
@@ -99,8 +99,8 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 			t.Fatalf("Acquire on the other replica = %+v, late %v, want a session with one pick, late false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
-		sameList(t, "sessions of the reply on the other replica", b.sessionsOf(replyKey), []session.ID{id})
-		same(t, "Shared of both replicas", a.store.Shared() && b.store.Shared(), true)
+		checkList(t, "sessions of the reply on the other replica", b.sessionsOf(replyKey), []session.ID{id})
+		checkEqual(t, "Shared of both replicas", a.store.Shared() && b.store.Shared(), true)
 	})
 }
 
@@ -109,7 +109,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := openReplicas(t, nil)
-		id := a.beginSession(tenantA, "s", picked(true))
+		id := a.beginSession(tenantA, "s", newAssignment(true))
 		a.backend.onCall(func(op string) {
 			if op == "write" {
 				time.Sleep(5 * time.Second)
@@ -117,14 +117,14 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 		})
 		ses := a.store.AcquireInMemory(id)
 		before := time.Now()
-		a.store.Publish(ses, nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
+		a.store.Publish(ses, nil, newExchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		if waited := time.Since(before); waited > 100*time.Millisecond {
 			t.Errorf("Publish with a slow backend took %v, want at most 100ms", waited)
 		}
 		a.store.Release(ses, store.Decided)
 		time.Sleep(time.Minute)
 		_, ok := a.row(id)
-		same(t, "the row is stored a minute later", ok, true)
+		checkEqual(t, "the row is stored a minute later", ok, true)
 	})
 }
 
@@ -133,8 +133,8 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, nil)
-		id := a.beginSession(tenantA, "s", picked(true))
-		a.store.Publish(a.store.AcquireInMemory(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
+		id := a.beginSession(tenantA, "s", newAssignment(true))
+		a.store.Publish(a.store.AcquireInMemory(id), nil, newExchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		ses := a.store.AcquireInMemory(id)
 		ses.Record.Lock()
 		ses.Record.Thread.Turns = 2
@@ -145,8 +145,8 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 			}
 		})
 		before := time.Now()
-		a.store.PublishCounts(ses, exchange(tenantA, "s", 2, a.clock.now()), nil)
-		same(t, "time that PublishCounts waited", time.Since(before), 0)
+		a.store.PublishCounts(ses, newExchange(tenantA, "s", 2, a.clock.now()), nil)
+		checkEqual(t, "time that PublishCounts waited", time.Since(before), 0)
 		time.Sleep(2 * time.Millisecond)
 		remote, late := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || late || remote.Record.Thread.Turns != 2 {
@@ -162,8 +162,8 @@ func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := openReplicas(t, nil)
-		id := a.beginSession(tenantA, "s", picked(true))
-		a.store.Publish(a.store.AcquireInMemory(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
+		id := a.beginSession(tenantA, "s", newAssignment(true))
+		a.store.Publish(a.store.AcquireInMemory(id), nil, newExchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		ses := a.store.AcquireInMemory(id)
 		time.Sleep(time.Minute) // the recorder has delivered the session
 		var writes atomic.Int64
@@ -176,14 +176,14 @@ func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 		publish := func(n int) int64 {
 			writes.Store(0)
 			for i := range n {
-				a.store.PublishCounts(ses, exchange(tenantA, "s", 2+i, a.clock.now()), nil)
+				a.store.PublishCounts(ses, newExchange(tenantA, "s", 2+i, a.clock.now()), nil)
 			}
 			synctest.Wait()
 			return writes.Load()
 		}
-		same(t, "writes in progress after 1,000 turns", publish(1000), 256)
+		checkEqual(t, "writes in progress after 1,000 turns", publish(1000), 256)
 		time.Sleep(2 * time.Second)
-		same(t, "writes in progress after the end of the first writes", publish(10), 10)
+		checkEqual(t, "writes in progress after the end of the first writes", publish(10), 10)
 		time.Sleep(2 * time.Second)
 	})
 }
@@ -193,27 +193,27 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, optOutEnvFiles(t))
-		id := a.beginSession(tenantA, "s", picked(true))
+		id := a.beginSession(tenantA, "s", newAssignment(true))
 		a.change(id, store.Decided, func(rec *session.Record) {
 			rec.Thread.Items = 4
 			rec.Await(1)
 		})
-		x := exchange(tenantA, "s", 1, a.clock.now())
+		x := newExchange(tenantA, "s", 1, a.clock.now())
 		readEnvFile(x)
 		ses := a.store.AcquireInMemory(id)
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
 		_, ok := a.row(id)
-		same(t, "the session has a row", ok, false)
+		checkEqual(t, "the session has a row", ok, false)
 		for name, late := range map[string]bool{"the backend answers": false, "the backend is late": true} {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.ApplyOptOut(t.Context(), rec, 4, late)
-			same(t, "hidden items, "+name, rec.Thread.Items, 4)
-			same(t, "Silent, "+name, rec.Silent(), true)
+			checkEqual(t, "hidden items, "+name, rec.Thread.Items, 4)
+			checkEqual(t, "Silent, "+name, rec.Silent(), true)
 		}
-		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
+		other := &session.Record{Identity: session.Identity{ID: sessionID("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
 		b.store.ApplyOptOut(t.Context(), other, 4, false)
-		same(t, "hidden items of another session", other.Thread.Items, 0)
+		checkEqual(t, "hidden items of another session", other.Thread.Items, 0)
 	})
 }
 
@@ -231,17 +231,17 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		b.offer(markerWord, 2)
 		b.store.Release(remote, store.Decided)
 		time.Sleep(time.Second)
-		same(t, "stored exchanges before the deletion", a.exchanges(id), 2)
+		checkEqual(t, "stored exchanges before the deletion", a.exchanges(id), 2)
 		a.forget(markerWord)
-		x := exchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // a turn in progress
+		x := newExchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // a turn in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durableAfter)
-		same(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)
-		sameList(t, "stored turns after the deletion", a.storedTurns(markerWord), nil)
+		checkEqual(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)
+		checkList(t, "stored turns after the deletion", a.storedTurns(markerWord), nil)
 		_, ok := a.row(id)
-		same(t, "the session has a row after the deletion", ok, false)
+		checkEqual(t, "the session has a row after the deletion", ok, false)
 		for _, r := range []*fixture{a, b} {
-			sameList(t, "files of a replica that contain the word", filesWith(t, r.dir, markerWord), nil)
+			checkList(t, "files of a replica that contain the word", filesWith(t, r.dir, markerWord), nil)
 		}
 	})
 }
@@ -252,18 +252,18 @@ func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
 	r := newFixture(t, withFleet(&be, "one"))
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.deliver()
 	row, _ := r.row(id)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })
-	same(t, "turns in memory", r.store.Newest(&row).Thread.Turns, 3)
-	same(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: tenantA, ID: idOf("x")}).Thread.Turns, 0)
+	checkEqual(t, "turns in memory", r.store.Newest(&row).Thread.Turns, 3)
+	checkEqual(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
-	same(t, "turns with a row that is newer than the record in memory", r.store.Newest(&row).Thread.Turns, 1)
+	checkEqual(t, "turns with a row that is newer than the record in memory", r.store.Newest(&row).Thread.Turns, 1)
 	member, ok, err := r.store.Member(t.Context(), tenantA, id)
-	same(t, "name, ok and error of Member", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
+	checkEqual(t, "name, ok and error of Member", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
 	_, ok, err = r.store.Member(t.Context(), "them", id)
-	same(t, "ok and error of Member for another tenant", fmt.Sprint(ok, err), "false <nil>")
+	checkEqual(t, "ok and error of Member for another tenant", fmt.Sprint(ok, err), "false <nil>")
 }
 
 // Undelivered returns the sessions with exchanges that the backend does not have.
@@ -282,26 +282,26 @@ func TestUndeliveredReturnsSessionsOfUndeliveredExchanges(t *testing.T) {
 	r.offer("a", 1, 2)
 	r.offer("b", 1)
 	n, ok := undelivered()
-	same(t, "undelivered sessions and ok while turns are in memory", fmt.Sprint(n, ok), "2 true")
+	checkEqual(t, "undelivered sessions and ok while turns are in memory", fmt.Sprint(n, ok), "2 true")
 	r.backend.failNext("write", 1, errDown)
 	r.deliver()
 	_, ok = undelivered()
-	same(t, "ok after a failed delivery", ok, false)
+	checkEqual(t, "ok after a failed delivery", ok, false)
 	r.wait(2 * time.Second)
 	n, ok = undelivered()
-	same(t, "undelivered sessions and ok after the delivery", fmt.Sprint(n, ok), "0 true")
+	checkEqual(t, "undelivered sessions and ok after the delivery", fmt.Sprint(n, ok), "0 true")
 }
 
 // Imported exchanges are redacted, and opted-out exchanges are omitted.
 func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, optOutEnvFiles(t))
-	kept, out, answers := exchange(tenantA, "kept", 1, startTime), exchange(tenantA, "out", 1, startTime), exchange(tenantA, "answers", 1, startTime)
+	kept, out, answers := newExchange(tenantA, "kept", 1, startTime), newExchange(tenantA, "out", 1, startTime), newExchange(tenantA, "answers", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
 	readEnvFile(out)
 	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
 		t.Errorf(`Cleanse = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
 	}
-	same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 2)
+	checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 2)
 }

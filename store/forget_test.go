@@ -19,13 +19,13 @@ import (
 // sessionWithWord creates a session whose reply and feedback contain markerWord.
 func (r *fixture) sessionWithWord(tenant, name string) session.ID {
 	r.t.Helper()
-	id := r.beginSession(tenant, name, picked(true))
-	x := exchange(tenant, name, 1, r.clock.now())
+	id := r.beginSession(tenant, name, newAssignment(true))
+	x := newExchange(tenant, name, 1, r.clock.now())
 	x.Reply.Text = "It is in " + markerWord + "."
 	r.store.Offer(store.Turn{Exchange: x, Size: 100})
 	r.store.AddEchoes(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: r.clock.now()})
 	r.deliver()
-	e := score("f", 1, 1)
+	e := newScore("f", 1, 1)
 	e.Comment = "Not " + markerWord
 	r.postFeedback(tenant, id, e)
 	return id
@@ -47,9 +47,9 @@ func TestForgettingASessionKeepsCounters(t *testing.T) {
 		r.closeSessions()
 		before := r.counters(tenantA)
 		r.forget(markerWord + "-1")
-		same(t, "exchanges of the forgotten session", r.exchanges(id), 0)
-		same(t, "exchanges of the other session", r.exchanges(other), 1)
-		same(t, "counters after the deletion", r.counters(tenantA), before)
+		checkEqual(t, "exchanges of the forgotten session", r.exchanges(id), 0)
+		checkEqual(t, "exchanges of the other session", r.exchanges(other), 1)
+		checkEqual(t, "counters after the deletion", r.counters(tenantA), before)
 	})
 }
 
@@ -61,10 +61,10 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			first = r.sessionWithWord("acme", name)
 		}
-		e := score("early", 1, 1)
+		e := newScore("early", 1, 1)
 		e.Comment = markerWord
 		r.postByKey("acme", 77, e)
-		other := r.beginSession(tenantA, "other", picked(true))
+		other := r.beginSession(tenantA, "other", newAssignment(true))
 		r.deliver()
 		if len(filesWith(t, r.dir, markerWord)) == 0 {
 			t.Fatalf("no file contains %q before the tenant is forgotten", markerWord)
@@ -72,9 +72,9 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
 			t.Fatalf("ForgetTenant = %d, %v, want 3, nil", n, err)
 		}
-		sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
-		same(t, "a session of the forgotten tenant is in memory", r.inMemory("acme", first), false)
-		same(t, "the session of the other tenant is in memory", r.inMemory(tenantA, other), true)
+		checkList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
+		checkEqual(t, "a session of the forgotten tenant is in memory", r.inMemory("acme", first), false)
+		checkEqual(t, "the session of the other tenant is in memory", r.inMemory(tenantA, other), true)
 	})
 }
 
@@ -91,17 +91,17 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 		r.forget("busy")
 		r.clock.add(time.Second)
 		r.store.Release(held, store.Decided)
-		r.store.Offer(store.Turn{Exchange: exchange(tenantA, "busy", 2, start), Size: 100})
+		r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "busy", 2, start), Size: 100})
 		r.deliver()
 		if _, ok := r.row(id); ok {
 			t.Error("the request in progress stored a row of the forgotten session")
 		}
-		same(t, "exchanges of the forgotten session", r.exchanges(id), 0)
-		same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
-		r.beginSession(tenantA, "busy", picked(true))
+		checkEqual(t, "exchanges of the forgotten session", r.exchanges(id), 0)
+		checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
+		r.beginSession(tenantA, "busy", newAssignment(true))
 		r.offer("busy", 1)
 		r.deliver()
-		same(t, "exchanges of the new session", r.exchanges(id), 1)
+		checkEqual(t, "exchanges of the new session", r.exchanges(id), 1)
 	})
 }
 
@@ -126,7 +126,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 				}
 				if wholeTenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
-					same(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					checkEqual(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget("busy")
 				}
@@ -135,7 +135,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 					t.Error("the row written during the deletion is stored")
 				}
 				r.clock.add(time.Second)
-				r.beginSession(tenantA, "busy", picked(true))
+				r.beginSession(tenantA, "busy", newAssignment(true))
 				r.deliver()
 				if _, ok := r.row(id); !ok {
 					t.Error("the new session with the name busy has no row")
@@ -155,9 +155,9 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 			withFleet(&be, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		r.beginSession(tenantA, "first", picked(true)) // delivered at once; the rows of later sessions wait an hour
+		r.beginSession(tenantA, "first", newAssignment(true)) // delivered at once; the rows of later sessions wait an hour
 		time.Sleep(time.Second)
-		forgotten, kept := r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))
+		forgotten, kept := r.beginSession(tenantA, "forgotten", newAssignment(true)), r.beginSession(tenantA, "kept", newAssignment(true))
 		time.Sleep(time.Second)
 		if _, ok := r.row(forgotten); ok {
 			t.Fatal("the row of the session is stored before the deletion, want it to wait for its delivery")
@@ -168,8 +168,8 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 		time.Sleep(time.Second)
 		_, forgottenHasRow := r.row(forgotten)
 		_, keptHasRow := r.row(kept)
-		same(t, "the forgotten session has a row", forgottenHasRow, false)
-		same(t, "the other session has a row", keptHasRow, true)
+		checkEqual(t, "the forgotten session has a row", forgottenHasRow, false)
+		checkEqual(t, "the other session has a row", keptHasRow, true)
 	})
 }
 
@@ -180,12 +180,12 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	var be *lossyBackend
 	r := newFixture(t, withFleet(&be, "one"))
 	r.backend.failWrites()
-	forgotten, kept := r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))
+	forgotten, kept := r.beginSession(tenantA, "forgotten", newAssignment(true)), r.beginSession(tenantA, "kept", newAssignment(true))
 	for _, name := range []string{"forgotten", "kept"} {
 		r.offer(name, 1)
-		r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+		r.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 		r.startTurn(name, 3)
-		r.addKey(session.EchoKeyOf(tenantA, name), idOf(name))
+		r.addKey(session.EchoKeyOf(tenantA, name), sessionID(name))
 	}
 	r.deliver()
 	r = r.restart(func(o *store.Options) {
@@ -195,20 +195,20 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	r.wait(durableAfter)
 	_, forgottenHasRow := r.row(forgotten)
 	_, keptHasRow := r.row(kept)
-	same(t, "the forgotten session has a row", forgottenHasRow, false)
-	same(t, "the other session has a row", keptHasRow, true)
-	sameList(t, "turns of the forgotten session", r.storedTurns("forgotten"), nil)
-	sameList(t, "turns of the other session", r.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
+	checkEqual(t, "the forgotten session has a row", forgottenHasRow, false)
+	checkEqual(t, "the other session has a row", keptHasRow, true)
+	checkList(t, "turns of the forgotten session", r.storedTurns("forgotten"), nil)
+	checkList(t, "turns of the other session", r.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"forgotten": 0, "kept": 1} {
 		key := session.EchoKeyOf(tenantA, name)
-		same(t, "number of sessions with the key of session "+name, len(r.sessionsOf(key)), want)
-		entries, err := r.backend.Feedback(t.Context(), tenantA, idOf(name))
+		checkEqual(t, "number of sessions with the key of session "+name, len(r.sessionsOf(key)), want)
+		entries, err := r.backend.Feedback(t.Context(), tenantA, sessionID(name))
 		if err != nil || len(entries) != want {
 			t.Errorf("Feedback(%s) = %+v, %v, want %d entries", name, entries, err, want)
 		}
 	}
 	account := r.balancedAccount(true)
-	same(t, "Account.Admitted and Account.Spooled", fmt.Sprint(account.Admitted, account.Spooled), "6 0")
+	checkEqual(t, "Account.Admitted and Account.Spooled", fmt.Sprint(account.Admitted, account.Spooled), "6 0")
 }
 
 // While a slow backend forgets a session, new turns of another session are recorded and stored.
@@ -232,14 +232,14 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			}
 		})
 		r.forget(markerWord)
-		sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
-		atLeast(t, "newest turn recorded before the end of the deletion", turn.Load(), 3)
+		checkList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
+		checkAtLeast(t, "newest turn recorded before the end of the deletion", turn.Load(), 3)
 		time.Sleep(durableAfter)
 		admitted := r.balancedAccount(true).Admitted
 		crashed := r.crash(nil)
 		crashed.deliver()
-		same(t, "stored exchanges after a crash", int64(crashed.exchanges(idOf("s"))), turn.Load())
-		sameAccount(t, "account", crashed.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
+		checkEqual(t, "stored exchanges after a crash", int64(crashed.exchanges(sessionID("s"))), turn.Load())
+		checkAccount(t, "account", crashed.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
 	})
 }
 
@@ -248,7 +248,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
-		r.beginSession(tenantA, "s", picked(true))
+		r.beginSession(tenantA, "s", newAssignment(true))
 		r.backend.failNext("write", 1, session.ErrDiskFull)
 		if n, err := r.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
 			t.Errorf("ForgetSession = %d, %v, want 0, session.ErrDiskFull", n, err)
@@ -262,7 +262,7 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		r.beginSession(tenantA, "s", picked(true))
+		r.beginSession(tenantA, "s", newAssignment(true))
 		r.forget("s")
 	})
 }
@@ -277,48 +277,48 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := openFixture(t, t.TempDir(), &clock{}, nil)
 				r.backend.failWrites()
-				r.beginSession(tenantA, markerWord, picked(true))
+				r.beginSession(tenantA, markerWord, newAssignment(true))
 				for turn := 1; turn <= 5; turn++ {
 					r.offer(markerWord, 10+turn)
 					r.deliver()
 				}
 				r.kill()
-				r.damage(markerWord)
+				r.damageOutboxFiles(markerWord)
 				r = openFixture(t, r.dir, r.clock, nil)
 				r.deliver()
-				atMost(t, "stored turns of the damaged file", len(r.storedTurns(markerWord)), 4)
-				atLeast(t, "outbox files with the word after damage", len(r.outboxFilesWith(markerWord)), 1)
+				checkAtMost(t, "stored turns of the damaged file", len(r.storedTurns(markerWord)), 4)
+				checkAtLeast(t, "outbox files with the word after damage", len(r.outboxFilesWith(markerWord)), 1)
 				r.run()
-				r.beginSession(tenantA, markerWord, picked(true))
+				r.beginSession(tenantA, markerWord, newAssignment(true))
 				r.offer(markerWord, 1)
 				x, b := r.startTurn(markerWord, 2)
 				time.Sleep(time.Second)
 				r.startTurn(markerWord, 3) // not recorded yet
-				atLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(markerWord)), 1)
+				checkAtLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(markerWord)), 1)
 				if wholeTenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
-					same(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					checkEqual(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					r.forget(markerWord)
 				}
-				sameList(t, "outbox files with the word after the deletion", r.outboxFilesWith(markerWord), nil)
+				checkList(t, "outbox files with the word after the deletion", r.outboxFilesWith(markerWord), nil)
 				time.Sleep(time.Second)
-				sameList(t, "outbox files with the word after the third turn was recorded", r.outboxFilesWith(markerWord), nil)
+				checkList(t, "outbox files with the word after the third turn was recorded", r.outboxFilesWith(markerWord), nil)
 				r.endTurn(x, b)
 				time.Sleep(time.Second)
-				sameList(t, "outbox files with the word after the second turn ended", r.outboxFilesWith(markerWord), nil)
+				checkList(t, "outbox files with the word after the second turn ended", r.outboxFilesWith(markerWord), nil)
 				crashed := r.crash(nil)
 				crashed.deliver()
-				sameList(t, "outbox files with the word after a crash", crashed.outboxFilesWith(markerWord), nil)
-				sameList(t, "stored turns after a crash", crashed.storedTurns(markerWord), nil)
+				checkList(t, "outbox files with the word after a crash", crashed.outboxFilesWith(markerWord), nil)
+				checkList(t, "stored turns after a crash", crashed.storedTurns(markerWord), nil)
 				crashed.balancedAccount(true)
 			})
 		})
 	}
 }
 
-// damage changes the byte before the last occurrence of a text in each outbox file that contains the text.
-func (r *fixture) damage(text string) {
+// damageOutboxFiles changes the byte before the last occurrence of a text in each outbox file that contains the text.
+func (r *fixture) damageOutboxFiles(text string) {
 	r.t.Helper()
 	names := r.outboxFilesWith(text)
 	if len(names) == 0 {
@@ -351,14 +351,14 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		old := r.sessionWithWord(tenantA, "old")
 		advance(20 * day)
 		recent := r.sessionWithWord(tenantA, "recent")
-		e := score("early", 1, 1)
+		e := newScore("early", 1, 1)
 		e.At = r.clock.now()
 		r.postByKey(tenantA, 77, e)
-		same(t, "exchanges of the old session before the retention period ends", r.exchanges(old), 1)
+		checkEqual(t, "exchanges of the old session before the retention period ends", r.exchanges(old), 1)
 		advance(11 * day)
-		same(t, "exchanges of the old session after the retention period", r.exchanges(old), 0)
-		same(t, "exchanges of the recent session", r.exchanges(recent), 1)
-		same(t, "Tally.Retired", r.store.Tally.Retired.Load(), 1)
+		checkEqual(t, "exchanges of the old session after the retention period", r.exchanges(old), 0)
+		checkEqual(t, "exchanges of the recent session", r.exchanges(recent), 1)
+		checkEqual(t, "Tally.Retired", r.store.Tally.Retired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
 			t.Errorf("FindEcho of the deleted session's key = %v, %v, want none", got, err)
@@ -368,11 +368,11 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		}
 		r.store.SetRetention(0)
 		advance(1000 * day)
-		same(t, "exchanges of the recent session without retention", r.exchanges(recent), 1)
+		checkEqual(t, "exchanges of the recent session without retention", r.exchanges(recent), 1)
 		r.store.SetRetention(time.Hour)
 		advance(day)
-		same(t, "exchanges of the recent session after the retention period was shortened", r.exchanges(recent), 0)
-		sameList(t, "failed steps", r.failed(), nil)
+		checkEqual(t, "exchanges of the recent session after the retention period was shortened", r.exchanges(recent), 0)
+		checkList(t, "failed steps", r.takeFailures(), nil)
 	})
 }
 
@@ -381,7 +381,7 @@ func TestTouchedOmitsForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
-		ids := []session.ID{r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))}
+		ids := []session.ID{r.beginSession(tenantA, "forgotten", newAssignment(true)), r.beginSession(tenantA, "kept", newAssignment(true))}
 		r.deliver()
 		for _, id := range ids {
 			r.store.Touch(tenantA, id)
@@ -389,7 +389,7 @@ func TestTouchedOmitsForgottenSession(t *testing.T) {
 		}
 		r.forget("forgotten")
 		touched := r.store.Touched()
-		same(t, "the forgotten session is touched", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
-		same(t, "touched sessions", len(touched), 3)
+		checkEqual(t, "the forgotten session is touched", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
+		checkEqual(t, "touched sessions", len(touched), 3)
 	})
 }

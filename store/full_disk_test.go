@@ -57,26 +57,26 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 		o.play(r, 5)
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
-	if failures := r.failed(); o.refused == 0 || len(failures) == 0 {
+	if failures := r.takeFailures(); o.refused == 0 || len(failures) == 0 {
 		t.Fatalf("on a full disk: %d refused turns, failed steps %v, want at least one of each", o.refused, failures)
 	}
-	same(t, "Store.Healthy on a full disk", r.store.Healthy(), false)
+	checkEqual(t, "Store.Healthy on a full disk", r.store.Healthy(), false)
 	disk.Free(t)
 	stored := r.store.Tally.Exchanges.Load()
 	for i := 0; r.store.Tally.Exchanges.Load() <= stored+5; i++ {
 		if i == 10 {
-			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, r.failed())
+			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, r.takeFailures())
 		}
 		o.play(r, 5)
 	}
 	r.wait(durableAfter)
-	same(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
-	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), int64(o.refused))
+	checkEqual(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
+	checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), int64(o.refused))
 	r.checkMemoryIsFree()
 	r = r.restart(nil)
 	r.deliver()
-	sameAccount(t, "account after a crash", r.account(true), o.account())
-	same(t, "stored exchanges", r.exchanges(idOf("s")), o.offered-o.refused)
+	checkAccount(t, "account after a crash", r.account(true), o.account())
+	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered-o.refused)
 }
 
 // An outbox that filled the disk during an outage frees the disk after the delivery.
@@ -96,9 +96,9 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 		o.play(r, 0)
 	}
 	r.wait(durableAfter)
-	same(t, "stored exchanges", r.exchanges(idOf("s")), o.offered-o.refused)
-	atMost(t, "bytes of the outbox", r.store.OutboxBytes(), 1<<20)
-	sameAccount(t, "account", r.account(true), o.account())
+	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered-o.refused)
+	checkAtMost(t, "bytes of the outbox", r.store.OutboxBytes(), 1<<20)
+	checkAccount(t, "account", r.account(true), o.account())
 	r.checkMemoryIsFree()
 }
 
@@ -125,14 +125,14 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	if len(freeBytes) < 3 || runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
 		t.Errorf("free bytes at each write: got %v, want at least 3 writes, the third with at least 64 KiB more than the first", freeBytes)
 	}
-	same(t, "stored exchanges", r.exchanges(idOf("s")), o.offered)
-	sameAccount(t, "account", r.account(true), o.account())
+	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered)
+	checkAccount(t, "account", r.account(true), o.account())
 	r.checkMemoryIsFree()
 }
 
 // remoteBackend is a Redis backend that fails on demand.
 type remoteBackend struct {
-	*faulty
+	*faultyBackend
 	redis *redis.Store
 }
 
@@ -162,7 +162,7 @@ func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openFixture
+		f := o.Backend.(*faultyBackend) //nolint:forcetypeassert // of openFixture
 		if err := f.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -196,38 +196,38 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	r.endTurn(x, begun)
 	o.offered++
 	o.play(r, 5)
-	same(t, "stored exchanges on a full disk", r.exchanges(idOf("s")), o.offered)
-	same(t, "refused turns", o.refused, 0)
-	sameAccount(t, "account on a full disk", r.account(true), o.account())
+	checkEqual(t, "stored exchanges on a full disk", r.exchanges(sessionID("s")), o.offered)
+	checkEqual(t, "refused turns", o.refused, 0)
+	checkAccount(t, "account on a full disk", r.account(true), o.account())
 
 	r.backend.failWrites()
 	for range 30 {
 		o.play(r, 5)
 		disk.Fill(t, 0)
 	}
-	atLeast(t, "refused turns during an outage on a full disk", o.refused, 51)
+	checkAtLeast(t, "refused turns during an outage on a full disk", o.refused, 51)
 	r.backend.allowWrites()
 	for range 3 {
 		o.play(r, 0)
 	}
-	same(t, "stored exchanges after the outage", r.exchanges(idOf("s")), o.offered-o.refused)
-	sameAccount(t, "account after the outage", r.account(true), o.account())
+	checkEqual(t, "stored exchanges after the outage", r.exchanges(sessionID("s")), o.offered-o.refused)
+	checkAccount(t, "account after the outage", r.account(true), o.account())
 
 	r = r.restart(open)
 	r.deliver()
 	o.play(r, 5)
 	o.play(r, 0)
-	sameAccount(t, "account after a crash", r.account(true), o.account())
+	checkAccount(t, "account after a crash", r.account(true), o.account())
 	disk.Free(t)
 	for range 4 {
 		o.play(r, 5)
 	}
-	same(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
-	same(t, "stored exchanges after the disk has space", r.exchanges(idOf("s")), o.offered-o.refused)
-	sameAccount(t, "account after the disk has space", r.account(false), o.account())
+	checkEqual(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
+	checkEqual(t, "stored exchanges after the disk has space", r.exchanges(sessionID("s")), o.offered-o.refused)
+	checkAccount(t, "account after the disk has space", r.account(false), o.account())
 	r = r.restart(open)
 	r.deliver()
-	sameAccount(t, "account after a second crash", r.account(false), o.account())
+	checkAccount(t, "account after a second crash", r.account(false), o.account())
 	r.checkMemoryIsFree()
 }
 
@@ -243,11 +243,11 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 		o.play(r, 12)
 		disk.Fill(t, 0)
 	}
-	same(t, "Store.Healthy on a full disk", r.store.Healthy(), false)
-	atMost(t, "stored exchanges before the stop", r.exchanges(idOf("s")), o.offered-1)
+	checkEqual(t, "Store.Healthy on a full disk", r.store.Healthy(), false)
+	checkAtMost(t, "stored exchanges before the stop", r.exchanges(sessionID("s")), o.offered-1)
 	_ = r.drain() // returns the error of the full disk
-	same(t, "stored exchanges after the stop", r.exchanges(idOf("s")), o.offered)
-	sameAccount(t, "account", accountText(r.balancedAccount(false)), o.account())
+	checkEqual(t, "stored exchanges after the stop", r.exchanges(sessionID("s")), o.offered)
+	checkAccount(t, "account", accountText(r.balancedAccount(false)), o.account())
 }
 
 // Turns that wait for a local database on a full disk are stored when the disk has space again.
@@ -262,14 +262,14 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 		o.play(r, 5)
 		disk.Fill(t, 0)
 	}
-	same(t, "the failed steps contain spool", slices.Contains(r.failed(), "spool"), true)
+	checkEqual(t, "the failed steps contain spool", slices.Contains(r.takeFailures(), "spool"), true)
 	disk.Free(t)
 	for range 3 {
 		o.play(r, 1)
 	}
-	same(t, "stored exchanges", r.exchanges(idOf("s")), o.offered)
-	same(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
-	sameAccount(t, "account", r.account(true), o.account())
+	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered)
+	checkEqual(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
+	checkAccount(t, "account", r.account(true), o.account())
 	r.checkMemoryIsFree()
 }
 
@@ -292,7 +292,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 		for range n {
 			turns++
 			x, b := r.startTurn("s", turns+1)
-			r.beginSession(tenantA, "s", picked(true))
+			r.beginSession(tenantA, "s", newAssignment(true))
 			x.Reply.Text = noise(turns, 1<<10)
 			if turns%10 == 0 {
 				r.clock.add(2 * time.Second)
@@ -312,6 +312,6 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	}
 	disk.Free(t)
 	r.wait(10 * time.Second)
-	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", turns+1, turns+1-refused, refused))
+	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", turns+1, turns+1-refused, refused))
 	r.checkMemoryIsFree()
 }

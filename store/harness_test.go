@@ -76,8 +76,8 @@ type backend interface {
 	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
 
-// faulty is a backend that records its calls and fails on demand.
-type faulty struct {
+// faultyBackend is a backend that records its calls and fails on demand.
+type faultyBackend struct {
 	backend
 	mu    sync.Mutex
 	calls []string
@@ -85,18 +85,18 @@ type faulty struct {
 	err   error
 	hook  func(op string) // runs before every call, while mu is unlocked; set by onCall
 
-	refused, panics session.ID // sessions whose feedback fails, or panics, at each try
+	refusedSession, panickingSession session.ID // sessions whose feedback fails, or panics, at each try
 }
 
 // onCall runs hook before every call; nil removes the hook.
-func (f *faulty) onCall(hook func(op string)) {
+func (f *faultyBackend) onCall(hook func(op string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
 }
 
 // call records the call of an operation, runs the hook, and returns the error that failNext has set.
-func (f *faulty) call(op string) error {
+func (f *faultyBackend) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
 	mustFail := f.fail[op] > 0
@@ -115,20 +115,20 @@ func (f *faulty) call(op string) error {
 }
 
 // failNext makes the next n calls of an operation return err.
-func (f *faulty) failNext(op string, n int, err error) {
+func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail[op], f.err = n, err
 }
 
 // failWrites makes every write of a batch without samples fail until allowWrites.
-func (f *faulty) failWrites() { f.failNext("write", 1<<30, errDown) }
+func (f *faultyBackend) failWrites() { f.failNext("write", 1<<30, errDown) }
 
 // allowWrites ends the failures of failWrites.
-func (f *faulty) allowWrites() { f.failNext("write", 0, nil) }
+func (f *faultyBackend) allowWrites() { f.failNext("write", 0, nil) }
 
 // takeCalls returns the operations called since the last takeCalls.
-func (f *faulty) takeCalls() []string {
+func (f *faultyBackend) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := f.calls
@@ -136,8 +136,8 @@ func (f *faulty) takeCalls() []string {
 	return out
 }
 
-// lookups returns the number of calls of Session since the last takeCalls, and discards the recorded calls.
-func (f *faulty) lookups() (n int) {
+// takeLookups returns the number of calls of Session since the last takeCalls, and discards the recorded calls.
+func (f *faultyBackend) takeLookups() (n int) {
 	for _, op := range f.takeCalls() {
 		if op == "session" {
 			n++
@@ -146,21 +146,21 @@ func (f *faulty) lookups() (n int) {
 	return n
 }
 
-func (f *faulty) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+func (f *faultyBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	if err := f.call("session"); err != nil {
 		return session.Row{}, false, err
 	}
 	return f.backend.Session(ctx, tenant, id)
 }
 
-func (f *faulty) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+func (f *faultyBackend) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	if err := f.call("echo"); err != nil {
 		return nil, err
 	}
 	return f.backend.FindEcho(ctx, tenant, keys)
 }
 
-func (f *faulty) Write(ctx context.Context, b session.Batch) error {
+func (f *faultyBackend) Write(ctx context.Context, b session.Batch) error {
 	op := "write"
 	if len(b.Samples) > 0 {
 		op = "samples"
@@ -171,27 +171,27 @@ func (f *faulty) Write(ctx context.Context, b session.Batch) error {
 	return f.backend.Write(ctx, b)
 }
 
-func (f *faulty) Sync(ctx context.Context) error {
+func (f *faultyBackend) Sync(ctx context.Context) error {
 	if err := f.call("sync"); err != nil {
 		return err
 	}
 	return f.backend.Sync(ctx)
 }
 
-func (f *faulty) AddFeedback(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+func (f *faultyBackend) AddFeedback(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if err := f.call("feedback"); err != nil {
 		return nil, err
 	}
-	if _, ok := e[f.refused]; ok {
+	if _, ok := e[f.refusedSession]; ok {
 		return nil, errDown
 	}
-	if _, ok := e[f.panics]; ok {
+	if _, ok := e[f.panickingSession]; ok {
 		panic("feedback")
 	}
 	return f.backend.AddFeedback(ctx, tenant, e)
 }
 
-func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+func (f *faultyBackend) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err
 	}
@@ -205,12 +205,12 @@ type fixture struct {
 	dir     string
 	options store.Options
 	clock   *clock
-	backend *faulty
+	backend *faultyBackend
 	store   *store.Store // nil after kill
 	archive *store.Archive
 
 	cancel context.CancelFunc // ends run; nil means not running
-	ran    chan error
+	done   chan error
 
 	mu       sync.Mutex
 	failures []string
@@ -237,15 +237,15 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &fixture{t: t, dir: dir, clock: clk, backend: &faulty{backend: db, fail: map[string]int{}}}
+	r := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, fail: map[string]int{}}}
 	o := store.Options{
 		Now: clk.now, Backend: r.backend,
 		Lookup:  5 * time.Second, // a loaded machine is not a fault
 		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: outboxIn(dir), Bytes: 1 << 30},
 		Content: store.ContentOptions{Keep: true, Personal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, _ error) { r.fail(string(step)) },
-			Panicked: func(step label.Step, _ any) { r.fail("panic " + string(step)) },
+			Failed:   func(step label.Step, _ error) { r.addFailure(string(step)) },
+			Panicked: func(step label.Step, _ any) { r.addFailure("panic " + string(step)) },
 		},
 	}
 	if change != nil {
@@ -260,15 +260,15 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 	return r
 }
 
-// fail records the step of a reported failure.
-func (r *fixture) fail(step string) {
+// addFailure records the step of a reported failure.
+func (r *fixture) addFailure(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, step)
 }
 
-// failed returns the steps of the failures reported since its last call.
-func (r *fixture) failed() []string {
+// takeFailures returns the steps of the failures reported since its last call.
+func (r *fixture) takeFailures() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.failures
@@ -279,8 +279,8 @@ func (r *fixture) failed() []string {
 // run starts the store's goroutines.
 func (r *fixture) run() {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	r.cancel, r.ran = cancel, make(chan error, 1)
-	go func() { r.ran <- r.store.Run(ctx) }()
+	r.cancel, r.done = cancel, make(chan error, 1)
+	go func() { r.done <- r.store.Run(ctx) }()
 }
 
 // drain ends Run as a stop of the program does, and returns the error of Run. If Run is not running, drain calls Run
@@ -293,7 +293,7 @@ func (r *fixture) drain() error {
 	}
 	r.cancel()
 	r.cancel = nil
-	return <-r.ran
+	return <-r.done
 }
 
 // stop ends the store as a stop of the program does.
@@ -400,12 +400,12 @@ func (r *fixture) wait(d time.Duration) {
 // balancedAccount reads the account of the outbox, and fails the test unless the account balances.
 func (r *fixture) balancedAccount(running bool) store.Account {
 	r.t.Helper()
-	return accountOf(r.t, r.options.Queue.Path, running)
+	return readAccount(r.t, r.options.Queue.Path, running)
 }
 
-// accountOf reads the account of an outbox, and fails the test unless the account balances: each admitted exchange is
+// readAccount reads the account of an outbox, and fails the test unless the account balances: each admitted exchange is
 // stored, spooled (the exchange waits in the outbox), incomplete or dropped.
-func accountOf(t testing.TB, path string, running bool) store.Account {
+func readAccount(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
 	b, err := store.ReadAccount(path, running)
 	if err != nil {
@@ -443,9 +443,9 @@ func accountText(b store.Account) string {
 // test or before restart, because its own offered turn fills the memory and is never recorded.
 func (r *fixture) checkMemoryIsFree() {
 	r.t.Helper()
-	same(r.t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
+	checkEqual(r.t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
 	offer := func(size int64) bool {
-		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "room", 1, r.clock.now()), Size: size})
+		return r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, r.clock.now()), Size: size})
 	}
 	if limit := r.options.Queue.MemoryBytes; !offer(limit) {
 		r.t.Errorf("Offer of a turn of %d bytes = false, want true: some memory for exchanges is in use", limit)
@@ -579,7 +579,7 @@ func (r *fixture) inMemory(tenant string, id session.ID) bool {
 func (r *fixture) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
-		if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clock.now()), Size: 100}) {
+		if !r.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, n, r.clock.now()), Size: 100}) {
 			r.t.Fatalf("Offer of turn %d of session %s = false, want true", n, name)
 		}
 	}
@@ -588,14 +588,14 @@ func (r *fixture) offer(name string, turns ...int) {
 // offerLarge offers a turn of about the given size that does not compress, and reports whether the store
 // accepted the turn.
 func (r *fixture) offerLarge(name string, turn, size int) bool {
-	x := exchange(tenantA, name, turn, r.clock.now())
+	x := newExchange(tenantA, name, turn, r.clock.now())
 	x.Reply.Text = noise(turn, size)
 	return r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
 // startTurn begins a turn. The turn is in progress until endTurn.
 func (r *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
-	x := exchange(tenantA, name, turn, r.clock.now())
+	x := newExchange(tenantA, name, turn, r.clock.now())
 	return x, r.store.Begin(x)
 }
 
@@ -741,7 +741,7 @@ func (r *fixture) exchanges(id session.ID) int {
 // storedTurns returns the number and the outcome of each stored turn of a session, such as "1 complete".
 func (r *fixture) storedTurns(name string) (turns []string) {
 	r.t.Helper()
-	list, err := r.backend.Exchanges(r.t.Context(), tenantA, idOf(name))
+	list, err := r.backend.Exchanges(r.t.Context(), tenantA, sessionID(name))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -752,8 +752,8 @@ func (r *fixture) storedTurns(name string) (turns []string) {
 	return turns
 }
 
-// picked returns an assignment with one pick (a selected lesson), which is injected or withheld.
-func picked(injected bool) trial.Assignment {
+// newAssignment returns an assignment with one pick (a selected lesson), which is injected or withheld.
+func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
 		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740,
@@ -764,8 +764,8 @@ func picked(injected bool) trial.Assignment {
 	}
 }
 
-// exchange returns the exchange of a turn. Its id is derived from the session and the turn.
-func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
+// newExchange returns the exchange of a turn. Its id is derived from the session and the turn.
+func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	return &sample.Exchange{
 		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: tenant, Agent: "coder",
@@ -790,19 +790,19 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
-// score returns human feedback with the score y.
-func score(id string, minute int, y float64) feedback.Entry {
+// newScore returns human feedback with the score y.
+func newScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
 		Score: y, Tier: feedback.TierUser,
 	}
 }
 
-// idOf returns the id of the session of tenant A with a name.
-func idOf(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }
+// sessionID returns the id of the session of tenant A with a name.
+func sessionID(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }
 
-// optOutOf returns the opt-out rules with one path pattern.
-func optOutOf(t testing.TB, pattern string) *sample.OptOut {
+// newOptOut returns the opt-out rules with one path pattern.
+func newOptOut(t testing.TB, pattern string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut([]string{pattern}, nil, nil)
 	if err != nil {
@@ -814,7 +814,7 @@ func optOutOf(t testing.TB, pattern string) *sample.OptOut {
 // optOutEnvFiles returns a function that sets an opt-out for files *.env in the options.
 func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	t.Helper()
-	out := optOutOf(t, "*.env")
+	out := newOptOut(t, "*.env")
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
@@ -823,40 +823,40 @@ func readEnvFile(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
 
-// same fails the test if got and want differ; subject names the compared value in the message.
-func same[T comparable](t testing.TB, subject string, got, want T) {
+// checkEqual fails the test if got and want differ; subject names the compared value in the message.
+func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", subject, got, want)
 	}
 }
 
-// sameAccount fails the test if two accounts in the form of accountText differ.
-func sameAccount(t testing.TB, subject, got, want string) {
+// checkAccount fails the test if two accounts in the form of accountText differ.
+func checkAccount(t testing.TB, subject, got, want string) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %s, want %s (admitted = stored + spooled + incomplete + dropped)", subject, got, want)
 	}
 }
 
-// atLeast fails the test if got is less than want.
-func atLeast[T cmp.Ordered](t testing.TB, subject string, got, want T) {
+// checkAtLeast fails the test if got is less than want.
+func checkAtLeast[T cmp.Ordered](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got < want {
 		t.Errorf("%s: got %v, want at least %v", subject, got, want)
 	}
 }
 
-// atMost fails the test if got is greater than want.
-func atMost[T cmp.Ordered](t testing.TB, subject string, got, want T) {
+// checkAtMost fails the test if got is greater than want.
+func checkAtMost[T cmp.Ordered](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got > want {
 		t.Errorf("%s: got %v, want at most %v", subject, got, want)
 	}
 }
 
-// sameList fails the test if two lists differ; subject names the compared list in the message.
-func sameList[T comparable](t testing.TB, subject string, got, want []T) {
+// checkList fails the test if two lists differ; subject names the compared list in the message.
+func checkList[T comparable](t testing.TB, subject string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", subject, got, want)

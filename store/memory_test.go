@@ -26,24 +26,24 @@ func (r *fixture) idleFor(d time.Duration) {
 func TestAcquireReadsASessionOnce(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := idOf("s")
+	id := sessionID("s")
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
 		t.Errorf("Acquire of an unknown session = %v, late %v, want nil, late false", ses, late)
 	}
 	if ses := r.store.AcquireInMemory(id); ses != nil {
 		t.Errorf("AcquireInMemory of an unknown session = %v, want nil", ses)
 	}
-	r.beginSession(tenantA, "s", picked(true))
+	r.beginSession(tenantA, "s", newAssignment(true))
 	r.backend.takeCalls()
-	same(t, "turns of the session in memory", r.turnCount(id), 1)
-	same(t, "look-ups of sessions in the backend while the session is in memory", r.backend.lookups(), 0)
+	checkEqual(t, "turns of the session in memory", r.turnCount(id), 1)
+	checkEqual(t, "look-ups of sessions in the backend while the session is in memory", r.backend.takeLookups(), 0)
 	r.deliver()
 	r = r.restart(nil)
-	same(t, "sessions in memory after a restart", r.store.Sessions(), 0)
-	same(t, "turns of the session in the database", r.turnCount(id), 1)
-	same(t, "turns of the session at the second call of Acquire", r.turnCount(id), 1)
-	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
-	same(t, "sessions in memory", r.store.Sessions(), 1)
+	checkEqual(t, "sessions in memory after a restart", r.store.Sessions(), 0)
+	checkEqual(t, "turns of the session in the database", r.turnCount(id), 1)
+	checkEqual(t, "turns of the session at the second call of Acquire", r.turnCount(id), 1)
+	checkEqual(t, "look-ups of sessions in the backend", r.backend.takeLookups(), 1)
+	checkEqual(t, "sessions in memory", r.store.Sessions(), 1)
 }
 
 // Acquire distinguishes a backend that does not answer, or returns a damaged row, from a backend without the
@@ -51,7 +51,7 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := idOf("s")
+	id := sessionID("s")
 	r.backend.failNext("session", 1, errDown)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
 		t.Errorf("Acquire during an outage = %v, late %v, want nil, late true", ses, late)
@@ -71,7 +71,7 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
 		t.Errorf("Acquire of a damaged row = %v, late %v, want nil, late true", ses, late)
 	}
-	sameList(t, "failed steps", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
+	checkList(t, "failed steps", r.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, late := r.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
 		t.Errorf("Echoes without keys = %v, late %v, want nil, late false", m, late)
 	}
@@ -80,7 +80,7 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 func TestConcurrentAddReturnsOneSession(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := idOf("s")
+	id := sessionID("s")
 	const n = 32
 	var wg sync.WaitGroup
 	got := make([]*store.Session, n)
@@ -95,11 +95,11 @@ func TestConcurrentAddReturnsOneSession(t *testing.T) {
 	}
 	wg.Wait()
 	for _, ses := range got[1:] {
-		same(t, "session that Add returned", ses, got[0])
+		checkEqual(t, "session that Add returned", ses, got[0])
 	}
-	same(t, "sessions in memory", r.store.Sessions(), 1)
+	checkEqual(t, "sessions in memory", r.store.Sessions(), 1)
 	r.deliver()
-	same(t, "turns after a restart", r.restart(nil).turnCount(id), n)
+	checkEqual(t, "turns after a restart", r.restart(nil).turnCount(id), n)
 }
 
 // An idle session leaves memory after its row is written. The next use reads the session from the database, with
@@ -108,28 +108,28 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
-		idle, held, used := r.beginSession(tenantA, "idle", picked(true)), r.beginSession(tenantA, "held", picked(true)), r.beginSession(tenantA, "used", picked(true))
-		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("unchanged"), Tenant: tenantA}}), store.Unchanged)
+		idle, held, used := r.beginSession(tenantA, "idle", newAssignment(true)), r.beginSession(tenantA, "held", newAssignment(true)), r.beginSession(tenantA, "used", newAssignment(true))
+		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("unchanged"), Tenant: tenantA}}), store.Unchanged)
 		time.Sleep(time.Second)
 		holder := r.store.AcquireInMemory(held)
-		same(t, "sessions in memory before the idle time", r.store.Sessions(), 4)
+		checkEqual(t, "sessions in memory before the idle time", r.store.Sessions(), 4)
 		r.clock.add(idleTime)
 		r.store.Release(r.store.AcquireInMemory(used), store.Unchanged)
 		time.Sleep(time.Second)
 		for name, want := range map[string]bool{"idle": false, "unchanged": false, "held": true, "used": true} {
-			same(t, "the session "+name+" is in memory after the idle time", r.inMemory(tenantA, idOf(name)), want)
+			checkEqual(t, "the session "+name+" is in memory after the idle time", r.inMemory(tenantA, sessionID(name)), want)
 		}
 		r.store.Release(holder, store.Unchanged)
 		r.backend.takeCalls()
-		same(t, "turns from the database", r.turnCount(idle), 1)
+		checkEqual(t, "turns from the database", r.turnCount(idle), 1)
 		for turns, c := range map[int]store.Change{5: store.Decided, 6: store.Counted} {
 			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			r.idleFor(idleTime)
 			r.idleFor(idleTime)
-			same(t, "the idle session is in memory", r.inMemory(tenantA, idle), false)
-			same(t, "turns of the evicted session", r.turnCount(idle), turns)
+			checkEqual(t, "the idle session is in memory", r.inMemory(tenantA, idle), false)
+			checkEqual(t, "turns of the evicted session", r.turnCount(idle), turns)
 		}
-		same(t, "look-ups of sessions in the backend", r.backend.lookups(), 3)
+		checkEqual(t, "look-ups of sessions in the backend", r.backend.takeLookups(), 3)
 	})
 }
 
@@ -139,14 +139,14 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
 		r.backend.failWrites()
-		id := r.beginSession(tenantA, "s", picked(true))
+		id := r.beginSession(tenantA, "s", newAssignment(true))
 		r.idleFor(idleTime)
-		same(t, "the session is in memory during the outage", r.inMemory(tenantA, id), true)
+		checkEqual(t, "the session is in memory during the outage", r.inMemory(tenantA, id), true)
 		r.backend.allowWrites()
 		r.idleFor(idleTime)
 		r.idleFor(idleTime)
-		same(t, "the session is in memory after the outage", r.inMemory(tenantA, id), false)
-		same(t, "turns of the evicted session", r.turnCount(id), 1)
+		checkEqual(t, "the session is in memory after the outage", r.inMemory(tenantA, id), false)
+		checkEqual(t, "turns of the evicted session", r.turnCount(id), 1)
 	})
 }
 
@@ -155,21 +155,21 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 50
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	first := r.beginSession(tenantA, "first", picked(true))
+	first := r.beginSession(tenantA, "first", newAssignment(true))
 	for i := range 10 * limit {
-		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		r.deliver()
 		r.store.Release(r.store.AcquireInMemory(first), store.Unchanged) // in use all the time
 		if n := r.store.Sessions(); n > limit {
 			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
-	same(t, "the session in use is in memory", r.inMemory(tenantA, first), true)
-	same(t, "the session s0 is in memory", r.inMemory(tenantA, idOf("s0")), false)
-	same(t, "the newest session is in memory", r.inMemory(tenantA, idOf(fmt.Sprint("s", 10*limit-1))), true)
+	checkEqual(t, "the session in use is in memory", r.inMemory(tenantA, first), true)
+	checkEqual(t, "the session s0 is in memory", r.inMemory(tenantA, sessionID("s0")), false)
+	checkEqual(t, "the newest session is in memory", r.inMemory(tenantA, sessionID(fmt.Sprint("s", 10*limit-1))), true)
 	r.backend.takeCalls()
-	same(t, "turns of the evicted session", r.turnCount(idOf("s0")), 1)
-	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
+	checkEqual(t, "turns of the evicted session", r.turnCount(sessionID("s0")), 1)
+	checkEqual(t, "look-ups of sessions in the backend", r.backend.takeLookups(), 1)
 }
 
 // During an outage a session is evicted when the outbox has its row. Acquire reports an evicted session as late, not
@@ -180,18 +180,18 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	r.backend.failWrites()
 	for i := range 10 * limit {
-		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		r.deliver()
 		if n := r.store.Sessions(); n > limit {
 			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
-	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {
+	if ses, late := r.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !late {
 		t.Errorf("Acquire of a session that only the outbox has = %v, late %v, want nil, late true", ses, late)
 	}
 	r.backend.allowWrites()
 	r.wait(2 * time.Second)
-	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses == nil || late {
+	if ses, late := r.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || late {
 		t.Errorf("Acquire after the outage = %v, late %v, want a session, late false", ses, late)
 	}
 }
@@ -202,29 +202,29 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	first := r.beginSession(tenantA, "first", picked(true))
+	first := r.beginSession(tenantA, "first", newAssignment(true))
 	began := 1
 	for i := range 10 * limit {
 		if r.store.FullReason(tenantA) != "" {
 			continue
 		}
-		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		began++
 	}
-	same(t, "sessions that began", began, limit-limit/16)
+	checkEqual(t, "sessions that began", began, limit-limit/16)
 	for i := range limit { // without a call of FullReason
-		rec := &session.Record{Identity: session.Identity{ID: idOf(fmt.Sprint("more", i)), Tenant: tenantA}}
+		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := r.store.Add(rec); ses != nil {
 			r.store.Release(ses, store.Decided)
 			began++
 		}
 	}
-	same(t, "sessions in memory", r.store.Sessions(), limit-limit/16)
-	same(t, "sessions that began without a call of FullReason", began, limit-limit/16)
-	same(t, "the first session is in memory", r.inMemory(tenantA, first), true)
+	checkEqual(t, "sessions in memory", r.store.Sessions(), limit-limit/16)
+	checkEqual(t, "sessions that began without a call of FullReason", began, limit-limit/16)
+	checkEqual(t, "the first session is in memory", r.inMemory(tenantA, first), true)
 	r.deliver()
-	same(t, "FullReason after the rows are written", r.store.FullReason(tenantA), "")
-	same(t, "turns of the first session", r.turnCount(first), 1)
+	checkEqual(t, "FullReason after the rows are written", r.store.FullReason(tenantA), "")
+	checkEqual(t, "turns of the first session", r.turnCount(first), 1)
 }
 
 // The row of a session is written after the recorder has judged whether the turn opted out. The session of a turn in
@@ -233,23 +233,23 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	t.Parallel()
 	const limit = 32
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
-	if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
+	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
+	if !r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
 		t.Fatal("Offer refused the turn")
 	}
 	r.store.Release(ses, store.Unchanged)
 	fillMemory := func() {
 		for i := range limit {
 			if r.store.FullReason(tenantA) == "" {
-				r.beginSession(tenantA, fmt.Sprint("other", i), picked(true))
+				r.beginSession(tenantA, fmt.Sprint("other", i), newAssignment(true))
 			}
 		}
 	}
 	fillMemory()
-	same(t, "the session of the queued turn is in memory", r.inMemory(tenantA, idOf("s")), true)
+	checkEqual(t, "the session of the queued turn is in memory", r.inMemory(tenantA, sessionID("s")), true)
 	r.deliver()
 	fillMemory()
-	same(t, "the session of the judged turn is in memory", r.inMemory(tenantA, idOf("s")), false)
+	checkEqual(t, "the session of the judged turn is in memory", r.inMemory(tenantA, sessionID("s")), false)
 }
 
 // Long requests keep their sessions in memory. The store still evicts other sessions to make room for new sessions.
@@ -258,7 +258,7 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	const limit, longRequests = 64, 40
 	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	for i := range limit - limit/16 {
-		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
+		id := r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		if i < longRequests {
 			defer r.store.Release(r.store.AcquireInMemory(id), store.Unchanged)
 		}
@@ -268,8 +268,8 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 		for range longRequests/16 + 1 { // FullReason examines at most 16 sessions
 			r.store.FullReason(tenantA)
 		}
-		same(t, fmt.Sprint("FullReason before new session ", i), r.store.FullReason(tenantA), "")
-		r.beginSession(tenantA, fmt.Sprint("more", i), picked(true))
+		checkEqual(t, fmt.Sprint("FullReason before new session ", i), r.store.FullReason(tenantA), "")
+		r.beginSession(tenantA, fmt.Sprint("more", i), newAssignment(true))
 		r.deliver()
 	}
 }
@@ -285,7 +285,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	for w := range workers {
 		wg.Go(func() {
 			for i := range rounds {
-				id := idOf(name(w + i))
+				id := sessionID(name(w + i))
 				ses, late := r.store.Acquire(t.Context(), tenantA, id)
 				if late {
 					t.Error("Acquire: late = true, want false")
@@ -309,14 +309,14 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	r = r.restart(nil)
 	sum := 0
 	for i := range sessions {
-		sum += r.turnCount(idOf(name(i)))
+		sum += r.turnCount(sessionID(name(i)))
 	}
-	same(t, "turns of all sessions", sum, workers*rounds)
+	checkEqual(t, "turns of all sessions", sum, workers*rounds)
 }
 
 // hangingBackend is a backend whose look-ups of sessions wait for the end of their context while hangs is set.
 type hangingBackend struct {
-	*faulty
+	*faultyBackend
 	hangs bool
 }
 
@@ -325,7 +325,7 @@ func (s *hangingBackend) Session(ctx context.Context, tenant string, id session.
 		<-ctx.Done()
 		return session.Row{}, false, ctx.Err()
 	}
-	return s.faulty.Session(ctx, tenant, id)
+	return s.faultyBackend.Session(ctx, tenant, id)
 }
 
 // playTurnOn plays one turn of a session on the replica r, as the proxy does. A session that is not in memory is
@@ -365,15 +365,15 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		home := newFixture(t, nil)
 		var be *hangingBackend
 		other := openFixture(t, t.TempDir(), home.clock, func(o *store.Options) {
-			f := o.Backend.(*faulty) //nolint:forcetypeassert // of openFixture
+			f := o.Backend.(*faultyBackend) //nolint:forcetypeassert // of openFixture
 			if err := f.backend.Close(); err != nil {
 				t.Fatal(err)
 			}
 			f.backend = unclosed{home.backend.backend}
-			be = &hangingBackend{faulty: f}
+			be = &hangingBackend{faultyBackend: f}
 			o.Backend, o.Lookup = be, 10*time.Millisecond
 		})
-		id := home.beginSession(tenantA, "s", picked(true))
+		id := home.beginSession(tenantA, "s", newAssignment(true))
 		home.deliver()
 		record := func() *session.Record {
 			t.Helper()
@@ -387,29 +387,29 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		be.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
-			same(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.Provisional, rec.Assignment.Excluded), "true true")
+			checkEqual(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.Provisional, rec.Assignment.Excluded), "true true")
 			kept := record()
-			same(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.Provisional, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
+			checkEqual(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.Provisional, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
-		same(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
+		checkEqual(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
 		be.hangs = false
 		rec := other.playTurnOn(id, "s")
-		same(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.Provisional, len(rec.Assignment.Picks)), "false 1")
-		same(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
-		same(t, "turns of the adopted record", rec.Thread.Turns, 3)
-		same(t, "turns in the stored row", record().Thread.Turns, 3)
+		checkEqual(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.Provisional, len(rec.Assignment.Picks)), "false 1")
+		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
+		checkEqual(t, "turns of the adopted record", rec.Thread.Turns, 3)
+		checkEqual(t, "turns in the stored row", record().Thread.Turns, 3)
 
 		// If the backend has no record, the stand-in becomes the record, and there is no further look-up.
 		be.hangs = true
-		newID := idOf("new")
-		same(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.Provisional, true)
+		newID := sessionID("new")
+		checkEqual(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.Provisional, true)
 		be.hangs = false
 		other.playTurnOn(newID, "new")
 		other.backend.takeCalls()
-		same(t, "turns of the record", other.playTurnOn(newID, "new").Thread.Turns, 3)
-		same(t, "look-ups of sessions in the backend", other.backend.lookups(), 0)
-		same(t, "turns in the stored row", home.storedTurnCount(newID), 3)
-		sameList(t, "failed steps of the first replica", home.failed(), nil)
+		checkEqual(t, "turns of the record", other.playTurnOn(newID, "new").Thread.Turns, 3)
+		checkEqual(t, "look-ups of sessions in the backend", other.backend.takeLookups(), 0)
+		checkEqual(t, "turns in the stored row", home.storedTurnCount(newID), 3)
+		checkList(t, "failed steps of the first replica", home.takeFailures(), nil)
 	})
 }
 
@@ -425,7 +425,7 @@ func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 		return rec
 	}
 	stored := run(false)
-	stored.Assignment = picked(true)
+	stored.Assignment = newAssignment(true)
 	row, err := stored.Row(func(text string) (string, bool) { return text, true })
 	if err != nil {
 		t.Fatal(err)
@@ -436,7 +436,7 @@ func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	}
 	r.store.Rejoin(t.Context(), unit)
 	got := unit.Record
-	same(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.Provisional, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
+	checkEqual(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.Provisional, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
 // unclosed is the backend of another fixture, which closes the backend.
@@ -464,12 +464,12 @@ func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 	ses := r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns after a write of another replica", r.turnCount(id), 7)
+	checkEqual(t, "turns after a write of another replica", r.turnCount(id), 7)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
 	ses = r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns after a refresh of a record that is newer in memory", r.turnCount(id), 9)
+	checkEqual(t, "turns after a refresh of a record that is newer in memory", r.turnCount(id), 9)
 }
 
 // A tenant with too many sessions fills only its share of memory. Its further sessions get no lessons, and
@@ -482,18 +482,18 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	began := 0
 	for i := range 10 * limit {
 		if reason := r.store.FullReason(tenantA); reason != "" {
-			same(t, "FullReason of the flooding tenant", reason, label.ExcludedTenant)
+			checkEqual(t, "FullReason of the flooding tenant", reason, label.ExcludedTenant)
 			continue
 		}
-		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		began++
 	}
-	same(t, "sessions of the tenant that began", began, share)
-	same(t, "FullReason of another tenant", r.store.FullReason("another"), "")
-	other := r.beginSession("another", "other", picked(true))
+	checkEqual(t, "sessions of the tenant that began", began, share)
+	checkEqual(t, "FullReason of another tenant", r.store.FullReason("another"), "")
+	other := r.beginSession("another", "other", newAssignment(true))
 	r.deliver()
-	same(t, "FullReason of the flooding tenant after the rows are stored", r.store.FullReason(tenantA), "")
-	r.beginSession(tenantA, "late", picked(true))
-	same(t, "the tenant's oldest session is in memory", r.inMemory(tenantA, idOf("s0")), false)
-	same(t, "the session of the other tenant is in memory", r.inMemory("another", other), true)
+	checkEqual(t, "FullReason of the flooding tenant after the rows are stored", r.store.FullReason(tenantA), "")
+	r.beginSession(tenantA, "late", newAssignment(true))
+	checkEqual(t, "the tenant's oldest session is in memory", r.inMemory(tenantA, sessionID("s0")), false)
+	checkEqual(t, "the session of the other tenant is in memory", r.inMemory("another", other), true)
 }

@@ -21,9 +21,9 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 		want   string // comments that are visible
 	}{
 		"no opt-out":              {nil, "on 1|on 2|on the session"},
-		"opt-out of no turn":      {optOutOf(t, "*.pem"), "on 1|on 2|on the session"},
-		"opt-out of turn 2":       {optOutOf(t, "*.env"), "on 1"},
-		"another path of no turn": {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
+		"opt-out of no turn":      {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
+		"opt-out of turn 2":       {newOptOut(t, "*.env"), "on 1"},
+		"another path of no turn": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
 		r := newFixture(t, nil)
 		v := r.newConversation("s")
@@ -64,7 +64,7 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 // judged by the present patterns.
 func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 	t.Parallel()
-	out := optOutOf(t, "*.env")
+	out := newOptOut(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", Via: "run"}}
 	for name, c := range map[string]struct {
 		facts  session.Facts
@@ -77,7 +77,7 @@ func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 		"a row of an older release":  {session.Facts{}, nil, "||"},
 		"turn 2 opted out":           {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
 	} {
-		rec := &session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: c.facts}
+		rec := &session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: c.facts}
 		rec.OptOut.Turns = c.hidden
 		row, err := rec.Row(func(text string) (string, bool) { return text, true })
 		if err != nil {
@@ -99,7 +99,7 @@ func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 // A sample of visible turns loses the text of feedback on the whole session, which may be about a hidden turn.
 func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	t.Parallel()
-	out := optOutOf(t, "*.env")
+	out := newOptOut(t, "*.env")
 	list := []sample.Exchange{{ID: "1", Turn: 1}, {ID: "2", Turn: 2}}
 	readEnvFile(&list[1])
 	for turn, want := range map[int]string{0: "", 1: "well done"} {
@@ -121,7 +121,7 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 func TestLateOptOutOfUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
-	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: idOf("s"), Data: []byte("{")}, nil)
+	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: sessionID("s"), Data: []byte("{")}, nil)
 	if !late.AllowSample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
 		t.Errorf("sample with an unreadable row: Details = %v, want only the score", m.Feedback.Details)
 	}

@@ -26,7 +26,7 @@ func (r *fixture) newConversation(name string) *conversation {
 	id := session.KeyOf(tenantA, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
-		Assignment: picked(true),
+		Assignment: newAssignment(true),
 	})
 	r.store.Release(ses, store.Unchanged)
 	return &conversation{r: r, id: id, name: name}
@@ -44,7 +44,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses.Record.Lessons.Loops.WarnedCalls = map[string]bool{fmt.Sprint("call-", n): true}
 	ses.Record.Await(n)
 	ses.Record.Mutex.Unlock()
-	x := exchange(tenantA, c.name, n, c.r.clock.now())
+	x := newExchange(tenantA, c.name, n, c.r.clock.now())
 	x.New, x.NewFrom, x.Repeated = []json.RawMessage{
 		json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":"reply %d"}`, n-1)),
 		json.RawMessage(fmt.Sprintf(`{"role":"user","content":"ask %d"}`, n)),
@@ -93,7 +93,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	r := newFixture(t, optOutEnvFiles(t))
 	c := r.newConversation("s")
 	c.turn(1, nil)
-	same(t, "hash of the list", c.record().Thread.ListHash, 1001)
+	checkEqual(t, "hash of the list", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
 		if row := c.row(); !strings.Contains(row, want) {
 			t.Errorf("row after the first turn = %s, want it to contain %s", row, want)
@@ -101,7 +101,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	}
 	c.turn(2, readEnvFile)
 	second := c.row()
-	sameList(t, "opted-out turns", c.record().OptOut.Turns, []int{2})
+	checkList(t, "opted-out turns", c.record().OptOut.Turns, []int{2})
 	c.turn(3, nil)
 	third := c.row()
 	for _, row := range []string{second, third} {
@@ -128,9 +128,9 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	if err != nil || len(found) != 2 || found[4002] != nil {
 		t.Errorf("FindEcho = %v, %v, want the keys 4001 and 4003", found, err)
 	}
-	same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
+	checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
-		sameList(t, "files that contain "+trace, filesWith(t, r.dir, trace), nil)
+		checkList(t, "files that contain "+trace, filesWith(t, r.dir, trace), nil)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	if row := c.row(); row != "" {
 		t.Errorf("row before the turn was judged = %s, want none", row)
 	}
-	r.store.OptedOut(exchange(tenantA, "s", 1, r.clock.now()), nil) // the proxy calls OptedOut for a turn that the full queue refused
+	r.store.OptedOut(newExchange(tenantA, "s", 1, r.clock.now()), nil) // the proxy calls OptedOut for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
 		t.Errorf("row after the turn was judged = %q, want ListHash = 1001", c.row())
@@ -163,7 +163,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		c := r.newConversation("s")
 		c.turn(1, readEnvFile)
 		c.turn(2, readEnvFile)
-		e := score("f", 1, 1)
+		e := newScore("f", 1, 1)
 		e.Comment = "about the .env"
 		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
@@ -173,7 +173,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		if row := c.row(); row != "" {
 			t.Errorf("stored row of an opted-out session = %s, want none", row)
 		}
-		same(t, "counters", r.counters(tenantA), "null")
+		checkEqual(t, "counters", r.counters(tenantA), "null")
 		names, err := r.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
 			t.Errorf("Tenants = %v, %v, want none", names, err)
@@ -207,13 +207,13 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	}
 	r.kill()
 	for _, trace := range []string{markerWord, c.id.String(), string(c.id[:]), ".env"} {
-		sameList(t, "files that contain a trace of the session", filesWith(t, r.dir, trace), nil)
+		checkList(t, "files that contain a trace of the session", filesWith(t, r.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
 		r = openFixture(t, r.dir, r.clock, withSecret(secret))
 		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: r.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
-		same(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
+		checkEqual(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
 		r.store.Release(ses, store.Unchanged)
 		r.kill()
 	}
@@ -229,13 +229,13 @@ func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 			rec.Thread.Turns = 1
 			rec.Await(1)
 		})
-		x := exchange(tenantA, "s", 1, r.clock.now())
+		x := newExchange(tenantA, "s", 1, r.clock.now())
 		readEnvFile(x)
 		go func() {
 			synctest.Wait() // until the feedback waits
 			r.store.OptedOut(x, nil)
 		}()
-		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, score("f", 1, 1))
+		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, newScore("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
 			t.Errorf("Post before the turn was judged = %+v, %v, want status %q", got, err, store.Ignored)
 		}
@@ -247,8 +247,8 @@ func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
 	r := newFixture(t, nil)
 	c := r.newConversation("s")
 	c.turn(1, readEnvFile)
-	same(t, "stored exchanges before the pattern is set", r.exchanges(c.id), 1)
-	r.store.SetOptOut(optOutOf(t, "*.env"))
+	checkEqual(t, "stored exchanges before the pattern is set", r.exchanges(c.id), 1)
+	r.store.SetOptOut(newOptOut(t, "*.env"))
 	c.turn(2, readEnvFile)
-	same(t, "stored exchanges after a turn that matches the pattern", r.exchanges(c.id), 1)
+	checkEqual(t, "stored exchanges after a turn that matches the pattern", r.exchanges(c.id), 1)
 }

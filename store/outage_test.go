@@ -38,12 +38,12 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 			r.offer(fmt.Sprint("meanwhile-", i), 1)
 			eventually(t, "the turn to be recorded while the backend is blocked", func() bool { return r.balancedAccount(true).Spooled == i+2 })
 		}
-		sameAccount(t, "account while the backend is blocked", r.account(true), "4 = 0 + 4 + 0")
+		checkAccount(t, "account while the backend is blocked", r.account(true), "4 = 0 + 4 + 0")
 		close(release)
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		sameAccount(t, "account after the stop", r.account(false), "4 = 4 + 0 + 0")
+		checkAccount(t, "account after the stop", r.account(false), "4 = 4 + 0 + 0")
 	})
 }
 
@@ -59,14 +59,14 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			r.backend.failWrites()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
-				r.beginSession(tenantA, name, picked(true))
-				r.addKey(session.EchoKey(1000+i), idOf(name))
+				r.beginSession(tenantA, name, newAssignment(true))
+				r.addKey(session.EchoKey(1000+i), sessionID(name))
 				r.offer(name, 1, 2)
 				r.wait(time.Second)
 			}
-			same(t, "Account.Spooled during the outage", r.balancedAccount(true).Spooled, 100)
-			same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 100)
-			same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 0)
+			checkEqual(t, "Account.Spooled during the outage", r.balancedAccount(true).Spooled, 100)
+			checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 100)
+			checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 0)
 			r.backend.allowWrites()
 			if crash {
 				r = r.restart(smallMemory)
@@ -74,18 +74,18 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			r.wait(time.Second)
 			r.offer("s0", 3)
 			r.deliver()
-			sameAccount(t, "account", r.account(true), "101 = 101 + 0 + 0")
+			checkAccount(t, "account", r.account(true), "101 = 101 + 0 + 0")
 			for i := range 50 {
 				name, want := fmt.Sprint("s", i), []string{"1 complete", "2 complete"}
 				if i == 0 {
 					want = append(want, "3 complete")
 				}
-				sameList(t, "stored turns of "+name, r.storedTurns(name), want)
-				if _, ok := r.row(idOf(name)); !ok {
+				checkList(t, "stored turns of "+name, r.storedTurns(name), want)
+				if _, ok := r.row(sessionID(name)); !ok {
 					t.Errorf("session %s has no row after the outage", name)
 				}
 				key := session.EchoKey(1000 + i)
-				sameList(t, "sessions of the key", r.sessionsOf(key), []session.ID{idOf(name)})
+				checkList(t, "sessions of the key", r.sessionsOf(key), []session.ID{sessionID(name)})
 			}
 			r.checkMemoryIsFree()
 		})
@@ -97,14 +97,14 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.backend.failWrites()
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	for turns := 1; turns <= 5; turns++ {
 		r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
 		r.wait(time.Second)
 	}
 	r = r.crash(nil)
 	r.deliver()
-	same(t, "turns in the stored row", r.storedTurnCount(id), 5)
+	checkEqual(t, "turns in the stored row", r.storedTurnCount(id), 5)
 }
 
 // After a restart, Acquire reports a session with an undelivered row as late, not as unknown.
@@ -112,13 +112,13 @@ func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.backend.failWrites()
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.deliver()
 	_, late := r.store.Acquire(t.Context(), tenantA, session.ID{9})
-	same(t, "a session that does not exist is late", late, false)
-	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
+	checkEqual(t, "a session that does not exist is late", late, false)
+	r = r.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
 	_, late = r.store.Acquire(t.Context(), tenantA, id)
-	same(t, "the undelivered session is late after the restart", late, true)
+	checkEqual(t, "the undelivered session is late after the restart", late, true)
 	r.wait(time.Second)
 	ses, late := r.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
@@ -129,7 +129,7 @@ func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
 
 // lossyBackend is a shared backend. A new epoch means that the backend has lost its last writes.
 type lossyBackend struct {
-	*faulty
+	*faultyBackend
 	epoch     string
 	announced func()            // called when a session is announced as forgotten; may be nil
 	erased    []session.Erasure // returned by the next call of Erasures
@@ -169,7 +169,7 @@ func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, 
 // and stores the lossyBackend in be.
 func withFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
-		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faulty
+		*be = &lossyBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
 		o.Backend, o.Fleet = *be, *be
 	}
 }
@@ -177,7 +177,7 @@ func withFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 // deleteSession deletes a session from the backend.
 func (r *fixture) deleteSession(name string) {
 	r.t.Helper()
-	if ok, err := r.backend.Forget(r.t.Context(), tenantA, idOf(name)); !ok || err != nil {
+	if ok, err := r.backend.Forget(r.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
 		r.t.Fatalf("Forget(%s) = %v, %v, want true, nil", name, ok, err)
 	}
 }
@@ -188,17 +188,17 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	var be *lossyBackend
 	r := newFixture(t, withFleet(&be, "one"))
 	for _, name := range []string{"old", "middle", "new"} {
-		r.beginSession(tenantA, name, picked(true))
+		r.beginSession(tenantA, name, newAssignment(true))
 		r.offer(name, 1)
 		r.wait(5 * time.Second)
 	}
-	sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
+	checkAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	for _, epoch := range []string{"two", "three"} { // each change of the epoch starts a new delivery
 		r.deleteSession("new")
 		be.epoch = epoch
 		r.wait(time.Second)
-		sameList(t, "turns delivered again", r.storedTurns("new"), []string{"1 complete"})
-		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
+		checkList(t, "turns delivered again", r.storedTurns("new"), []string{"1 complete"})
+		checkAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 	}
 
 	x, b := r.startTurn("new", 2) // the backend loses the end of this turn while precept is down
@@ -211,9 +211,9 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	r.deleteSession("new")
 	r = r.restart(withFleet(&be, "four"))
 	r.wait(time.Second)
-	sameList(t, "turns delivered again after a stop", r.storedTurns("new"), []string{"1 complete", "2 complete"})
-	sameAccount(t, "account", r.account(true), "4 = 4 + 0 + 0")
-	sameList(t, "failed steps", r.failed(), nil)
+	checkList(t, "turns delivered again after a stop", r.storedTurns("new"), []string{"1 complete", "2 complete"})
+	checkAccount(t, "account", r.account(true), "4 = 4 + 0 + 0")
+	checkList(t, "failed steps", r.takeFailures(), nil)
 	r.checkMemoryIsFree()
 }
 
@@ -236,18 +236,18 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 				r.deliver()
 			}
 			before := r.store.OutboxBytes()
-			atLeast(t, "bytes of the outbox before a sync", before, 100<<10+1)
+			checkAtLeast(t, "bytes of the outbox before a sync", before, 100<<10+1)
 			r.backend.failNext("sync", 1<<30, errDown)
 			r.wait(durableAfter)
-			atLeast(t, "bytes of the outbox while no sync succeeds", r.store.OutboxBytes(), 100<<10)
+			checkAtLeast(t, "bytes of the outbox while no sync succeeds", r.store.OutboxBytes(), 100<<10)
 			r.backend.failNext("sync", 0, nil)
 			if shared {
 				r.wait(6 * time.Second)
-				atLeast(t, "bytes of the outbox while the server may lose the rows", r.store.OutboxBytes(), 100<<10)
+				checkAtLeast(t, "bytes of the outbox while the server may lose the rows", r.store.OutboxBytes(), 100<<10)
 			}
 			r.wait(durableAfter)
-			atMost(t, "bytes of the outbox after the rows are durable", r.store.OutboxBytes(), before/2-1)
-			sameAccount(t, "account after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
+			checkAtMost(t, "bytes of the outbox after the rows are durable", r.store.OutboxBytes(), before/2-1)
+			checkAccount(t, "account after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
 }
@@ -271,15 +271,15 @@ func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	if dropped < turns/4 || dropped > turns-5 {
 		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with the reason quota", account.Dropped, turns/4, turns-5)
 	}
-	same(t, "Tally.DroppedQuota", r.store.Tally.DroppedQuota.Load(), dropped)
-	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), account.Spooled)
+	checkEqual(t, "Tally.DroppedQuota", r.store.Tally.DroppedQuota.Load(), dropped)
+	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), account.Spooled)
 	r.backend.allowWrites()
 	r.wait(time.Minute)
 	r.offer("s", 100)
 	r.deliver()
-	same(t, "oldest stored turn", r.storedTurns("s")[0], "1 complete")
-	same(t, "turn 100 is stored", slices.Contains(r.storedTurns("s"), "100 complete"), true)
-	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d quota", turns+2, turns+2-dropped, dropped))
+	checkEqual(t, "oldest stored turn", r.storedTurns("s")[0], "1 complete")
+	checkEqual(t, "turn 100 is stored", slices.Contains(r.storedTurns("s"), "100 complete"), true)
+	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d quota", turns+2, turns+2-dropped, dropped))
 	r.checkMemoryIsFree()
 }
 
@@ -291,7 +291,7 @@ func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	same(t, "number of failed steps", len(r.failed()), 1)
+	checkEqual(t, "number of failed steps", len(r.takeFailures()), 1)
 	x, b := r.startTurn("s", 1)
 	r.endTurn(x, b)
 	r.backend.failNext("write", 3, errDown)
@@ -301,7 +301,7 @@ func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 		r.wait(time.Second)
 	}
 	r.deliver()
-	same(t, "number of stored turns", len(r.storedTurns("s")), 5)
+	checkEqual(t, "number of stored turns", len(r.storedTurns("s")), 5)
 	r.checkMemoryIsFree()
 }
 
@@ -313,7 +313,7 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 		t.Helper()
 		r.clock.add(5 * time.Second)
 		r.deliver()
-		sameList(t, "failed steps when "+event, r.failed(), want)
+		checkList(t, "failed steps when "+event, r.takeFailures(), want)
 	}
 	r.offer("s", 1)
 	r.backend.failNext("sync", 1, errDown)
@@ -322,9 +322,9 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 	r.backend.failNext("write", 1, errDown)
 	checkFailures("a write fails", "write")
 	checkFailures("nothing fails")
-	r.store.Begin(exchange(tenantA, "s", 3, r.clock.now()))
+	r.store.Begin(newExchange(tenantA, "s", 3, r.clock.now()))
 	r.deliver()
-	r = r.restart(func(o *store.Options) { o.Backend.(*faulty).failNext("write", 1, errDown) })
+	r = r.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
 	checkFailures("the write of a turn without an end fails", "write")
 	checkFailures("nothing fails")
 }
@@ -334,7 +334,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.deliver()
-	same(t, "lag before the first turn", r.store.Lag(), 0)
+	checkEqual(t, "lag before the first turn", r.store.Lag(), 0)
 	r.backend.failWrites()
 	r.offer("s", 1)
 	r.deliver()
@@ -343,12 +343,12 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
 		t.Errorf("Lag while the backend is down = %v, want 10s to 20s", lag)
 	}
-	atLeast(t, "bytes of the outbox while the backend is down", r.store.OutboxBytes(), 1)
+	checkAtLeast(t, "bytes of the outbox while the backend is down", r.store.OutboxBytes(), 1)
 	r.backend.allowWrites()
 	r.clock.add(10 * time.Second)
 	r.deliver()
 	r.deliver()
-	same(t, "lag after the outage", r.store.Lag(), 0)
+	checkEqual(t, "lag after the outage", r.store.Lag(), 0)
 }
 
 // A stop reports exchanges that neither the disk nor the backend has stored.
@@ -362,7 +362,7 @@ func TestStopReportsLostExchanges(t *testing.T) {
 	if err := r.drain(); !errors.Is(err, errDown) {
 		t.Errorf("stop with an undelivered exchange in memory: err = %v, want errDown", err)
 	}
-	same(t, "the failed steps contain stop", slices.Contains(r.failed(), "stop"), true)
+	checkEqual(t, "the failed steps contain stop", slices.Contains(r.takeFailures(), "stop"), true)
 }
 
 // While the backend is down, a full outbox drops the newest exchanges of the tenant that floods it, and accepts the
@@ -382,39 +382,39 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			r.backend.failWrites()
 			const turns = 100
 			for i := range turns {
-				x := exchange(tenantA, "s", i+1, r.clock.now())
+				x := newExchange(tenantA, "s", i+1, r.clock.now())
 				x.Reply.Text = noise(i+1, 16<<10)
 				r.store.Offer(store.Turn{Exchange: x, Size: 16 << 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 				r.wait(time.Second)
 			}
 			dropped := r.balancedAccount(true).Dropped
 			signals := map[string]int64{"quota": r.store.Tally.Signals.Quota.Load(), "tenant": r.store.Tally.Signals.Tenant.Load()}
-			same(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
-			same(t, "the failed steps contain spool", slices.Contains(r.failed(), string(label.StepSpool)), true)
+			checkEqual(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
+			checkEqual(t, "the failed steps contain spool", slices.Contains(r.takeFailures(), string(label.StepSpool)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
 				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s only", dropped, turns/4, turns-5, limit.reason)
 			}
 			for i := range 3 {
-				x := exchange("another", "other", i+1, r.clock.now())
+				x := newExchange("another", "other", i+1, r.clock.now())
 				x.Reply.Text = noise(i, 4<<10)
 				if !r.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
 					t.Fatal("Offer of a turn of the other tenant = false, want true")
 				}
 				r.wait(time.Second)
 			}
-			same(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			checkEqual(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 			r.backend.allowWrites()
 			r.wait(time.Minute)
 			r.offer("s", turns+1)
 			r.deliver()
-			same(t, "dropped exchanges by reason after the outage", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			checkEqual(t, "dropped exchanges by reason after the outage", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 		})
 	}
 }
 
 // slowBackend is a backend behind a slow network: a write of more than limit bytes of text times out.
 type slowBackend struct {
-	*faulty
+	*faultyBackend
 	limit int
 	err   error // returned by a write above the limit
 }
@@ -427,7 +427,7 @@ func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
 	if n > b.limit {
 		return b.err
 	}
-	return b.faulty.Write(ctx, batch)
+	return b.faultyBackend.Write(ctx, batch)
 }
 
 // A delivery that timed out is retried with fewer rows, because a retry with the same rows would time out again.
@@ -438,7 +438,7 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, func(o *store.Options) {
 				o.Queue.MemoryBytes = 16 << 20
-				o.Backend = &slowBackend{o.Backend.(*faulty), 1200 << 10, fmt.Errorf("write: %w", timeout)}
+				o.Backend = &slowBackend{o.Backend.(*faultyBackend), 1200 << 10, fmt.Errorf("write: %w", timeout)}
 			})
 			for n := range 60 {
 				if !r.offerLarge("s", n+1, 100<<10) {
@@ -446,8 +446,8 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 				}
 			}
 			r.deliverAll()
-			sameAccount(t, "account", r.account(true), "60 = 60 + 0 + 0")
-			same(t, "number of stored turns", len(r.storedTurns("s")), 60)
+			checkAccount(t, "account", r.account(true), "60 = 60 + 0 + 0")
+			checkEqual(t, "number of stored turns", len(r.storedTurns("s")), 60)
 			r.checkMemoryIsFree()
 		})
 	}

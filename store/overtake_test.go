@@ -16,7 +16,7 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
 	r.backend.failWrites()
 	for i := range turns {
-		x := exchange(tenantA, "s", i+1, r.clock.now())
+		x := newExchange(tenantA, "s", i+1, r.clock.now())
 		x.Reply.Text = noise(i+1, size)
 		if !r.store.Offer(store.Turn{Exchange: x, Size: size}) {
 			t.Fatalf("Offer of turn %d = false, want true", i+1)
@@ -25,7 +25,7 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 			r.wait(time.Second)
 		}
 	}
-	if !r.store.Offer(store.Turn{Exchange: exchange("another", "other", 1, r.clock.now()), Size: 100}) {
+	if !r.store.Offer(store.Turn{Exchange: newExchange("another", "other", 1, r.clock.now()), Size: 100}) {
 		t.Fatal("Offer of a turn of the other tenant = false, want true")
 	}
 	r.wait(time.Second)
@@ -47,8 +47,8 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	if !found || before > turns/3 {
 		t.Errorf("exchange of the other tenant: delivered = %v after %d exchanges of the backlog, want true after at most %d", found, before, turns/3)
 	}
-	same(t, "stored exchanges of the backlog", count(tenantA, "s"), turns)
-	same(t, "stored exchanges of the other tenant", count("another", "other"), 1)
+	checkEqual(t, "stored exchanges of the backlog", count(tenantA, "s"), turns)
+	checkEqual(t, "stored exchanges of the other tenant", count("another", "other"), 1)
 	a := r.balancedAccount(true)
-	same(t, "Account.Stored", a.Stored, int64(turns+1))
+	checkEqual(t, "Account.Stored", a.Stored, int64(turns+1))
 }

@@ -24,58 +24,58 @@ func (r *fixture) rateKeyed(e feedback.Entry) store.Posted {
 // keeps the time of the first post, so that the better rating decides the reward.
 func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	t.Parallel()
-	first, better, again := score("a", 1, 0), score("b", 2, 1), score("a", 3, 0)
+	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
 	key := session.EchoKeyOf(tenantA, "s:s")
 	for name, play := range map[string]func(r *fixture){
 		"known session": func(r *fixture) {
-			r.playOneTurn("s", picked(true))
+			r.playOneTurn("s", newAssignment(true))
 			r.rateKeyed(first)
 			r.rateKeyed(better)
 			r.store.Touched()
-			same(r.t, "answer to the repeated post", r.rateKeyed(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
-			same(r.t, "sessions touched by the repeated post", len(r.store.Touched()), 0)
+			checkEqual(r.t, "answer to the repeated post", r.rateKeyed(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
+			checkEqual(r.t, "sessions touched by the repeated post", len(r.store.Touched()), 0)
 		},
 		"before the session arrives": func(r *fixture) {
 			for _, e := range []feedback.Entry{first, better, again} {
-				same(r.t, "answer", r.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(r.t, "answer", r.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
-			r.addKey(key, r.playOneTurn("s", picked(true)))
+			r.addKey(key, r.playOneTurn("s", newAssignment(true)))
 			r.deliver()
 		},
 		"repeated after the session has arrived": func(r *fixture) {
 			r.rateKeyed(first)
 			r.rateKeyed(better)
-			r.addKey(key, r.playOneTurn("s", picked(true)))
+			r.addKey(key, r.playOneTurn("s", newAssignment(true)))
 			r.deliver()
 			r.rateKeyed(again)
 		},
 		"repeated while the session arrives": func(r *fixture) {
 			r.rateKeyed(first)
 			r.rateKeyed(better)
-			r.addKey(key, r.playOneTurn("s", picked(true)))
-			same(r.t, "status of the repeated post", r.rateKeyed(again).Status, store.Joined)
+			r.addKey(key, r.playOneTurn("s", newAssignment(true)))
+			checkEqual(r.t, "status of the repeated post", r.rateKeyed(again).Status, store.Joined)
 			r.deliver()
 		},
 		"backend outage": func(r *fixture) {
-			r.playOneTurn("s", picked(true))
+			r.playOneTurn("s", newAssignment(true))
 			r.backend.failPosts()
 			for _, e := range []feedback.Entry{first, better, again} {
-				same(r.t, "answer", r.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(r.t, "answer", r.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			r.backend.allowPosts()
 			r.wait(3 * time.Second)
-			same(r.t, "late posts after the outage", r.store.LatePosts(), 0)
+			checkEqual(r.t, "late posts after the outage", r.store.LatePosts(), 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, nil)
 			play(r)
-			list, err := r.backend.Feedback(t.Context(), tenantA, idOf("s"))
+			list, err := r.backend.Feedback(t.Context(), tenantA, sessionID("s"))
 			if err != nil || len(list) != 2 || !list[0].At.Equal(first.At) || list[0].ID != "a" {
 				t.Errorf("Feedback = %+v, %v, want entry a at %s, then entry b", list, err, first.At)
 			}
-			same(t, "reward", r.reward(idOf("s")), 1)
+			checkEqual(t, "reward", r.reward(sessionID("s")), 1)
 		})
 	}
 }
@@ -85,12 +85,12 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	unit, id := r.playOneTurn("parent", picked(true)), r.playOneTurn("s", picked(true))
-	r.rateKeyed(score("a", 1, 0))
+	unit, id := r.playOneTurn("parent", newAssignment(true)), r.playOneTurn("s", newAssignment(true))
+	r.rateKeyed(newScore("a", 1, 0))
 	r.change(id, store.Decided, func(rec *session.Record) { rec.Unit.ID = unit.String() })
-	r.rateKeyed(score("a", 3, 0))
+	r.rateKeyed(newScore("a", 3, 0))
 	list, err := r.backend.Feedback(t.Context(), tenantA, unit)
-	if err != nil || len(list) != 1 || !list[0].At.Equal(score("a", 1, 0).At) {
+	if err != nil || len(list) != 1 || !list[0].At.Equal(newScore("a", 1, 0).At) {
 		t.Errorf("Feedback of the unit = %+v, %v, want one entry with the time of the first post", list, err)
 	}
 }
@@ -99,13 +99,13 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 func TestPostWithSameIDAndOtherContentIsACorrection(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.playOneTurn("s", picked(true))
-	for _, e := range []feedback.Entry{score("a", 1, 0), score("b", 2, 1), score("a", 3, .25)} {
+	id := r.playOneTurn("s", newAssignment(true))
+	for _, e := range []feedback.Entry{newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, .25)} {
 		r.rateKeyed(e)
 	}
 	list, err := r.backend.Feedback(t.Context(), tenantA, id)
-	if err != nil || len(list) != 2 || !list[1].At.Equal(score("a", 3, .25).At) || list[1].Score != .25 {
+	if err != nil || len(list) != 2 || !list[1].At.Equal(newScore("a", 3, .25).At) || list[1].Score != .25 {
 		t.Errorf("Feedback = %+v, %v, want entry b, then the corrected entry a", list, err)
 	}
-	same(t, "reward", r.reward(id), .25)
+	checkEqual(t, "reward", r.reward(id), .25)
 }

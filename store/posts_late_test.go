@@ -17,14 +17,14 @@ import (
 // Late feedback, or a late post, is posted feedback that waits in the outbox because the backend could not store it.
 
 // failPosts makes all backend calls that a post needs fail until allowPosts.
-func (f *faulty) failPosts() {
+func (f *faultyBackend) failPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 1<<30, errDown)
 	}
 }
 
 // allowPosts ends the failures of failPosts.
-func (f *faulty) allowPosts() {
+func (f *faultyBackend) allowPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 0, nil)
 	}
@@ -44,54 +44,54 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
 	r := newFixture(t, nil)
-	r.playOneTurn("s", picked(true))
+	r.playOneTurn("s", newAssignment(true))
 	r.backend.failPosts()
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
-			got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score(fmt.Sprint("e", i), i, .5)})
+			got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore(fmt.Sprint("e", i), i, .5)})
 			if err != nil || got.Status != store.Parked {
 				t.Errorf("client %d: Rate = status %q, %v, want %q, nil", i, got.Status, err, store.Parked)
 			}
 		})
 	}
 	all.Wait()
-	same(t, "late posts", r.store.LatePosts(), clients)
-	same(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, clients)
+	checkEqual(t, "late posts", r.store.LatePosts(), clients)
+	checkEqual(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, clients)
 	r.backend.allowPosts()
 	r.wait(3 * time.Second)
 	r.deliver()
-	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
+	checkEqual(t, "late posts after the delivery", r.store.LatePosts(), 0)
 }
 
 // Late feedback survives a crash in the outbox. Feedback that its client posts three times counts once.
 func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.playOneTurn("s", picked(true))
+	id := r.playOneTurn("s", newAssignment(true))
 	r.backend.failPosts()
-	e := score("a", 1, .25)
+	e := newScore("a", 1, .25)
 	e.Comment = "my key is " + secret("late")
 	for range 3 {
-		r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+		r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
 	}
-	sameList(t, "files with the secret", r.outboxFilesWith(secret("late")), nil)
-	r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
-	same(t, "late posts", r.store.LatePosts(), 4)
-	same(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, 4)
+	checkList(t, "files with the secret", r.outboxFilesWith(secret("late")), nil)
+	r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("later", 2, .75)})
+	checkEqual(t, "late posts", r.store.LatePosts(), 4)
+	checkEqual(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, 4)
 	r.wait(3 * time.Second)
-	same(t, "late posts while the backend is down", r.store.LatePosts(), 4)
-	atLeast(t, "Lag", r.store.Lag(), 2*time.Second+1)
+	checkEqual(t, "late posts while the backend is down", r.store.LatePosts(), 4)
+	checkAtLeast(t, "Lag", r.store.Lag(), 2*time.Second+1)
 	r = r.crash(nil)
-	same(t, "late posts after a crash", r.store.LatePosts(), 4)
+	checkEqual(t, "late posts after a crash", r.store.LatePosts(), 4)
 	r.deliver()
-	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
-	same(t, "Lag after the delivery", r.store.Lag(), 0)
+	checkEqual(t, "late posts after the delivery", r.store.LatePosts(), 0)
+	checkEqual(t, "Lag after the delivery", r.store.Lag(), 0)
 	list, err := r.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 {
 		t.Errorf("Feedback = %+v, %v, want 2 entries", list, err)
 	}
-	same(t, "reward from the rater's newest feedback", r.reward(id), .75)
+	checkEqual(t, "reward from the rater's newest feedback", r.reward(id), .75)
 }
 
 // Late feedback on a reply joins the session of the reply, although the row of the session also waits in the outbox.
@@ -100,59 +100,59 @@ func TestLateFeedbackJoinsUndeliveredSession(t *testing.T) {
 	r := newFixture(t, nil)
 	r.backend.failPosts()
 	r.backend.failWrites()
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.offer("s", 1)
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
+	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: newScore("a", 1, .7)})
 	r.wait(2 * time.Second)
 	r = r.crash(nil)
 	r.wait(2 * time.Second)
-	same(t, "reward", r.reward(id), .7)
+	checkEqual(t, "reward", r.reward(id), .7)
 }
 
 // A post that the backend always refuses does not delay later posts, and is dropped after a week.
 func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	first, second := r.playOneTurn("first", picked(true)), r.playOneTurn("second", picked(true))
+	first, second := r.playOneTurn("first", newAssignment(true)), r.playOneTurn("second", newAssignment(true))
 	r.backend.failPosts()
-	r.postLate(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
-	r.postLate(feedback.Post{SessionID: second.String(), Entry: score("b", 1, .9)})
+	r.postLate(feedback.Post{SessionID: first.String(), Entry: newScore("a", 1, .1)})
+	r.postLate(feedback.Post{SessionID: second.String(), Entry: newScore("b", 1, .9)})
 	r.backend.allowPosts()
-	r.backend.refused = first
+	r.backend.refusedSession = first
 	r.wait(5 * time.Second)
-	same(t, "late posts", r.store.LatePosts(), 1)
-	same(t, "reward of the second session", r.reward(second), .9)
+	checkEqual(t, "late posts", r.store.LatePosts(), 1)
+	checkEqual(t, "reward of the second session", r.reward(second), .9)
 	r.clock.add(8 * 24 * time.Hour)
 	r.run()
 	eventually(t, "the late post to be dropped after a week", func() bool { return r.store.Tally.Late.Expired.Load() == 1 })
-	same(t, "late posts after a week", r.store.LatePosts(), 0)
+	checkEqual(t, "late posts after a week", r.store.LatePosts(), 0)
 }
 
 // Late posts that the store refuses, or whose delivery panics, are dropped and counted.
 func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.playOneTurn("s", picked(true))
+	id := r.playOneTurn("s", newAssignment(true))
 	full := make([]feedback.Entry, session.MaxFeedback)
 	for i := range full {
-		full[i] = score(fmt.Sprint(i), 1, .5)
+		full[i] = newScore(fmt.Sprint(i), 1, .5)
 	}
 	if err := r.store.PostFeedback(t.Context(), tenantA, map[session.ID][]feedback.Entry{id: full}); err != nil {
 		t.Fatal(err)
 	}
-	panics := r.playOneTurn("panics", picked(true))
+	panics := r.playOneTurn("panics", newAssignment(true))
 	r.backend.failPosts()
-	r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: score("full", 1, 1)})
-	r.postLate(feedback.Post{Commit: "3f2a9c1", Entry: score("unknown commit", 1, 1)})
-	r.postLate(feedback.Post{SampleID: "unknown", Entry: score("unknown sample", 1, 1)})
-	r.postLate(feedback.Post{SessionID: panics.String(), Entry: score("bad", 1, 1)})
+	r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("full", 1, 1)})
+	r.postLate(feedback.Post{Commit: "3f2a9c1", Entry: newScore("unknown commit", 1, 1)})
+	r.postLate(feedback.Post{SampleID: "unknown", Entry: newScore("unknown sample", 1, 1)})
+	r.postLate(feedback.Post{SessionID: panics.String(), Entry: newScore("bad", 1, 1)})
 	r.backend.allowPosts()
-	r.backend.panics = panics
+	r.backend.panickingSession = panics
 	r.wait(5 * time.Second)
-	same(t, "late posts", r.store.LatePosts(), 0)
+	checkEqual(t, "late posts", r.store.LatePosts(), 0)
 	dropped := &r.store.Tally.Late
-	same(t, "Tally.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
+	checkEqual(t, "Tally.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
 }
 
 // While the backend is down, an invalid post is refused and not kept, because a later attempt would also fail.
@@ -160,24 +160,24 @@ func TestInvalidFeedbackIsNotKept(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	r.backend.failPosts()
-	_, err := r.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: score("a", 1, 1)})
+	_, err := r.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: newScore("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
 		t.Errorf("Rate with an invalid commit: err = %v, want a WorkError", err)
 	}
-	same(t, "late posts", r.store.LatePosts(), 0)
+	checkEqual(t, "late posts", r.store.LatePosts(), 0)
 }
 
 // Rate returns an error if the outbox has no room for a late post.
 func TestLateFeedbackIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
-	r.playOneTurn("s", picked(true))
+	r.playOneTurn("s", newAssignment(true))
 	r.backend.failPosts()
 	n := 0
 	for ; n < 1000; n++ {
-		e := score(fmt.Sprint(n), 1, 1)
+		e := newScore(fmt.Sprint(n), 1, 1)
 		e.Comment = noise(n, 8<<10)
-		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: e}); err != nil {
+		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: e}); err != nil {
 			break
 		}
 	}
@@ -186,7 +186,7 @@ func TestLateFeedbackIsLimited(t *testing.T) {
 	}
 	r.backend.allowPosts()
 	r.wait(5 * time.Second)
-	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
+	checkEqual(t, "late posts after the delivery", r.store.LatePosts(), 0)
 }
 
 // The text of late feedback on a forgotten session leaves the outbox files, and the feedback is not delivered.
@@ -196,13 +196,13 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, nil)
-			id := r.playOneTurn("s", picked(true))
+			id := r.playOneTurn("s", newAssignment(true))
 			r.backend.failPosts()
-			e := score("a", 1, .7)
+			e := newScore("a", 1, .7)
 			e.Comment = markerWord
-			r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+			r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
 			r.backend.allowPosts()
-			r.backend.refused = id // so that the post still waits when the session is forgotten
+			r.backend.refusedSession = id // so that the post still waits when the session is forgotten
 			r.run()
 			var err error
 			if wholeTenant {
@@ -213,8 +213,8 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "late posts after the deletion", r.store.LatePosts(), 0)
-			sameList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
+			checkEqual(t, "late posts after the deletion", r.store.LatePosts(), 0)
+			checkList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
 		})
 	}
 }
@@ -223,13 +223,13 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, optOutEnvFiles(t))
-	id := r.beginSession(tenantA, "s", picked(true))
-	x := exchange(tenantA, "s", 1, r.clock.now())
+	id := r.beginSession(tenantA, "s", newAssignment(true))
+	x := newExchange(tenantA, "s", 1, r.clock.now())
 	readEnvFile(x)
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	r.deliver()
 	r.backend.failPosts()
-	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: score("a", 1, 1)})
+	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: newScore("a", 1, 1)})
 	if err != nil || got.Status != store.Ignored || r.store.LatePosts() != 0 {
 		t.Errorf("Rate on an opted-out session = %+v, %v, %d late posts, want status %s and 0 late posts", got, err, r.store.LatePosts(), store.Ignored)
 	}
@@ -242,23 +242,23 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 		t.Run(map[bool]string{false: "key in the outbox", true: "key in the backend"}[keyStored], func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, nil)
-			id := r.playOneTurn("s", picked(true))
+			id := r.playOneTurn("s", newAssignment(true))
 			r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 			if keyStored {
 				r.deliver()
 			}
 			r.backend.failPosts()
-			e := score("a", 1, .7)
+			e := newScore("a", 1, .7)
 			e.Comment = markerWord
 			r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
 			r.backend.allowPosts()
-			r.backend.refused = id // so that the post still waits when the session is forgotten
+			r.backend.refusedSession = id // so that the post still waits when the session is forgotten
 			r.run()
 			r.backend.takeCalls()
 			if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
 				t.Fatal(err)
 			}
-			sameList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
+			checkList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
 			lookups, retries := 0, 0
 			for _, op := range r.backend.takeCalls() {
 				switch op {
@@ -280,12 +280,12 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	r.playOneTurn("s", picked(true))
+	r.playOneTurn("s", newAssignment(true))
 	r.deliver()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _ = r.store.Rate(ctx, tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score("gone", 1, .7)})
-	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: idOf("s").String(), Entry: score("here", 2, .7)})
+	_, _ = r.store.Rate(ctx, tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("gone", 1, .7)})
+	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("here", 2, .7)})
 	if err != nil || got.Status != store.Joined {
 		t.Errorf("Rate after a canceled Rate = status %q, %v, want %q, nil", got.Status, err, store.Joined)
 	}
@@ -296,7 +296,7 @@ func TestForgetSessionCallsErasedHook(t *testing.T) {
 	t.Parallel()
 	var erased atomic.Int64
 	r := newFixture(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
-	r.playOneTurn("s", picked(true))
+	r.playOneTurn("s", newAssignment(true))
 	r.run()
 	if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
 		t.Errorf("ForgetSession: err = %v, %d calls of Hooks.Erased, want at least 1", err, erased.Load())
@@ -310,26 +310,26 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	var be *lossyBackend
 	r := newFixture(t, withFleet(&be, "one"))
 	for _, name := range []string{"s", "other"} {
-		r.addKey(session.EchoKeyOf(tenantA, "r:"+name), r.playOneTurn(name, picked(true)))
+		r.addKey(session.EchoKeyOf(tenantA, "r:"+name), r.playOneTurn(name, newAssignment(true)))
 	}
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
-	r.postLate(feedback.Post{ResponseID: "other", Entry: score("a", 1, .7)})
+	r.postLate(feedback.Post{ResponseID: "other", Entry: newScore("a", 1, .7)})
 	var erasing, posted atomic.Bool
 	be.announced = func() { erasing.Store(true) }
 	r.backend.onCall(func(op string) {
 		if op != "echo" || !erasing.Load() || posted.Swap(true) {
 			return
 		}
-		e := score("b", 1, .7)
+		e := newScore("b", 1, .7)
 		e.Comment = markerWord
 		r.postLate(feedback.Post{ResponseID: "s", Entry: e})
 	})
 	r.run()
 	r.forget("s")
-	same(t, "feedback was posted during the erasure", posted.Load(), true)
-	same(t, "late posts after the deletion", r.store.LatePosts(), 1)
-	sameList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
+	checkEqual(t, "feedback was posted during the erasure", posted.Load(), true)
+	checkEqual(t, "late posts after the deletion", r.store.LatePosts(), 1)
+	checkList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
 }
 
 // Late feedback on a reply is deleted when another replica erases the session of the reply, even if the other replica
@@ -338,11 +338,11 @@ func TestErasureByAnotherReplicaDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
 	r := newFixture(t, withFleet(&be, "one"))
-	id := r.playOneTurn("s", picked(true))
+	id := r.playOneTurn("s", newAssignment(true))
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
-	e := score("a", 1, .7)
+	e := newScore("a", 1, .7)
 	e.Comment = markerWord
 	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
 	if _, err := r.backend.Forget(t.Context(), tenantA, id); err != nil {
@@ -351,6 +351,6 @@ func TestErasureByAnotherReplicaDeletesLateFeedbackOnAReply(t *testing.T) {
 	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: r.clock.now().Add(time.Second), Place: "1"})
 	r.backend.allowPosts()
 	r.wait(5 * time.Second)
-	same(t, "late posts after the deletion", r.store.LatePosts(), 0)
-	sameList(t, "files with the comment", filesWith(t, r.dir, markerWord), nil)
+	checkEqual(t, "late posts after the deletion", r.store.LatePosts(), 0)
+	checkList(t, "files with the comment", filesWith(t, r.dir, markerWord), nil)
 }

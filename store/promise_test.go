@@ -18,14 +18,14 @@ import (
 // if and only if want is not empty.
 func (r *fixture) checkStored(name string, want ...string) {
 	r.t.Helper()
-	sameList(r.t, fmt.Sprintf("turns of %q", name), r.storedTurns(name), want)
-	_, ok := r.row(idOf(name))
-	same(r.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
+	checkList(r.t, fmt.Sprintf("turns of %q", name), r.storedTurns(name), want)
+	_, ok := r.row(sessionID(name))
+	checkEqual(r.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
 
 // playTurn plays one whole turn with markerWord in its text.
 func (r *fixture) playTurn(name string, turn int) {
-	r.beginSession(tenantA, name, picked(true))
+	r.beginSession(tenantA, name, newAssignment(true))
 	x, b := r.startTurn(name, turn)
 	x.Reply.Text = "In " + markerWord + "."
 	r.endTurn(x, b)
@@ -36,11 +36,11 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, nil)
 		r.playTurn("s", 1)
-		r.addKey(replyKey, idOf("s"))
+		r.addKey(replyKey, sessionID("s"))
 		time.Sleep(durableAfter)
 		r.checkStored("s", "1 complete")
-		sameAccount(t, "account", r.account(true), "1 = 1 + 0 + 0")
-		sameList(t, "sessions of the reply", r.sessionsOf(replyKey), []session.ID{idOf("s")})
+		checkAccount(t, "account", r.account(true), "1 = 1 + 0 + 0")
+		checkList(t, "sessions of the reply", r.sessionsOf(replyKey), []session.ID{sessionID("s")})
 		if !r.store.Healthy() || r.store.Lag() != 0 || r.store.Tally.Exchanges.Load() != 1 || r.store.Tally.Pending.Load() != 0 {
 			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
 		}
@@ -64,18 +64,18 @@ func TestStopWritesEverything(t *testing.T) {
 	for i := range n {
 		r.playTurn(fmt.Sprint("s", i), 1)
 	}
-	r.postFeedback(tenantA, idOf("s0"), score("f", 1, 1))
+	r.postFeedback(tenantA, sessionID("s0"), newScore("f", 1, 1))
 	if err := r.drain(); err != nil {
 		t.Error(err)
 	}
 	<-r.store.Done()
-	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
-	sameAccount(t, "account", accountText(r.balancedAccount(false)), "700 = 700 + 0 + 0")
+	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
+	checkAccount(t, "account", accountText(r.balancedAccount(false)), "700 = 700 + 0 + 0")
 	r = r.restart(nil)
 	for i := range n {
 		r.checkStored(fmt.Sprint("s", i), "1 complete")
 	}
-	entries, err := r.backend.Feedback(t.Context(), tenantA, idOf("s0"))
+	entries, err := r.backend.Feedback(t.Context(), tenantA, sessionID("s0"))
 	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
 		t.Errorf("Feedback(s0) = %+v, %v, want only the entry f", entries, err)
 	}
@@ -90,14 +90,14 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 		r.playTurn("s", 1)
 		x, b := r.startTurn("s", 2)
 		time.Sleep(durableAfter)
-		sameAccount(t, "account", r.account(true), "2 = 1 + 1 + 0")
+		checkAccount(t, "account", r.account(true), "2 = 1 + 1 + 0")
 		for next, i := r, 0; i < 2; i++ {
 			next = next.crash(nil)
-			sameAccount(t, "account before the start", accountText(next.balancedAccount(false)), "2 = 1 + 0 + 1")
+			checkAccount(t, "account before the start", accountText(next.balancedAccount(false)), "2 = 1 + 0 + 1")
 			next.run()
 			time.Sleep(durableAfter)
 			next.checkStored("s", "1 complete", "2 incomplete")
-			sameAccount(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
+			checkAccount(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
 		}
 		r.endTurn(x, b) // crash copied the directory; the first store still runs
 		time.Sleep(durableAfter)
@@ -112,7 +112,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	for by, forget := range map[string]func(r *fixture) (int, error){
 		"name": func(r *fixture) (int, error) { return r.store.ForgetSession(r.t.Context(), tenantA, "s") },
 		"id": func(r *fixture) (int, error) {
-			return r.store.ForgetSession(r.t.Context(), tenantA, idOf("s").String())
+			return r.store.ForgetSession(r.t.Context(), tenantA, sessionID("s").String())
 		},
 		"tenant": func(r *fixture) (int, error) { return r.store.ForgetTenant(r.t.Context(), tenantA) },
 	} {
@@ -133,12 +133,12 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				if n, err := forget(r); n != 1 || err != nil {
 					t.Errorf("deletion by %s = %d, %v, want 1, nil", by, n, err)
 				}
-				same(t, "sessions in memory", r.store.Sessions(), 0)
-				sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
+				checkEqual(t, "sessions in memory", r.store.Sessions(), 0)
+				checkList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
 				r.endTurn(x, b)
 				time.Sleep(durableAfter)
 				r.checkStored("s")
-				sameList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, markerWord), nil)
+				checkList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, markerWord), nil)
 				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
 					t.Errorf("Transcript of a forgotten session: err = %v, want store.ErrNoSession", err)
 				}
@@ -152,7 +152,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				if err := r.drain(); err != nil {
 					t.Error(err)
 				}
-				sameAccount(t, "account", accountText(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
+				checkAccount(t, "account", accountText(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
 			})
 		})
 	}
@@ -170,14 +170,14 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 			time.Sleep(durableAfter)
 		}
 		r.checkStored("s")
-		sameAccount(t, "account", r.account(true), "3 = 0 + 3 + 0")
+		checkAccount(t, "account", r.account(true), "3 = 0 + 3 + 0")
 		if r.store.Healthy() || r.store.Lag() < durableAfter || r.store.Tally.WriteErrors.Load() == 0 {
 			t.Errorf("during the outage: Healthy = %v, Lag = %v, Tally.WriteErrors = %d, want false, >= %v, > 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durableAfter)
 		}
 		r.backend.allowWrites()
 		time.Sleep(durableAfter)
 		r.checkStored("s", "1 complete", "2 complete", "3 complete")
-		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
+		checkAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 		if !r.store.Healthy() || r.store.Lag() != 0 {
 			t.Errorf("after the outage: Healthy = %v, Lag = %v, want true, 0", r.store.Healthy(), r.store.Lag())
 		}

@@ -29,7 +29,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	})
 	r.deliver()
 	r.deliver()
-	same(t, "turns after a restart", r.restart(nil).turnCount(id), 9)
+	checkEqual(t, "turns after a restart", r.restart(nil).turnCount(id), 9)
 }
 
 // A change of kind Counted is written a second later, or earlier with the next decision or at a stop.
@@ -41,38 +41,38 @@ func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	r.deliver()
 	r.change(id, store.Counted, nextTurn)
 	r.deliver()
-	same(t, "stored turns right after a count", r.storedTurnCount(id), 1)
+	checkEqual(t, "stored turns right after a count", r.storedTurnCount(id), 1)
 	r.wait(time.Second)
-	same(t, "stored turns a second after a count", r.storedTurnCount(id), 2)
+	checkEqual(t, "stored turns a second after a count", r.storedTurnCount(id), 2)
 	r.change(id, store.Counted, nextTurn)
 	r.change(id, store.Decided, nextTurn)
 	r.deliver()
-	same(t, "stored turns after a decision", r.storedTurnCount(id), 4)
+	checkEqual(t, "stored turns after a decision", r.storedTurnCount(id), 4)
 	r.wait(time.Second)
 	r.change(id, store.Unchanged, nextTurn)
 	r.wait(time.Second)
-	same(t, "stored turns after a change of kind Unchanged", r.storedTurnCount(id), 4)
+	checkEqual(t, "stored turns after a change of kind Unchanged", r.storedTurnCount(id), 4)
 	r.change(id, store.Counted, nextTurn)
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "stored turns after the stop", r.storedTurnCount(id), 6)
+	checkEqual(t, "stored turns after the stop", r.storedTurnCount(id), 6)
 }
 
 func TestMemoryForExchangesIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
 	offer := func(turn int, size int64) bool {
-		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size})
+		return r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, r.clock.now()), Size: size})
 	}
 	for i, want := range []bool{true, true, false} {
-		same(t, fmt.Sprint("Offer of 100 bytes, turn ", i+1), offer(i+1, 100), want)
+		checkEqual(t, fmt.Sprint("Offer of 100 bytes, turn ", i+1), offer(i+1, 100), want)
 	}
-	same(t, "Offer of the last 50 free bytes", offer(4, 50), true)
-	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
+	checkEqual(t, "Offer of the last 50 free bytes", offer(4, 50), true)
+	checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
 	r.backend.failNext("write", 1, errDown)
 	r.deliver()
-	same(t, "Offer of 1 byte after a failed write", offer(5, 1), false)
+	checkEqual(t, "Offer of 1 byte after a failed write", offer(5, 1), false)
 	r.wait(time.Second)
 	r.checkMemoryIsFree()
 }
@@ -83,16 +83,16 @@ func TestQueueLengthIsLimited(t *testing.T) {
 	r := newFixture(t, nil)
 	const maxTurns = 20_000
 	n := 0
-	for ; n < maxTurns && r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
+	for ; n < maxTurns && r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
 	}
 	if n < 5000 || n == maxTurns {
 		t.Errorf("accepted turns: got %d, want 5000 to %d", n, maxTurns-1)
 	}
-	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
-	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(n))
+	checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
+	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(n))
 	r.deliverAll()
-	same(t, "stored exchanges", r.exchanges(idOf("s")), n)
-	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
+	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), n)
+	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
 	r.checkMemoryIsFree()
 }
 
@@ -106,8 +106,8 @@ func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 		r.store.Offer(store.Turn{Exchange: x, Start: b, Size: each})
 	}
 	r.deliver()
-	same(t, "stored exchanges", r.exchanges(idOf("s")), n)
-	sameAccount(t, "account", r.account(true), "10 = 10 + 0 + 0")
+	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), n)
+	checkAccount(t, "account", r.account(true), "10 = 10 + 0 + 0")
 	r.checkMemoryIsFree()
 }
 
@@ -130,17 +130,17 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				r.offer("first", 1) // delivered at once; the next regular delivery is DeliverEvery later
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
-					r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size.bytes})
+					r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, r.clock.now()), Size: size.bytes})
 				}
 				time.Sleep(time.Second)
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
 				// of the recorder.
-				if n := r.exchanges(idOf("s")); n > 0 != size.early {
+				if n := r.exchanges(sessionID("s")); n > 0 != size.early {
 					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, size.turns, size.early)
 				}
 				r.clock.add(time.Hour)
 				time.Sleep(time.Second)
-				same(t, "stored exchanges after DeliverEvery", r.exchanges(idOf("s")), size.turns)
+				checkEqual(t, "stored exchanges after DeliverEvery", r.exchanges(sessionID("s")), size.turns)
 			})
 		})
 	}
@@ -150,13 +150,13 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
 	for i, outcome := range []string{sample.Complete, sample.Incomplete, sample.Aborted, sample.Failed} {
-		x := exchange(tenantA, "s", i+1, r.clock.now())
+		x := newExchange(tenantA, "s", i+1, r.clock.now())
 		x.Outcome = outcome
 		r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	}
 	r.deliver()
-	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 4)
-	same(t, "Tally.Incomplete", r.store.Tally.Incomplete.Load(), 3)
+	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 4)
+	checkEqual(t, "Tally.Incomplete", r.store.Tally.Incomplete.Load(), 3)
 }
 
 // A second call of Run does not close Done again, which would panic.
@@ -180,8 +180,8 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	if err := r.drain(); !errors.Is(err, errDown) {
 		t.Errorf("Run at a stop = %v, want errDown", err)
 	}
-	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 2)
-	sameAccount(t, "account", accountText(r.balancedAccount(false)), "2 = 0 + 2 + 0")
+	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 2)
+	checkAccount(t, "account", accountText(r.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
 func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
@@ -191,9 +191,9 @@ func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
 	r.store.Offer(store.Turn{Size: 10}) // a turn without an exchange
 	r.offer("s", 2)
 	r.deliver()
-	sameList(t, "failed steps", r.failed(), []string{"panic record"})
-	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
-	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
+	checkList(t, "failed steps", r.takeFailures(), []string{"panic record"})
+	checkEqual(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
+	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
 	r.checkMemoryIsFree()
 }
 
@@ -218,7 +218,7 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(map[bool]string{false: "while recording", true: "after a crash"}[crash], func(t *testing.T) {
 			t.Parallel()
-			p := &panickingExchange{exchange: exchange(tenantA, "s", 3, time.Time{}).ID}
+			p := &panickingExchange{exchange: newExchange(tenantA, "s", 3, time.Time{}).ID}
 			withPanic := func(o *store.Options) { o.Hooks.Before = p.before }
 			r := newFixture(t, nil)
 			if !crash {
@@ -235,9 +235,9 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 				r.backend.allowWrites()
 			}
 			r.wait(2 * time.Second)
-			sameList(t, "stored turns", r.storedTurns("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
-			same(t, "panics at the exchange", p.panics.Load(), 1)
-			sameAccount(t, "account", r.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
+			checkList(t, "stored turns", r.storedTurns("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
+			checkEqual(t, "panics at the exchange", p.panics.Load(), 1)
+			checkAccount(t, "account", r.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
 			r.checkMemoryIsFree()
 			if err := r.drain(); err != nil {
 				t.Fatal(err)
@@ -245,7 +245,7 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 			if list := r.deadLetters(); !crash && (len(list) != 1 || list[0].Exchange != p.exchange) {
 				t.Errorf("dead letters: got %+v, want one for exchange %s", list, p.exchange)
 			}
-			sameList(t, "files that contain the address", filesWith(t, r.dir, "mara@example.com"), nil)
+			checkList(t, "files that contain the address", filesWith(t, r.dir, "mara@example.com"), nil)
 		})
 	}
 }
@@ -293,11 +293,11 @@ func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 			eventually(t, "the next attempt of the retention", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
 			r.clock.add(10 * time.Minute)
 		}
-		id := r.beginSession(tenantA, "late", picked(true))
+		id := r.beginSession(tenantA, "late", newAssignment(true))
 		x, b := r.startTurn("late", 1)
 		r.endTurn(x, b)
 		eventually(t, "the turn to be stored", func() bool { return r.exchanges(id) == 1 })
-		if got := r.failed(); !slices.Contains(got, "panic retain") {
+		if got := r.takeFailures(); !slices.Contains(got, "panic retain") {
 			t.Errorf("failed steps: got %v, want %q among them", got, "panic retain")
 		}
 	})

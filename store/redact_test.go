@@ -22,8 +22,8 @@ func secret(place string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
 }
 
-// contents returns the bytes of all files under a directory.
-func contents(t *testing.T, dir string) []byte {
+// readAllFiles returns the bytes of all files under a directory.
+func readAllFiles(t *testing.T, dir string) []byte {
 	t.Helper()
 	var all []byte
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -49,25 +49,25 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	ses := r.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
 		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},
-		Assignment: picked(true),
+		Assignment: newAssignment(true),
 	})
 	r.store.Release(ses, store.Decided)
-	x := exchange(tenantA, name, 1, r.clock.now())
+	x := newExchange(tenantA, name, 1, r.clock.now())
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed with ` + secret("item") + `, amy@example.com"}`)}
 	x.Reply = sample.Reply{ID: "chatcmpl-1", Text: "It is " + secret("reply"), Error: "refused: " + secret("error"), Calls: []sample.Call{{ID: "c2", Name: "sh", Args: `{"key":"` + secret("replyargs") + `"}`}}}
 	r.store.Offer(store.Turn{Exchange: x, Size: 100})
-	e := score("a", 1, 1)
+	e := newScore("a", 1, 1)
 	e.Comment, e.Rater = "mine is "+secret("comment"), secret("rater")
 	e.Correction, e.Details = json.RawMessage(`{"use":"`+secret("correction")+`"}`), json.RawMessage(`["amy@example.com","`+secret("details")+`"]`)
 	r.postFeedback(tenantA, id, e)
-	e = score("b", 2, 1)
+	e = newScore("b", 2, 1)
 	e.Comment = secret("parked")
 	r.postByKey(tenantA, replyKey, e)
 	r.closeSessions()
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "name of the session in memory", ses.Record.Identity.Name, name)
+	checkEqual(t, "name of the session in memory", ses.Record.Identity.Name, name)
 	check := func(moment string, text []byte) {
 		t.Helper()
 		for _, p := range places {
@@ -79,7 +79,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 			t.Errorf("%s: found the address amy@example.com", moment)
 		}
 	}
-	check("while the session is open", contents(t, r.dir))
+	check("while the session is open", readAllFiles(t, r.dir))
 	check("read from the backend", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
 		t.Error(`the stored text lacks "Paint the shed", which is not secret`)
@@ -88,7 +88,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Error("Tally.Redactions: got 0, want > 0")
 	}
 	r.kill()
-	check("after the kill", contents(t, r.dir))
+	check("after the kill", readAllFiles(t, r.dir))
 }
 
 // readBack returns everything that the backend stores about a session.
@@ -118,9 +118,9 @@ func (r *fixture) readBack(id session.ID) []byte {
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	offerReply := func(turn int, text string) {
-		x := exchange(tenantA, "s", turn, r.clock.now())
+		x := newExchange(tenantA, "s", turn, r.clock.now())
 		x.Reply.Text = text
 		r.store.Offer(store.Turn{Exchange: x, Size: 100})
 		r.deliver()
@@ -137,7 +137,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	}
 	offerReply(1, "amy@example.com")
 	offerReply(2, "bob@example.com or amy@example.com")
-	same(t, "stored replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
+	checkEqual(t, "stored replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
 	r = r.restart(nil)
 	if ses, _ := r.store.Acquire(t.Context(), tenantA, id); ses == nil {
 		t.Fatal("Acquire after the restart = nil, want the session")
@@ -145,15 +145,15 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 		r.store.Release(ses, store.Decided)
 	}
 	offerReply(3, "eve@example.com")
-	same(t, "third stored reply after the restart", replies()[2], "[REDACTED:email:3]")
+	checkEqual(t, "third stored reply after the restart", replies()[2], "[REDACTED:email:3]")
 }
 
 // Feedback is redacted before it is stored, and two equal posts remain equal.
 func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.playOneTurn("s", picked(true))
-	e := score("a", 1, .5)
+	id := r.playOneTurn("s", newAssignment(true))
+	e := newScore("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
 	storedFeedback := func() feedback.Entry {
 		t.Helper()
@@ -165,16 +165,16 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	}
 	r.postFeedback(tenantA, id, e)
 	first := storedFeedback()
-	same(t, "stored comment", first.Comment, "ask [REDACTED:email:1]")
-	same(t, "stored hash of the redacted entry", first.Hash, first.ContentHash())
+	checkEqual(t, "stored comment", first.Comment, "ask [REDACTED:email:1]")
+	checkEqual(t, "stored hash of the redacted entry", first.Hash, first.ContentHash())
 	r.store.Touched()
 	r.postFeedback(tenantA, id, e)
-	same(t, "stored hash of the repeated post", storedFeedback().Hash, first.Hash)
-	same(t, "sessions touched by the repeated post", len(r.store.Touched()), 0)
+	checkEqual(t, "stored hash of the repeated post", storedFeedback().Hash, first.Hash)
+	checkEqual(t, "sessions touched by the repeated post", len(r.store.Touched()), 0)
 	r.store.SetPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
 	r.postFeedback(tenantA, id, e)
-	same(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
+	checkEqual(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
 }
 
 // A turn is not stored if a call of its reply, or a call that its request answers, names an opted-out path.
@@ -193,29 +193,29 @@ func TestOptOutByPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t, optOutEnvFiles(t))
-			id := r.beginSession(tenantA, "s", picked(true))
+			id := r.beginSession(tenantA, "s", newAssignment(true))
 			r.change(id, store.Decided, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}
 				for i, args := range append(c.calls, c.answered...) {
 					rec.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
 				}
 			})
-			x := exchange(tenantA, "s", 1, r.clock.now())
+			x := newExchange(tenantA, "s", 1, r.clock.now())
 			x.Reply.Text = "zebra crossing"
 			for _, args := range c.calls {
 				x.Reply.Calls = append(x.Reply.Calls, sample.Call{Name: "read", Args: args})
 			}
 			r.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: c.answered})
 			r.closeSessions()
-			same(t, "counter closed", r.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
+			checkEqual(t, "counter closed", r.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
 			want, counted := 0, int64(1)
 			if c.kept {
 				want, counted = 1, 0
 			}
-			same(t, "stored exchanges", r.exchanges(id), want)
-			same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), counted)
+			checkEqual(t, "stored exchanges", r.exchanges(id), want)
+			checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), counted)
 			text := strings.ToLower(string(r.readBack(id)))
-			same(t, "the stored text contains zebra", strings.Contains(text, "zebra"), c.kept)
+			checkEqual(t, "the stored text contains zebra", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {
 				t.Errorf("the stored text contains the path .env: %s", text)
 			}
@@ -228,9 +228,9 @@ func TestOptOutByPath(t *testing.T) {
 func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(o *store.Options) { o.Content.Keep = false })
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.deliver()
-	r.postFeedback(tenantA, id, score("a", 1, 1))
+	r.postFeedback(tenantA, id, newScore("a", 1, 1))
 	r.backend.takeCalls()
 	r.closeSessions()
 	for _, op := range r.backend.takeCalls() {
@@ -238,5 +238,5 @@ func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
 			t.Error("samples were written with ContentOptions.Keep = false")
 		}
 	}
-	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
+	checkEqual(t, "counter rewarded", r.counter("", "rewarded"), 1)
 }

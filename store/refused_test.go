@@ -27,25 +27,25 @@ func TestFailedWriteIsRetried(t *testing.T) {
 			want := 0
 			for i := range n {
 				name := fmt.Sprint("s", i)
-				r.addKey(replyKey+session.EchoKey(i), r.beginSession(tenantA, name, picked(true)))
+				r.addKey(replyKey+session.EchoKey(i), r.beginSession(tenantA, name, newAssignment(true)))
 				r.offer(name, 1, 2)
 				want += 2
 				r.deliver()
-				same(t, "Store.Healthy after a failed write", r.store.Healthy(), false)
-				same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(want))
+				checkEqual(t, "Store.Healthy after a failed write", r.store.Healthy(), false)
+				checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(want))
 				r.deliver() // no write, because the backoff has not ended
-				same(t, "Tally.WriteErrors during the backoff", r.store.Tally.WriteErrors.Load(), int64(i+1))
+				checkEqual(t, "Tally.WriteErrors during the backoff", r.store.Tally.WriteErrors.Load(), int64(i+1))
 				r.clock.add(time.Second)
 			}
 			r.deliver()
-			same(t, "Store.Healthy after a successful write", r.store.Healthy(), true)
-			same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(want))
+			checkEqual(t, "Store.Healthy after a successful write", r.store.Healthy(), true)
+			checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(want))
 			for i := range n {
 				name, key := fmt.Sprint("s", i), replyKey+session.EchoKey(i)
-				same(t, "stored exchanges of a session", r.exchanges(idOf(name)), 2)
-				_, ok := r.row(idOf(name))
-				same(t, "the backend has a row of the session", ok, true)
-				sameList(t, "sessions of the key", r.sessionsOf(key), []session.ID{idOf(name)})
+				checkEqual(t, "stored exchanges of a session", r.exchanges(sessionID(name)), 2)
+				_, ok := r.row(sessionID(name))
+				checkEqual(t, "the backend has a row of the session", ok, true)
+				checkList(t, "sessions of the key", r.sessionsOf(key), []session.ID{sessionID(name)})
 			}
 			r.checkMemoryIsFree()
 		})
@@ -54,7 +54,7 @@ func TestFailedWriteIsRetried(t *testing.T) {
 
 // offerInvalid offers an exchange that no backend can store.
 func (r *fixture) offerInvalid(turn int) {
-	x := exchange(tenantA, "s", turn, r.clock.now())
+	x := newExchange(tenantA, "s", turn, r.clock.now())
 	x.Session = "no session"
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
@@ -63,19 +63,19 @@ func (r *fixture) offerInvalid(turn int) {
 func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.addKey(replyKey, id)
 	r.offer("s", 1)
 	r.offerInvalid(2)
 	r.offer("s", 3)
 	r.deliver()
-	same(t, "stored exchanges", r.exchanges(id), 2)
-	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
-	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
+	checkEqual(t, "stored exchanges", r.exchanges(id), 2)
+	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
+	checkEqual(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
 	_, ok := r.row(id)
-	same(t, "the backend has a row of the session", ok, true)
-	same(t, "number of sessions of the key", len(r.sessionsOf(replyKey)), 1)
-	sameList(t, "failed steps", r.failed(), []string{"write"})
+	checkEqual(t, "the backend has a row of the session", ok, true)
+	checkEqual(t, "number of sessions of the key", len(r.sessionsOf(replyKey)), 1)
+	checkList(t, "failed steps", r.takeFailures(), []string{"write"})
 	r.checkMemoryIsFree()
 }
 
@@ -84,7 +84,7 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", newAssignment(true))
 	r.offerInvalid(1)
 	r.offer("s", 2, 3)
 	writes := 0
@@ -95,11 +95,11 @@ func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	})
 	r.deliver()
 	r.backend.onCall(nil)
-	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 3)
+	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 3)
 	r.wait(time.Second)
-	same(t, "stored exchanges", r.exchanges(id), 2)
-	sameAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
-	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
+	checkEqual(t, "stored exchanges", r.exchanges(id), 2)
+	checkAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
+	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
 	r.checkMemoryIsFree()
 }
 
@@ -109,7 +109,7 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
 	r := newFixture(t, withFleet(&backend, "one"))
-	deleted := r.beginSession(tenantA, "deleted", picked(true))
+	deleted := r.beginSession(tenantA, "deleted", newAssignment(true))
 	r.backend.failNext("write", 1, errDown)
 	r.offer("deleted", 1)
 	r.offerInvalid(1)
@@ -117,10 +117,10 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	r.deliver()
 	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: r.clock.now(), Place: "1"})
 	r.wait(2 * time.Second)
-	same(t, "stored exchanges of the deleted session", r.exchanges(deleted), 0)
-	same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 1)
-	same(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
-	sameAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
+	checkEqual(t, "stored exchanges of the deleted session", r.exchanges(deleted), 0)
+	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 1)
+	checkEqual(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
+	checkAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
 // Without a writable data directory, sessions live in memory, exchanges are counted as dropped, and
@@ -129,17 +129,17 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		id := r.beginSession(tenantA, "s", picked(true))
+		id := r.beginSession(tenantA, "s", newAssignment(true))
 		r.addKey(replyKey, id)
 		r.offer("s", 1, 2)
 		r.deliver()
-		same(t, "Tally.DroppedReadOnly", r.store.Tally.DroppedReadOnly.Load(), 2)
-		same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 0)
-		same(t, "Store.Healthy", r.store.Healthy(), false)
-		if _, err := r.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		checkEqual(t, "Tally.DroppedReadOnly", r.store.Tally.DroppedReadOnly.Load(), 2)
+		checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 0)
+		checkEqual(t, "Store.Healthy", r.store.Healthy(), false)
+		if _, err := r.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("Post on a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
-		if _, err := r.store.Post(t.Context(), tenantA, nil, replyKey+1, score("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		if _, err := r.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("Post without a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
 		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
@@ -147,11 +147,11 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 		}
 		r.clock.add(closeAge + time.Second)
 		r.deliver()
-		same(t, "number of failed steps", len(r.failed()), 0)
+		checkEqual(t, "number of failed steps", len(r.takeFailures()), 0)
 		r.clock.add(24 * time.Hour) // an idle session is not evicted, because no backend could load it again
 		time.Sleep(time.Second)
-		same(t, "sessions in memory", r.store.Sessions(), 1)
-		same(t, "turns of the session", r.turnCount(id), 1)
+		checkEqual(t, "sessions in memory", r.store.Sessions(), 1)
+		checkEqual(t, "turns of the session", r.turnCount(id), 1)
 		r.checkMemoryIsFree()
 	})
 }
@@ -164,7 +164,7 @@ func TestVolatileRefusesWrites(t *testing.T) {
 	_, priorsErr := v.PutPriors(ctx, tenantA, 0, nil)
 	for name, err := range map[string]error{
 		"Write": v.Write(ctx, session.Batch{}), "AddFeedback": feedbackErr, "PutPriors": priorsErr,
-		"Park": v.Park(ctx, tenantA, 1, score("a", 1, 1)), "Raise": v.Raise(ctx, tenantA, nil),
+		"Park": v.Park(ctx, tenantA, 1, newScore("a", 1, 1)), "Raise": v.Raise(ctx, tenantA, nil),
 	} {
 		if !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("%s of a volatile store: err = %v, want store.ErrVolatile", name, err)

@@ -11,15 +11,15 @@ import (
 	"precept/store/outbox"
 )
 
-// cpu returns the CPU time of the process.
-func cpu() time.Duration {
+// cpuTime returns the CPU time of the process.
+func cpuTime() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// prose returns n bytes of pseudo-random text.
-func prose(n int) []byte {
+// randomText returns n bytes of pseudo-random text.
+func randomText(n int) []byte {
 	words := []string{"the ", "shed ", "is ", "painted ", `{"role":"user"} `, "error ", "func ", "return "}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	var b []byte
@@ -39,10 +39,10 @@ func BenchmarkExchange(b *testing.B) {
 				n := rate / 20
 				var f outbox.Flush
 				for i := range n {
-					f.Rows = append(f.Rows, row("default", byte(i), string(prose(size+740))))
+					f.Rows = append(f.Rows, newRow("default", byte(i), string(randomText(size+740))))
 				}
 				b.ReportAllocs()
-				flushes, before := 0, cpu()
+				flushes, before := 0, cpuTime()
 				for b.Loop() {
 					last := q.append(f)
 					if flushes++; flushes%20 == 0 {
@@ -50,7 +50,7 @@ func BenchmarkExchange(b *testing.B) {
 						must(b, q.Release(last))
 					}
 				}
-				used := float64((cpu() - before).Nanoseconds()) / 1000
+				used := float64((cpuTime() - before).Nanoseconds()) / 1000
 				b.ReportMetric(used/float64(flushes*n), "cpu-us/exchange")
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(flushes), "ms/flush")
 			})
@@ -63,7 +63,7 @@ func BenchmarkRecovery(b *testing.B) {
 	q := open(b, b.TempDir())
 	f := outbox.Flush{}
 	for range 128 {
-		f.Rows = append(f.Rows, row("default", 1, string(prose(8<<10))))
+		f.Rows = append(f.Rows, newRow("default", 1, string(randomText(8<<10))))
 	}
 	for range 256 {
 		q.append(f)

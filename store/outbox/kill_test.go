@@ -32,7 +32,7 @@ func child(dir string) {
 		var f outbox.Flush
 		for range 5 {
 			sequence++
-			f.Rows = append(f.Rows, row("default", 1, fmt.Sprint(sequence, strings.Repeat(" text", 300))))
+			f.Rows = append(f.Rows, newRow("default", 1, fmt.Sprint(sequence, strings.Repeat(" text", 300))))
 		}
 		f.Stubs = []outbox.Stub{{ID: fmt.Sprint("turn ", i), Tenant: "default", Document: []byte("stub")}}
 		if i > 0 {
@@ -79,13 +79,13 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		timer.Stop()
 		before, err := outbox.ReadAccount(pathIn(dir), false)
 		must(t, err)
-		balanced(t, before)
+		checkBalanced(t, before)
 		q := open(t, dir)
-		same(t, "number of damage reports", len(q.damages), 0)
+		checkEqual(t, "number of damage reports", len(q.damageReports), 0)
 		after := q.Account()
-		balanced(t, after)
-		same(t, "admitted exchanges after the restart", after.Admitted, before.Admitted)
-		same(t, "incomplete exchanges after the restart", after.Incomplete, before.Incomplete)
+		checkBalanced(t, after)
+		checkEqual(t, "admitted exchanges after the restart", after.Admitted, before.Admitted)
+		checkEqual(t, "incomplete exchanges after the restart", after.Incomplete, before.Incomplete)
 		delivered, last := q.Delivered()
 		if last < acknowledged {
 			t.Fatalf("round %d: last row: got %d, want at least %d, the last acknowledged row", round, last, acknowledged)
@@ -99,13 +99,13 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 			}
 			exchanges += r.Exchanges
 		}
-		same(t, "spooled exchanges after the restart", after.Spooled, exchanges)
+		checkEqual(t, "spooled exchanges after the restart", after.Spooled, exchanges)
 		must(t, q.Close())
 	}
 }
 
-// balanced fails the test unless Admitted is the sum of the other counts, and Stored and Spooled are not negative.
-func balanced(t *testing.T, a outbox.Account) {
+// checkBalanced fails the test unless Admitted is the sum of the other counts, and Stored and Spooled are not negative.
+func checkBalanced(t *testing.T, a outbox.Account) {
 	t.Helper()
 	sum := a.Stored + a.Spooled + a.Incomplete
 	for _, n := range a.Dropped {

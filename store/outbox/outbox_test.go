@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 // queue is an outbox in a directory of a test.
 type queue struct {
 	*outbox.Outbox
-	t       testing.TB
-	dir     string
-	damages []string // damage reports
+	t             testing.TB
+	dir           string
+	damageReports []string // damage reports
 }
 
 // open opens the outbox of a directory with a quota of 1 GiB.
@@ -52,7 +52,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	q := &queue{t: t, dir: dir}
 	var err error
 	q.Outbox, err = outbox.Open(outbox.Options{
-		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, Damaged: func(err error) { q.damages = append(q.damages, err.Error()) },
+		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, Damaged: func(err error) { q.damageReports = append(q.damageReports, err.Error()) },
 	})
 	if err == nil {
 		t.Cleanup(func() { _ = q.Close() })
@@ -62,8 +62,8 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 
 func pathIn(dir string) string { return filepath.Join(dir, "outbox.db") }
 
-// row returns a row with one exchange.
-func row(tenant string, session byte, text string) outbox.Row {
+// newRow returns a row with one exchange.
+func newRow(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
 
@@ -77,18 +77,18 @@ func (q *queue) append(f outbox.Flush) int64 {
 	return last
 }
 
-// rows appends a flush with one row for each text, and returns the sequence number of the last row.
-func (q *queue) rows(texts ...string) int64 {
+// appendRows appends a flush with one row for each text, and returns the sequence number of the last row.
+func (q *queue) appendRows(texts ...string) int64 {
 	q.t.Helper()
 	var f outbox.Flush
 	for _, text := range texts {
-		f.Rows = append(f.Rows, row("default", 1, text))
+		f.Rows = append(f.Rows, newRow("default", 1, text))
 	}
 	return q.append(f)
 }
 
-// texts returns the documents of the rows after a sequence number, joined by spaces.
-func (q *queue) texts(after int64) string {
+// readDocuments returns the documents of the rows after a sequence number, joined by spaces.
+func (q *queue) readDocuments(after int64) string {
 	q.t.Helper()
 	var out []string
 	for {
@@ -106,9 +106,9 @@ func (q *queue) texts(after int64) string {
 	}
 }
 
-// format returns the counts of an account as "admitted = stored + spooled + incomplete + dropped". Spooled exchanges
-// wait in the outbox.
-func format(a outbox.Account) string {
+// formatAccount returns the counts of an account as "admitted = stored + spooled + incomplete + dropped". Spooled
+// exchanges wait in the outbox.
+func formatAccount(a outbox.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
 	if len(a.Dropped) > 0 {
 		text += fmt.Sprint(" + ", a.Dropped)
@@ -116,12 +116,12 @@ func format(a outbox.Account) string {
 	return text
 }
 
-// sameAccount fails the test if the formatted account got differs from want; moment says when or where the account was
+// checkAccount fails the test if the formatted account got differs from want; moment says when or where the account was
 // read.
-func sameAccount(t testing.TB, moment string, got outbox.Account, want string) {
+func checkAccount(t testing.TB, moment string, got outbox.Account, want string) {
 	t.Helper()
-	if format(got) != want {
-		t.Errorf("account %s: got %s, want %s (admitted = stored + spooled + incomplete + dropped)", moment, format(got), want)
+	if formatAccount(got) != want {
+		t.Errorf("account %s: got %s, want %s (admitted = stored + spooled + incomplete + dropped)", moment, formatAccount(got), want)
 	}
 }
 
@@ -135,8 +135,8 @@ func (q *queue) accountInFile() outbox.Account {
 	return a
 }
 
-// same fails the test if got and want differ; subject names the compared value in the message.
-func same[T comparable](t testing.TB, subject string, got, want T) {
+// checkEqual fails the test if got and want differ; subject names the compared value in the message.
+func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", subject, got, want)
@@ -151,8 +151,8 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// crashed copies the directory in its present state, as a crash would leave it, and returns the path of the copy.
-func (q *queue) crashed() string {
+// crashCopy copies the directory in its present state, as a crash would leave it, and returns the path of the copy.
+func (q *queue) crashCopy() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
 	for _, suffix := range []string{"", "-wal"} {
@@ -165,41 +165,41 @@ func (q *queue) crashed() string {
 func TestReadReturnsRowsInOrderUntilRelease(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	q.rows("a", "b")
-	second := q.rows("c")
-	q.rows("d")
-	same(t, "rows before a release", q.texts(0), "a b c d")
-	same(t, "rows after the second flush", q.texts(second), "d")
+	q.appendRows("a", "b")
+	second := q.appendRows("c")
+	q.appendRows("d")
+	checkEqual(t, "rows before a release", q.readDocuments(0), "a b c d")
+	checkEqual(t, "rows after the second flush", q.readDocuments(second), "d")
 	q.Advance(second, 3, nil)
 	must(t, q.Release(second))
-	same(t, "rows after the release", q.texts(0), "d")
+	checkEqual(t, "rows after the release", q.readDocuments(0), "d")
 	must(t, q.Close())
 	q = open(t, q.dir)
-	same(t, "rows after a restart", q.texts(0), "d")
+	checkEqual(t, "rows after a restart", q.readDocuments(0), "d")
 	delivered, last := q.Delivered()
-	same(t, "last delivered row", delivered, second)
-	same(t, "last row", last, second+1)
+	checkEqual(t, "last delivered row", delivered, second)
+	checkEqual(t, "last row", last, second+1)
 }
 
 func TestSequenceNumbersContinueAfterRestart(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	last := q.rows("a", "b")
+	last := q.appendRows("a", "b")
 	q.Advance(last, 2, nil)
 	must(t, q.Release(last), q.Close())
 	q = open(t, q.dir)
-	same(t, "sequence number of the first row after a restart", q.rows("c"), last+1)
+	checkEqual(t, "sequence number of the first row after a restart", q.appendRows("c"), last+1)
 }
 
 func TestReadEndsWithTheRowThatReachesTheByteLimit(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	q.rows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
+	q.appendRows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
 	rows, err := q.Read(0, math.MaxInt64, 1000)
-	same(t, "rows of 600 bytes at a limit of 1000", len(rows), 2)
+	checkEqual(t, "rows of 600 bytes at a limit of 1000", len(rows), 2)
 	must(t, err)
 	rows, err = q.Read(rows[1].Sequence, math.MaxInt64, 1)
-	same(t, "rows of 600 bytes at a limit of 1", len(rows), 1)
+	checkEqual(t, "rows of 600 bytes at a limit of 1", len(rows), 1)
 	must(t, err)
 }
 
@@ -210,12 +210,12 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 		flushes          []outbox.Flush
 		running, crashed string
 	}{
-		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{newRow("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 		"stub":                   {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
-		"stub, then a row":       {[]outbox.Flush{inProgress, {Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"stub, then a row":       {[]outbox.Flush{inProgress, {Rows: []outbox.Row{newRow("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 		"stub, then dropped":     {[]outbox.Flush{inProgress, {Ended: []string{"x"}, Dropped: map[string]int64{"bad": 1}}}, "1 = 0 + 0 + 0 + map[bad:1]", "1 = 0 + 0 + 0 + map[bad:1]"},
 		"dropped without a stub": {[]outbox.Flush{{Dropped: map[string]int64{"full": 2}}}, "2 = 0 + 0 + 0 + map[full:2]", "2 = 0 + 0 + 0 + map[full:2]"},
-		"ended without a stub":   {[]outbox.Flush{{Rows: []outbox.Row{row("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
+		"ended without a stub":   {[]outbox.Flush{{Rows: []outbox.Row{newRow("t", 1, "x")}, Ended: []string{"x"}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -224,10 +224,10 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 			for _, f := range tc.flushes {
 				q.append(f)
 			}
-			sameAccount(t, "before a crash", q.Account(), tc.running)
-			q = open(t, q.crashed())
-			sameAccount(t, "after a crash", q.Account(), tc.crashed)
-			sameAccount(t, "in the file after a crash", q.accountInFile(), tc.crashed)
+			checkAccount(t, "before a crash", q.Account(), tc.running)
+			q = open(t, q.crashCopy())
+			checkAccount(t, "after a crash", q.Account(), tc.crashed)
+			checkAccount(t, "in the file after a crash", q.accountInFile(), tc.crashed)
 		})
 	}
 }
@@ -235,46 +235,46 @@ func TestEachExchangeIsCountedOnce(t *testing.T) {
 func TestStubBecomesRowAfterCrash(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	q.append(outbox.Flush{Rows: []outbox.Row{row("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
+	q.append(outbox.Flush{Rows: []outbox.Row{newRow("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
 	for range 3 { // three crashes, each with a restart, still give one row for the stub
-		q = open(t, q.crashed())
-		same(t, "rows after a crash", q.texts(0), "whole stub")
+		q = open(t, q.crashCopy())
+		checkEqual(t, "rows after a crash", q.readDocuments(0), "whole stub")
 	}
 	rows, err := q.Read(1, math.MaxInt64, 1)
 	must(t, err)
-	same(t, "kind of the stub's row", rows[0].Kind, outbox.KindStub)
-	same(t, "session of the stub's row", rows[0].Session, outbox.SessionID{7})
+	checkEqual(t, "kind of the stub's row", rows[0].Kind, outbox.KindStub)
+	checkEqual(t, "session of the stub's row", rows[0].Session, outbox.SessionID{7})
 	q.Advance(2, 1, nil)
-	sameAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
+	checkAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
 
 func TestRewindMarksRemainingRowsUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	q.rows("a", "b")
+	q.appendRows("a", "b")
 	q.Advance(2, 2, nil)
 	must(t, q.Release(1))
-	q.rows("c")
+	q.appendRows("c")
 	q.Advance(3, 1, map[string]int64{"bad": 1})
-	sameAccount(t, "before Rewind", q.Account(), "3 = 2 + 0 + 0 + map[bad:1]")
+	checkAccount(t, "before Rewind", q.Account(), "3 = 2 + 0 + 0 + map[bad:1]")
 	must(t, q.Rewind())
 	delivered, last := q.Delivered()
-	same(t, "last delivered row", delivered, 1)
-	same(t, "last row", last, 3)
-	same(t, "undelivered rows", q.texts(delivered), "b c")
+	checkEqual(t, "last delivered row", delivered, 1)
+	checkEqual(t, "last row", last, 3)
+	checkEqual(t, "undelivered rows", q.readDocuments(delivered), "b c")
 }
 
 func TestAdvanceIsSavedWithTheNextWrite(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	q.rows("a")
+	q.appendRows("a")
 	q.Advance(1, 1, nil)
-	sameAccount(t, "in the file after Advance", q.accountInFile(), "1 = 0 + 1 + 0")
-	q.rows("b")
-	sameAccount(t, "in the file after the next flush", q.accountInFile(), "2 = 1 + 1 + 0")
+	checkAccount(t, "in the file after Advance", q.accountInFile(), "1 = 0 + 1 + 0")
+	q.appendRows("b")
+	checkAccount(t, "in the file after the next flush", q.accountInFile(), "2 = 1 + 1 + 0")
 	q.Advance(2, 1, nil)
 	must(t, q.Release(0))
-	sameAccount(t, "in the file after a release", q.accountInFile(), "2 = 2 + 0 + 0")
+	checkAccount(t, "in the file after a release", q.accountInFile(), "2 = 2 + 0 + 0")
 }
 
 func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
@@ -283,19 +283,19 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	must(t, err)
 	n := 0
 	for ; err == nil && n < 100; n++ {
-		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, strings.Repeat("x", 16<<10))}})
+		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, strings.Repeat("x", 16<<10))}})
 	}
 	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
 		t.Fatalf("Append of row %d: err = %v, want outbox.ErrQuota at row 8 or later", n, err)
 	}
-	withoutExchange := row("default", 1, strings.Repeat("y", 16<<10))
+	withoutExchange := newRow("default", 1, strings.Repeat("y", 16<<10))
 	withoutExchange.Exchanges = 0
 	q.append(outbox.Flush{Rows: []outbox.Row{withoutExchange}, Dropped: map[string]int64{"quota": 1}})
-	last := q.rows()
+	last := q.appendRows()
 	q.Advance(last, int64(n-1), nil)
 	must(t, q.Release(last))
-	q.rows("after release")
-	sameAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
+	q.appendRows("after release")
+	checkAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
 // filesWith returns the names of the directory's files that contain a string.
@@ -318,7 +318,7 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 	q := open(t, t.TempDir())
 	for i := range 40 { // the texts are on many pages, even on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
-			row("forgotten", 1, strings.Repeat("zanzibar ", 500)), row("kept", 1, strings.Repeat("madagascar ", 500)), row("kept", 2, strings.Repeat("comoros ", 500)),
+			newRow("forgotten", 1, strings.Repeat("zanzibar ", 500)), newRow("kept", 1, strings.Repeat("madagascar ", 500)), newRow("kept", 2, strings.Repeat("comoros ", 500)),
 		}})
 		if i == 20 {
 			q.Advance(30, 30, nil)
@@ -327,10 +327,10 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 	}
 	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "forgotten", Document: []byte("zanzibar")}}})
 	must(t, q.Forget("forgotten", nil), q.Forget("kept", []outbox.SessionID{{2}}), q.Forget("kept", []outbox.SessionID{}), q.Tidy())
-	same(t, "files with the text of the forgotten tenant", fmt.Sprint(q.filesWith("zanzibar")), "[]")
-	same(t, "files with the text of the forgotten session", fmt.Sprint(q.filesWith("comoros")), "[]")
-	same(t, "files with the text of the other session", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
-	sameAccount(t, "after Forget", q.Account(), "121 = 30 + 91 + 0")
+	checkEqual(t, "files with the text of the forgotten tenant", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	checkEqual(t, "files with the text of the forgotten session", fmt.Sprint(q.filesWith("comoros")), "[]")
+	checkEqual(t, "files with the text of the other session", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
+	checkAccount(t, "after Forget", q.Account(), "121 = 30 + 91 + 0")
 	undelivered, err := q.Read(30, math.MaxInt64, 1<<30)
 	must(t, err)
 	forgotten := 0
@@ -339,7 +339,7 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 			forgotten++
 		}
 	}
-	same(t, "undelivered rows without text", forgotten, 60)
+	checkEqual(t, "undelivered rows without text", forgotten, 60)
 }
 
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
@@ -349,17 +349,17 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Document: []byte("zanzibar")}, {ID: "y", Document: []byte("madagascar")}}})
 	q.append(outbox.Flush{Ended: []string{"x"}, Dropped: map[string]int64{"opted_out": 1}, Scrub: true})
 	must(t, q.Tidy())
-	same(t, "files with the opted-out text", fmt.Sprint(q.filesWith("zanzibar")), "[]")
-	same(t, "files with the text of the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
+	checkEqual(t, "files with the opted-out text", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	checkEqual(t, "files with the text of the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }
 
 func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for range 64 {
-		q.rows(strings.Repeat("x", 1<<20))
+		q.appendRows(strings.Repeat("x", 1<<20))
 	}
-	last := q.rows()
+	last := q.appendRows()
 	q.Advance(last, last, nil)
 	must(t, q.Release(last), q.Tidy())
 	info, err := os.Stat(pathIn(q.dir))
@@ -376,7 +376,7 @@ func TestKeepMarksDeletesTheOldestMarks(t *testing.T) {
 	must(t, q.KeepMarks([]outbox.Mark{{Name: 1, Turns: 5, Items: 6}, {Name: 7, Turns: 8, Items: 9}}, 2), q.Close())
 	list, err := open(t, q.dir).Marks()
 	must(t, err)
-	same(t, "marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
+	checkEqual(t, "marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
 }
 
 func TestNoteSurvivesReopen(t *testing.T) {
@@ -385,7 +385,7 @@ func TestNoteSurvivesReopen(t *testing.T) {
 	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
 	note, err := open(t, q.dir).Note("epoch")
 	must(t, err)
-	same(t, "note epoch after a reopen", note, "b")
+	checkEqual(t, "note epoch after a reopen", note, "b")
 }
 
 func TestReadAccountDuringWrites(t *testing.T) {
@@ -409,7 +409,7 @@ func TestReadAccountDuringWrites(t *testing.T) {
 		}
 	})
 	for range 60 {
-		last := q.rows("a", "b", "c")
+		last := q.appendRows("a", "b", "c")
 		q.Advance(last-1, 3, nil)
 		must(t, q.Release(last-2))
 	}
@@ -420,19 +420,19 @@ func TestReadAccountDuringWrites(t *testing.T) {
 func TestReadAccountWithRelativePath(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir)
-	q.rows("a", "b")
+	q.appendRows("a", "b")
 	must(t, q.Close())
 	t.Chdir(filepath.Dir(dir))
 	a, err := outbox.ReadAccount(filepath.Join(filepath.Base(dir), filepath.Base(pathIn(dir))), false)
 	must(t, err)
-	sameAccount(t, "with a relative path", a, "2 = 0 + 2 + 0")
+	checkAccount(t, "with a relative path", a, "2 = 0 + 2 + 0")
 }
 
 func TestReadAccountOfMissingFileIsZero(t *testing.T) {
 	t.Parallel()
 	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
 	must(t, err)
-	sameAccount(t, "of a missing file", a, "0 = 0 + 0 + 0")
+	checkAccount(t, "of a missing file", a, "0 = 0 + 0 + 0")
 }
 
 func TestForeignFileIsSetAside(t *testing.T) {
@@ -440,12 +440,12 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(pathIn(dir), []byte("this is a letter"), 0o600))
 	q := open(t, dir)
-	q.rows("a")
-	same(t, "rows of the new file", q.texts(0), "a")
-	same(t, "number of damage reports", len(q.damages), 1)
-	same(t, "files with the letter", len(q.filesWith("this is a letter")), 1)
+	q.appendRows("a")
+	checkEqual(t, "rows of the new file", q.readDocuments(0), "a")
+	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
+	checkEqual(t, "files with the letter", len(q.filesWith("this is a letter")), 1)
 	must(t, q.DeleteAside(time.Time{}))
-	same(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
+	checkEqual(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
 }
 
 // Open succeeds after one flipped bit, 5000 cleared bytes or a truncation. The outbox returns only rows and posts that
@@ -457,7 +457,7 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	for i := range 40 {
 		text := fmt.Sprint(i, " ", strings.Repeat(fmt.Sprint("text", i, "-"), 1000))
 		want = append(want, text)
-		q.rows(text)
+		q.appendRows(text)
 	}
 	for i := range 8 {
 		text := fmt.Sprint("post ", i, " ", strings.Repeat(fmt.Sprint("post", i, "-"), 1000))
@@ -501,15 +501,15 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 				t.Fatalf("round %d: document of post %d = %.60q, want an appended document", round, p.Number, p.Document)
 			}
 		}
-		same(t, "PostCount after damage", q.PostCount(), int64(len(posts)))
+		checkEqual(t, "PostCount after damage", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: account = %+v, want a balanced account with Spooled = %d; damage reports %v", round, a, len(rows), q.damages)
+			t.Errorf("round %d: account = %+v, want a balanced account with Spooled = %d; damage reports %v", round, a, len(rows), q.damageReports)
 		}
-		if round%3 == 0 && len(rows) < 30 && len(q.damages) > 0 {
-			t.Logf("round %d: one flipped bit lost %d rows, damage reports %v", round, 35-len(rows), q.damages)
+		if round%3 == 0 && len(rows) < 30 && len(q.damageReports) > 0 {
+			t.Logf("round %d: one flipped bit lost %d rows, damage reports %v", round, 35-len(rows), q.damageReports)
 		}
-		q.rows("more")
+		q.appendRows("more")
 		must(t, q.Close())
 	}
 }
@@ -520,7 +520,7 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	q := open(t, t.TempDir())
 	document := func(i int) string { return fmt.Sprintf("document-%02d-%s", i, strings.Repeat("x", pageBytes/4)) }
 	for i := range count {
-		q.rows(document(i))
+		q.appendRows(document(i))
 	}
 	must(t, q.Tidy(), q.Close())
 	file, err := os.ReadFile(pathIn(q.dir))
@@ -534,11 +534,11 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	clear(cleared)
 	must(t, os.WriteFile(pathIn(q.dir), file, 0o600))
 	q = open(t, q.dir)
-	got := strings.Fields(q.texts(0))
+	got := strings.Fields(q.readDocuments(0))
 	for i := range count {
-		same(t, fmt.Sprintf("row with document %d is readable", i), slices.Contains(got, document(i)), !lost[document(i)])
+		checkEqual(t, fmt.Sprintf("row with document %d is readable", i), slices.Contains(got, document(i)), !lost[document(i)])
 	}
-	same(t, "number of damage reports", len(q.damages), 1)
+	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
 func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
@@ -549,14 +549,14 @@ func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 	n := int64(0)
 	var err error
 	for ; err == nil && n < 1000; n++ {
-		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
+		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, text)}})
 	}
 	if n--; !errors.Is(err, outbox.ErrFull) || n < 50 {
 		t.Fatalf("Append after %d rows: err = %v, want outbox.ErrFull after at least 50 rows", n, err)
 	}
 	disk.Fill(t, 0)
-	sameAccount(t, "on a full disk", q.Account(), fmt.Sprintf("%d = 0 + %d + 0", n, n))
-	_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{row("default", 1, text)}})
+	checkAccount(t, "on a full disk", q.Account(), fmt.Sprintf("%d = 0 + %d + 0", n, n))
+	_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, text)}})
 	if !errors.Is(err, outbox.ErrFull) {
 		t.Errorf("Append on a full disk: err = %v, want outbox.ErrFull", err)
 	}
@@ -566,11 +566,11 @@ func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 			t.Fatalf("Release(%d) of %d rows: %v", at, n, err)
 		}
 	}
-	q.rows("after release")
+	q.appendRows("after release")
 	rows, err := q.Read(0, math.MaxInt64, 1<<30)
 	must(t, err)
-	same(t, "document of the last row", string(rows[len(rows)-1].Document), "after release")
-	sameAccount(t, "after a crash", open(t, q.crashed()).accountInFile(), format(q.accountInFile()))
+	checkEqual(t, "document of the last row", string(rows[len(rows)-1].Document), "after release")
+	checkAccount(t, "after a crash", open(t, q.crashCopy()).accountInFile(), formatAccount(q.accountInFile()))
 }
 
 func TestNewerFileIsRefused(t *testing.T) {

@@ -60,8 +60,8 @@ func createUser(t *testing.T, server *storetest.Redis) {
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
-// makeEachCall calls every method that a store, a lesson bank and a continuous export of samples use.
-func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int) {
+// callEveryMethod calls every method that a store, a lesson bank and a continuous export of samples use.
+func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
 		t.Helper()
@@ -72,7 +72,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)
 	s := openWithShards(t, url, shards)
 	check("ping", s.Ping(t.Context()))
-	for _, d := range append(changes()[:1:1], reads()...) {
+	for _, d := range append(changeCalls()[:1:1], readCalls()...) {
 		_, err := d.do(t.Context(), s)
 		check(d.name, err)
 	}
@@ -87,7 +87,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	check("groups", err)
 	_, _, err = s.NewCooler("lake", "one").Cool(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute)
 	check("cool", err)
-	for _, d := range changes()[1:] {
+	for _, d := range changeCalls()[1:] {
 		_, err := d.do(t.Context(), s)
 		check(d.name, err)
 	}
@@ -95,7 +95,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	check("claim", errors.Join(err, s.ReleaseClaim(t.Context(), "work", "me")))
 	_, err = s.Epoch(t.Context())
 	check("epoch", err)
-	check("opt-outs", s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{sid(5): {Turns: 1, Items: 1}}))
+	check("opt-outs", s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{sessionID(5): {Turns: 1, Items: 1}}))
 	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -128,18 +128,18 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 	server, url := startRestricted(t)
 	for _, shards := range []int{1, 256} {
 		s := openWithShards(t, fmt.Sprintf("%s/1?prefix=precept:%d", url, shards), shards)
-		if _, err := changes()[0].do(t.Context(), s); err != nil {
-			t.Fatalf("%s before the user is deleted: %v", changes()[0].name, err)
+		if _, err := changeCalls()[0].do(t.Context(), s); err != nil {
+			t.Fatalf("%s before the user is deleted: %v", changeCalls()[0].name, err)
 		}
 		server.Must(t, "ACL", "DELUSER", "precept")
-		for _, d := range append(changes(), reads()...) {
+		for _, d := range append(changeCalls(), readCalls()...) {
 			if _, err := d.do(t.Context(), s); err == nil {
 				t.Errorf("%s with %d shards after the user is deleted: err = nil, want a login error", d.name, shards)
 			}
 		}
 		createUser(t, server)
 		eventually(t, "write after the user is recreated", func() error { // the server is retried after a backoff
-			_, err := changes()[0].do(t.Context(), s)
+			_, err := changeCalls()[0].do(t.Context(), s)
 			return err
 		})
 	}
@@ -150,7 +150,7 @@ func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
 	for _, shards := range []int{1, 256} {
-		makeEachCall(t, server, url, shards)
+		callEveryMethod(t, server, url, shards)
 	}
 	used, _ := server.Must(t, "INFO", "commandstats").(string)
 	for _, rule := range permissions(t) {
@@ -167,7 +167,7 @@ func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
 	s := openWithLongTimeout(t, url)
-	write := func() error { return s.Write(t.Context(), batch(1)) }
+	write := func() error { return s.Write(t.Context(), newBatch(1)) }
 	if err := write(); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
-	tenants := []string{ourTenant, "other"}
+	tenants := []string{testTenant, "other"}
 	have := map[string]map[trial.Key]int64{}
 	add := func(tenant string, deltas []trial.Delta) {
 		for _, d := range deltas {
@@ -36,7 +36,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			deltas := []trial.Delta{
 				{Key: trial.Key{Scope: fmt.Sprint("arm", random.IntN(3)), Field: "n", Day: 7}, Value: 1}, {Key: trial.Key{Field: "sum"}, Value: random.Int64N(9) - 4},
 			}
-			accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sid(sessions), Deltas: deltas}})
+			accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sessionID(sessions), Deltas: deltas}})
 			if err != nil || !accepted[0] {
 				t.Fatalf("Settle = %v, %v, want [true], nil", accepted, err)
 			}
@@ -96,16 +96,16 @@ func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
 	s := openWithShards(t, server.URL(), 4)
 	readChanges := func() bool {
 		t.Helper()
-		if _, err := s.Moved(t.Context(), []string{ourTenant}); err != nil {
+		if _, err := s.Moved(t.Context(), []string{testTenant}); err != nil {
 			t.Fatal(err)
 		}
-		_, ok := s.Changes(ourTenant)
-		if _, err := s.Counters(t.Context(), ourTenant); err != nil {
+		_, ok := s.Changes(testTenant)
+		if _, err := s.Counters(t.Context(), testTenant); err != nil {
 			t.Fatal(err)
 		}
 		return ok
 	}
-	if _, err := s.Settle(t.Context(), oneStep(1)); err != nil {
+	if _, err := s.Settle(t.Context(), newSettlement(1)); err != nil {
 		t.Fatal(err)
 	}
 	if readChanges() {
@@ -125,7 +125,7 @@ func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
 		t.Error("Changes after a new epoch: ok = true, want false")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "-xadd")
-	if _, err := s.Settle(t.Context(), oneStep(2)); err == nil {
+	if _, err := s.Settle(t.Context(), newSettlement(2)); err == nil {
 		t.Fatal("Settle without the permission for xadd: err = nil, want an error")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "+xadd")
@@ -134,9 +134,9 @@ func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
 	}
 }
 
-// oneStep returns a settlement of session n that adds n to the counter "sum".
-func oneStep(n int) []session.Settlement {
-	return []session.Settlement{{Tenant: ourTenant, ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
+// newSettlement returns a settlement of session n that adds n to the counter "sum".
+func newSettlement(n int) []session.Settlement {
+	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
 // A settlement whose reply was lost is counted once in the changes, whether Redis executes it at once, after the next
@@ -151,10 +151,10 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			defer s.Close() //nolint:errcheck // nothing is lost
 			readChanges := func() (sum int64) {
 				t.Helper()
-				if _, err := s.Moved(t.Context(), []string{ourTenant}); err != nil {
+				if _, err := s.Moved(t.Context(), []string{testTenant}); err != nil {
 					t.Fatal(err)
 				}
-				deltas, ok := s.Changes(ourTenant)
+				deltas, ok := s.Changes(testTenant)
 				for _, d := range deltas {
 					sum += d.Value
 				}
@@ -165,7 +165,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			}
 			readCounters := func() (sum int64) {
 				t.Helper()
-				list, err := s.Counters(t.Context(), ourTenant)
+				list, err := s.Counters(t.Context(), testTenant)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -177,7 +177,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			settleSessions := func(n int, injected fault) {
 				t.Helper()
 				proxy.next(0, injected)
-				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (injected != "") {
+				if _, err := s.Settle(t.Context(), newSettlement(n)); (err != nil) != (injected != "") {
 					t.Fatalf("Settle with fault %q: err = %v, want an error if and only if there is a fault", injected, err)
 				}
 			}
@@ -186,7 +186,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := readCounters()
-			injected := cutBehind
+			injected := cutAfter
 			if order != "at once" {
 				injected = late
 			}
@@ -235,7 +235,7 @@ func TestStoreDiscardsTenantsThatMovedDidNotName(t *testing.T) {
 	settleSessions := func(tenant string) {
 		t.Helper()
 		n++
-		step := oneStep(n)
+		step := newSettlement(n)
 		step[0].Tenant = tenant
 		if _, err := other.Settle(t.Context(), step); err != nil {
 			t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetest.Redis, keys []string) {
 	t.Helper()
 	for i, n := range c.Nodes {
-		for _, key := range keysOf(t, n, "*:s:"+sid(1).String()) {
+		for _, key := range listKeys(t, n, "*:s:"+sessionID(1).String()) {
 			base, _, _ := strings.Cut(key, "}")
-			return fmt.Sprint(n.Must(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], keysOf(t, n, base+"}:*")
+			return fmt.Sprint(n.Must(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], listKeys(t, n, base+"}:*")
 		}
 	}
 	t.Fatal("no slot has a key of session 1")
@@ -56,10 +56,10 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
-	settle := []session.Settlement{{Tenant: ourTenant, ID: sid(1), Deltas: []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: 1}}}}
+	settle := []session.Settlement{{Tenant: testTenant, ID: sessionID(1), Deltas: []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: 1}}}}
 	slot, from, to, keys := slotOf(t, cluster)
 	to.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, from))
 	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, to))
@@ -68,7 +68,7 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 		if key != "" {
 			from.Must(t, "MIGRATE", host, port, key, "0", "5000")
 		}
-		checkUnavailable(t, "Write to a slot that is moving", s.Write(t.Context(), batch(1)), redis.ErrBusy)
+		checkUnavailable(t, "Write to a slot that is moving", s.Write(t.Context(), newBatch(1)), redis.ErrBusy)
 		_, err := s.Settle(t.Context(), settle)
 		checkUnavailable(t, "Settle in a slot that is moving", err, redis.ErrBusy)
 	}
@@ -76,21 +76,21 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 		n.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", nodeID(t, to))
 	}
 	for n := range 3 {
-		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
+		eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(n)) })
 	}
 	for i, want := range []bool{true, false} {
 		if accepted, err := s.Settle(t.Context(), settle); err != nil || accepted[0] != want {
 			t.Errorf("Settle %d = %v, %v, want [%v], nil", i, accepted, err, want)
 		}
 	}
-	if list, err := s.Counters(t.Context(), ourTenant); err != nil || len(list) != 1 || list[0].Value != 1 {
+	if list, err := s.Counters(t.Context(), testTenant); err != nil || len(list) != 1 || list[0].Value != 1 {
 		t.Errorf("Counters after two settlements = %v, %v, want one counter with value 1", list, err)
 	}
 	checkStored(t, s, 3)
-	if left := keysOf(t, from, "*:s:"+sid(1).String()); len(left) > 0 {
+	if left := listKeys(t, from, "*:s:"+sessionID(1).String()); len(left) > 0 {
 		t.Errorf("keys of the session on the old node: got %q, want none", left)
 	}
-	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
 		t.Errorf("Session after the migration: found = %v, err = %v, want true, nil", ok, err)
 	}
 }

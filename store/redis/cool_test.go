@@ -20,7 +20,7 @@ func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	if err := s.Write(t.Context(), fullBatch()); err != nil {
 		t.Fatal(err)
 	}
-	steps := settlement()
+	steps := firstSettlement()
 	steps[0].FeedbackState = 1 // the state after one exchange, without feedback
 	if _, err := s.Settle(t.Context(), steps); err != nil {
 		t.Fatal(err)
@@ -55,20 +55,20 @@ func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	if n, _ := cool(-3600); n != 0 {
 		t.Errorf("Cool with a time before the session = %d, want 0", n)
 	}
-	before, err := s.Exchanges(t.Context(), ourTenant, sid(1))
+	before, err := s.Exchanges(t.Context(), testTenant, sessionID(1))
 	if err != nil || len(before) == 0 {
 		t.Fatalf("Exchanges before Cool = %v, %v, want at least one", before, err)
 	}
 	if n, _ := cool(1000); n != len(before) {
 		t.Errorf("Cool after the sample is acknowledged = %d, want %d", n, len(before))
 	}
-	if list, err := s.Exchanges(t.Context(), ourTenant, sid(1)); err != nil || len(list) != 0 {
+	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
 		t.Errorf("Exchanges after Cool = %v, %v, want none", list, err)
 	}
-	if err := s.Write(t.Context(), session.Batch{Whole: []session.Ref{{Tenant: ourTenant, ID: sid(1)}}}); err != nil {
+	if err := s.Write(t.Context(), session.Batch{Whole: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := s.NewestSamples(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
+	if p, err := s.NewestSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
 		t.Errorf("NewestSamples after Cool and another write = %v, %v, want one sample", p.List, err)
 	}
 }
@@ -78,10 +78,10 @@ func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
 	for n := from; n < to; n++ {
-		one := batch(n)
+		one := newBatch(n)
 		one.Rows[0].Tenant, one.Exchanges[0].Tenant, one.Rows[0].Seen, one.Rows[0].Closed = tenant, tenant, atSecond(0), true
 		b.Rows, b.Exchanges = append(b.Rows, one.Rows...), append(b.Exchanges, one.Exchanges...)
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: sid(n), Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: atSecond(0)}})
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: sessionID(n), Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: atSecond(0)}})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestCoolHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const sessions = 1000 // about 500 in each shard
-	writeCoolable(t, s, ourTenant, 0, sessions)
+	writeCoolable(t, s, testTenant, 0, sessions)
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
@@ -119,7 +119,7 @@ func TestCoolHandlesManySessionsWithTheSameTime(t *testing.T) {
 func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	writeCoolable(t, s, ourTenant, 0, 1)
+	writeCoolable(t, s, testTenant, 0, 1)
 	acknowledge(t, s, "lake")
 	cool := func() {
 		t.Helper()
@@ -129,7 +129,7 @@ func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	}
 	checkExchanges := func(exchanges int, ever int64) {
 		t.Helper()
-		list, err := s.Exchanges(t.Context(), ourTenant, sid(0))
+		list, err := s.Exchanges(t.Context(), testTenant, sessionID(0))
 		if err != nil || len(list) != exchanges {
 			t.Errorf("Exchanges = %d exchanges, %v, want %d", len(list), err, exchanges)
 		}
@@ -138,8 +138,8 @@ func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 		}
 	}
 	cool()
-	second, later := batch(0).Exchanges, batch(0).Exchanges
-	second[0].Tenant, later[0].Tenant, later[0].ID = ourTenant, ourTenant, "later"
+	second, later := newBatch(0).Exchanges, newBatch(0).Exchanges
+	second[0].Tenant, later[0].Tenant, later[0].ID = testTenant, testTenant, "later"
 	deliver := func(list []sample.Exchange) {
 		t.Helper()
 		if err := s.Write(t.Context(), session.Batch{Exchanges: list}); err != nil {
@@ -160,13 +160,13 @@ func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 func TestCoolKeepsExchangesOfUnsettledSession(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	writeCoolable(t, s, ourTenant, 0, 1)
+	writeCoolable(t, s, testTenant, 0, 1)
 	acknowledge(t, s, "lake")
-	step := []session.Settlement{{Tenant: ourTenant, ID: sid(0), FeedbackState: 1, To: session.Applied{Version: 1}}}
+	step := []session.Settlement{{Tenant: testTenant, ID: sessionID(0), FeedbackState: 1, To: session.Applied{Version: 1}}}
 	if _, err := s.Settle(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddFeedback(t.Context(), ourTenant, map[session.ID][]feedback.Entry{sid(0): {entryOf("late")}}); err != nil {
+	if _, err := s.AddFeedback(t.Context(), testTenant, map[session.ID][]feedback.Entry{sessionID(0): {newEntry("late")}}); err != nil {
 		t.Fatal(err)
 	}
 	cooler := s.NewCooler("lake", "one")
@@ -174,7 +174,7 @@ func TestCoolKeepsExchangesOfUnsettledSession(t *testing.T) {
 		if n, ok, err := cooler.Cool(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
 			t.Errorf("call %d of Cool = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
 		}
-		_, state, err := s.SessionFeedback(t.Context(), ourTenant, sid(0))
+		_, state, err := s.SessionFeedback(t.Context(), testTenant, sessionID(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,11 +201,11 @@ func TestCoolSendsFewCommandsWithoutOldSessions(t *testing.T) {
 		t.Fatalf("first Cool = %d, %v, want %d", n, err, tenants)
 	}
 	cost := func(cooler *redis.Cooler) int {
-		before := commandsOf(t, server)
+		before := commandCount(t, server)
 		if n, ok, err := cooler.Cool(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
 			t.Errorf("Cool without old sessions = %d, %v, %v, want 0, true, nil", n, ok, err)
 		}
-		return commandsOf(t, server) - before
+		return commandCount(t, server) - before
 	}
 	if n := cost(withLease); n > tenants+20 {
 		t.Errorf("commands of Cool without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)

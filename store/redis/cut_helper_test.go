@@ -31,7 +31,7 @@ type fault string
 
 const (
 	cutBefore fault = "cut before" // the connection breaks before the server gets the command
-	cutBehind fault = "cut behind" // the connection breaks after the server has executed the command
+	cutAfter  fault = "cut behind" // the connection breaks after the server has executed the command
 	late      fault = "late"       // the connection breaks, and the server gets the command when release is called
 )
 
@@ -135,12 +135,12 @@ func (b *faultProxy) serve(client net.Conn) {
 			defer b.mu.Unlock()
 			b.held = raw
 			return
-		case "", cutBehind:
+		case "", cutAfter:
 			if _, err := server.Write(raw); err != nil {
 				return
 			}
 			reply, err := readRaw(back)
-			if err != nil || kind == cutBehind {
+			if err != nil || kind == cutAfter {
 				return
 			}
 			_, _ = client.Write(reply)

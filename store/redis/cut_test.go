@@ -19,8 +19,8 @@ import (
 	"precept/store/storetest"
 )
 
-// ourTenant is the main tenant of these tests. Some calls also change the tenant "other".
-const ourTenant = "default"
+// testTenant is the main tenant of these tests. Some calls also change the tenant "other".
+const testTenant = "default"
 
 // storeCall is one call of a store.
 type storeCall struct {
@@ -48,8 +48,8 @@ func bothResults(a, b any, err error) (any, error) { return []any{a, b}, err }
 
 // fullBatch returns a batch with values of every kind in two tenants, and the row of a run.
 func fullBatch() session.Batch {
-	b := batch(1)
-	other := batch(2)
+	b := newBatch(1)
+	other := newBatch(2)
 	for i := range other.Rows {
 		other.Rows[i].Tenant = "other"
 	}
@@ -57,7 +57,7 @@ func fullBatch() session.Batch {
 		other.Exchanges[i].Tenant = "other"
 	}
 	run := session.Record{
-		Identity: session.Identity{ID: sid(3), Tenant: ourTenant, Name: "r", Started: atSecond(3), Seen: atSecond(3)},
+		Identity: session.Identity{ID: sessionID(3), Tenant: testTenant, Name: "r", Started: atSecond(3), Seen: atSecond(3)},
 		Unit:     session.Unit{IsRun: true},
 		OptOut:   session.OptOut{HasStorableSession: true},
 	}
@@ -67,46 +67,49 @@ func fullBatch() session.Batch {
 	}
 	b.Rows = append(append(b.Rows, other.Rows...), unit)
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
-	b.Echoes = []session.Echo{{Tenant: ourTenant, Key: 7, ID: sid(1), At: atSecond(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: atSecond(2)}}
-	b.Samples = []session.StoredSample{{Tenant: ourTenant, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: atSecond(1)}}}
-	b.Whole = []session.Ref{{Tenant: ourTenant, ID: sid(1)}}
+	b.Echoes = []session.Echo{{Tenant: testTenant, Key: 7, ID: sessionID(1), At: atSecond(1)}, {Tenant: "other", Key: 7, ID: sessionID(2), At: atSecond(2)}}
+	b.Samples = []session.StoredSample{{Tenant: testTenant, Agent: "coder", ID: sessionID(1), Sample: sample.Sample{ID: "m1", CreatedAt: atSecond(1)}}}
+	b.Whole = []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}
 	return b
 }
 
-// entryOf returns a feedback entry with the id name.
-func entryOf(name string) feedback.Entry {
+// newEntry returns a feedback entry with the id name.
+func newEntry(name string) feedback.Entry {
 	return feedback.Entry{ID: name, At: atSecond(1), Source: "user", Type: "score", Score: 1, Tier: 1}
 }
 
-// settlement returns the first settlement of session 1.
-func settlement() []session.Settlement {
+// firstSettlement returns the first settlement of session 1.
+func firstSettlement() []session.Settlement {
 	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
 	return []session.Settlement{{
-		Tenant: ourTenant, ID: sid(1), Deltas: deltas, FeedbackState: 2, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
+		Tenant: testTenant, ID: sessionID(1), Deltas: deltas, FeedbackState: 2, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
 	}}
 }
 
-// changes returns all calls that change the store, in an order in which each call has an effect.
-func changes() []storeCall {
+// changeCalls returns all calls that change the store, in an order in which each call has an effect.
+func changeCalls() []storeCall {
 	return []storeCall{
 		writeCall("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, fullBatch()) }),
 		writeCall("add feedback", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.AddFeedback(ctx, ourTenant, map[session.ID][]feedback.Entry{sid(1): {entryOf("a")}, sid(3): {entryOf("b")}})
+			_, err := s.AddFeedback(ctx, testTenant, map[session.ID][]feedback.Entry{sessionID(1): {newEntry("a")}, sessionID(3): {newEntry("b")}})
 			return err
 		}),
 		writeCall("park", func(ctx context.Context, s *redis.Store) error {
-			return errors.Join(s.Park(ctx, ourTenant, 9, entryOf("p")), s.Park(ctx, ourTenant, 10, entryOf("q")))
+			return errors.Join(s.Park(ctx, testTenant, 9, newEntry("p")), s.Park(ctx, testTenant, 10, newEntry("q")))
 		}),
 		writeCall("join", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.Join(ctx, ourTenant, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
+			_, err := s.Join(ctx, testTenant, map[session.EchoKey]session.ID{9: sessionID(3), 11: sessionID(1)})
 			return err
 		}),
-		writeCall("settle", func(ctx context.Context, s *redis.Store) error { _, err := s.Settle(ctx, settlement()); return err }),
+		writeCall("settle", func(ctx context.Context, s *redis.Store) error {
+			_, err := s.Settle(ctx, firstSettlement())
+			return err
+		}),
 		writeCall("raise", func(ctx context.Context, s *redis.Store) error {
-			return s.Raise(ctx, ourTenant, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
+			return s.Raise(ctx, testTenant, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
 		}),
 		writeCall("put priors", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.PutPriors(ctx, ourTenant, 0, []byte("priors"))
+			_, err := s.PutPriors(ctx, testTenant, 0, []byte("priors"))
 			return err
 		}),
 		writeCall("init meta", func(ctx context.Context, s *redis.Store) error {
@@ -114,22 +117,22 @@ func changes() []storeCall {
 			return err
 		}),
 		writeCall("set aside", func(ctx context.Context, s *redis.Store) error {
-			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: atSecond(4)}})
+			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sessionID(2), Step: "close", Why: "panic", At: atSecond(4)}})
 		}),
 		writeCall("write notes", func(ctx context.Context, s *redis.Store) error {
-			return s.WriteNotes(ctx, ourTenant, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
+			return s.WriteNotes(ctx, testTenant, map[session.ID][]byte{sessionID(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
 		writeCall("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
-			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
+			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sessionID(5): {Turns: 2, Items: 3}})
 		}),
 		writeCall("put answer", func(ctx context.Context, s *redis.Store) error {
-			return s.PutAnswer(ctx, ourTenant, sid(1), "name", "text")
+			return s.PutAnswer(ctx, testTenant, sessionID(1), "name", "text")
 		}),
 		writeCall("consult", func(ctx context.Context, s *redis.Store) error {
 			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: atSecond(1)}, "b": {Count: 3, Last: atSecond(2)}})
 		}),
 		writeCall("forget", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.Forget(ctx, ourTenant, sid(3))
+			_, err := s.Forget(ctx, testTenant, sessionID(3))
 			return err
 		}),
 		writeCall("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, atSecond(9)); return err }),
@@ -139,44 +142,44 @@ func changes() []storeCall {
 	}
 }
 
-// reads returns all calls that only read.
-func reads() []storeCall {
+// readCalls returns all calls that only read.
+func readCalls() []storeCall {
 	return []storeCall{
 		readCall("session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.Session(ctx, ourTenant, sid(1)))
+			return bothResults(s.Session(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("echo", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.FindEcho(ctx, ourTenant, []session.EchoKey{7, 8}))
+			return anyResult(s.FindEcho(ctx, testTenant, []session.EchoKey{7, 8}))
 		}),
 		readCall("due", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.Due(ctx, atSecond(60), session.Row{}, 10)
-			return ids(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
+			return sortedIDs(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
 		readCall("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.SessionFeedback(ctx, ourTenant, sid(1)))
+			return bothResults(s.SessionFeedback(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Unsettled(ctx, 10)) }),
 		readCall("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
-			rows, entries, _, err := s.OpenFeedback(ctx, ourTenant, "", 10)
+			rows, entries, _, err := s.OpenFeedback(ctx, testTenant, "", 10)
 			return []any{rows, entries}, err
 		}),
 		readCall("settled", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.Settled(ctx, ourTenant, []session.ID{sid(1), sid(3)}))
+			return anyResult(s.Settled(ctx, testTenant, []session.ID{sessionID(1), sessionID(3)}))
 		}),
 		readCall("applied", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.Applied(ctx, ourTenant, sid(1)))
+			return anyResult(s.Applied(ctx, testTenant, sessionID(1)))
 		}),
-		readCall("counters", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Counters(ctx, ourTenant)) }),
-		readCall("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Maxima(ctx, ourTenant)) }),
-		readCall("priors", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.Priors(ctx, ourTenant)) }),
+		readCall("counters", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Counters(ctx, testTenant)) }),
+		readCall("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Maxima(ctx, testTenant)) }),
+		readCall("priors", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.Priors(ctx, testTenant)) }),
 		readCall("meta", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.Meta(ctx, "salt")) }),
 		readCall("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Tenants(ctx)) }),
 		readCall("exchanges", func(ctx context.Context, s *redis.Store) (any, error) {
-			list, err := s.Exchanges(ctx, ourTenant, sid(1))
-			return ids(list, func(x sample.Exchange) string { return x.ID }), err
+			list, err := s.Exchanges(ctx, testTenant, sessionID(1))
+			return sortedIDs(list, func(x sample.Exchange) string { return x.ID }), err
 		}),
 		readCall("sample's session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.SampleSession(ctx, ourTenant, "m1"))
+			return bothResults(s.SampleSession(ctx, testTenant, "m1"))
 		}),
 		readCall("all samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []session.StoredSample
@@ -193,16 +196,16 @@ func reads() []storeCall {
 			return list, err
 		}),
 		readCall("newest", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.Newest(ctx, ourTenant, session.ListRange{Limit: 10})
-			return ids(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
+			p, err := s.Newest(ctx, testTenant, session.ListRange{Limit: 10})
+			return sortedIDs(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
 		}),
 		readCall("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.NewestSamples(ctx, ourTenant, session.ListRange{Limit: 10})
-			return ids(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
+			p, err := s.NewestSamples(ctx, testTenant, session.ListRange{Limit: 10})
+			return sortedIDs(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
 		readCall("aside", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, _, err := s.DeadLetters(ctx, 10)
-			return ids(list, func(a session.DeadLetter) string { return a.Tenant + a.Step }), err
+			return sortedIDs(list, func(a session.DeadLetter) string { return a.Tenant + a.Step }), err
 		}),
 		readCall("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Unsampled(ctx)) }),
 		readCall("stats", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -211,20 +214,22 @@ func reads() []storeCall {
 			return m, err
 		}),
 		readCall("session note", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.SessionNote(ctx, ourTenant, sid(1)))
+			return anyResult(s.SessionNote(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("note", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.TenantNote(ctx, ourTenant, "n"))
+			return anyResult(s.TenantNote(ctx, testTenant, "n"))
 		}),
 		readCall("notes", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
-			err := s.EachNote(ctx, ourTenant, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
+			err := s.EachNote(ctx, testTenant, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
 			return list, err
 		}),
-		readCall("opt-out", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.OptOutOf(ctx, sid(5))) }),
+		readCall("opt-out", func(ctx context.Context, s *redis.Store) (any, error) {
+			return bothResults(s.OptOutOf(ctx, sessionID(5)))
+		}),
 		readCall("moved", func(ctx context.Context, s *redis.Store) (any, error) {
-			m, err := s.Moved(ctx, []string{ourTenant})
-			return m[ourTenant].Counters, err
+			m, err := s.Moved(ctx, []string{testTenant})
+			return m[testTenant].Counters, err
 		}),
 		readCall("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
 			return anyResult(s.Consultations(ctx, []string{"a", "b"}))
@@ -233,8 +238,8 @@ func reads() []storeCall {
 	}
 }
 
-// ids returns the sorted ids of the items of list.
-func ids[T any](list []T, of func(T) string) (out []string) {
+// sortedIDs returns the sorted ids of the items of list.
+func sortedIDs[T any](list []T, of func(T) string) (out []string) {
 	for i := range list {
 		out = append(out, of(list[i]))
 	}
@@ -263,11 +268,11 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, b *fa
 	}, b
 }
 
-// dataOf returns the results of all calls of reads as text, except the epoch.
-func dataOf(t *testing.T, s *redis.Store) string {
+// readAllData returns the results of all readCalls as text, except the epoch.
+func readAllData(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
-	for _, d := range reads() {
+	for _, d := range readCalls() {
 		if d.name == "epoch" { // belongs to the server, not to the store
 			continue
 		}
@@ -299,7 +304,7 @@ func diffLines(got, want string) (out string) {
 func faults() map[fault]error {
 	return map[fault]error{
 		cutBefore: redis.ErrDown,
-		cutBehind: redis.ErrDown,
+		cutAfter:  redis.ErrDown,
 		"READONLY You can't write against a read only replica.":                   redis.ErrBusy,
 		"LOADING Redis is loading the dataset in memory":                          redis.ErrBusy,
 		"MOVED 1 127.0.0.1:1":                                                     redis.ErrBusy,
@@ -316,7 +321,7 @@ func faults() map[fault]error {
 func TestFaultAtEachCommandOfARead(t *testing.T) {
 	open, b := openFaulty(t)
 	s := open("looks")
-	for _, d := range changes()[:13] {
+	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", d.name, err)
 		}
@@ -324,7 +329,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 	all := faults()
 	all["WRONGTYPE Operation against a key holding the wrong kind of value"] = redis.ErrCorrupt
 	for injected, wantErr := range all {
-		for _, d := range reads() {
+		for _, d := range readCalls() {
 			b.next(-1, "")
 			want, err := d.do(t.Context(), s)
 			if err != nil {

@@ -19,12 +19,12 @@ import (
 // error reply), the write returns ErrUnavailable, and a repeated write gives the same data as a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, b := openFaulty(t)
-	for n, d := range changes() {
+	for n, d := range changeCalls() {
 		want := ""
 		for injected, wantErr := range faults() {
 			for at := -1; ; at++ {
 				s := open(fmt.Sprint("c", n, injected[:10], at+1))
-				for _, earlier := range changes()[:n] {
+				for _, earlier := range changeCalls()[:n] {
 					if _, err := earlier.do(t.Context(), s); err != nil {
 						t.Fatalf("%s: %v", earlier.name, err)
 					}
@@ -45,7 +45,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				if _, err := d.do(t.Context(), s); happened && err != nil {
 					t.Errorf("repeated %s after %s at command %d: %v", d.name, injected, at, err)
 				}
-				got := dataOf(t, s)
+				got := readAllData(t, s)
 				if want == "" {
 					want = got
 				}
@@ -74,17 +74,17 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	}
 	const before, after = 7, 13
 	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
-	do(unmigrated, changes()[:after])
-	want := dataWithoutPosition(t, unmigrated)
+	do(unmigrated, changeCalls()[:after])
+	want := readDataWithoutPosition(t, unmigrated)
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the breaker never opens
-	for n, injected := range []fault{cutBehind, cutBefore} {
+	for n, injected := range []fault{cutAfter, cutBefore} {
 		for at := 0; ; at += 1 + 4*n {
 			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", b.url(), n, at), Now: now, Shards: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			do(s, changes()[:before])
+			do(s, changeCalls()[:before])
 			b.next(at, injected)
 			_, err = s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
 			_, happened := b.commands()
@@ -93,14 +93,14 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 				t.Errorf("%s at command %d: fault injected = %v, err = %v, want nil, or session.ErrUnavailable if the fault was injected", injected, at, happened, err)
 			}
 			expireFreezes(t, server, fmt.Sprintf("m%d-%d", n, at))
-			do(s, changes()[before:after])
+			do(s, changeCalls()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
 				t.Errorf("repeated migration after %s at command %d: %v", injected, at, err)
 			}
-			if got := dataWithoutPosition(t, s); got != want {
+			if got := readDataWithoutPosition(t, s); got != want {
 				t.Errorf("%s at command %d: the data differs from the data of a store that was created with shards:%s", injected, at, diffLines(got, want))
 			}
-			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
+			for _, key := range listKeys(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
 					t.Errorf("%s at command %d: the migration left key %s", injected, at, key)
 				}
@@ -116,7 +116,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 // expireFreezes deletes the freezes of an interrupted migration, as the server does when they expire.
 func expireFreezes(t *testing.T, server *storetest.Redis, prefix string) {
 	t.Helper()
-	for _, key := range keysOf(t, server, prefix+":*frozen") {
+	for _, key := range listKeys(t, server, prefix+":*frozen") {
 		if ttl, _ := server.Must(t, "PTTL", key).(int64); ttl > 0 {
 			server.Must(t, "DEL", key)
 		}

@@ -20,12 +20,12 @@ func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	const sessions, limit = 60, 10
 	newFeedback := map[session.ID][]feedback.Entry{}
 	for n := range sessions {
-		if _, err := s.Settle(t.Context(), oneStep(n)); err != nil {
+		if _, err := s.Settle(t.Context(), newSettlement(n)); err != nil {
 			t.Fatal(err)
 		}
-		newFeedback[sid(n)] = []feedback.Entry{entryOf("late")}
+		newFeedback[sessionID(n)] = []feedback.Entry{newEntry("late")}
 	}
-	if _, err := s.AddFeedback(t.Context(), ourTenant, newFeedback); err != nil {
+	if _, err := s.AddFeedback(t.Context(), testTenant, newFeedback); err != nil {
 		t.Fatal(err)
 	}
 	list := func(limit int) (ids []session.ID) {
@@ -72,7 +72,7 @@ func TestOpenFeedbackLimitsSessionsOverAllShards(t *testing.T) {
 	s := openWithShards(t, server.URL(), 8)
 	const sessions = 40
 	for n := range sessions {
-		if err := s.Write(t.Context(), batch(n)); err != nil {
+		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
 		postScore(t, s, n, "a", 1)
@@ -81,7 +81,7 @@ func TestOpenFeedbackLimitsSessionsOverAllShards(t *testing.T) {
 		seen := map[session.ID]int{}
 		after := ""
 		for {
-			rows, _, last, err := s.OpenFeedback(t.Context(), ourTenant, after, limit)
+			rows, _, last, err := s.OpenFeedback(t.Context(), testTenant, after, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,16 +112,16 @@ func TestCountersSendsOneCommandToEmptyShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 3 {
-		if _, err := s.Settle(t.Context(), oneStep(n+1)); err != nil {
+		if _, err := s.Settle(t.Context(), newSettlement(n+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := commandsOf(t, server)
-	list, err := s.Counters(t.Context(), ourTenant)
+	before := commandCount(t, server)
+	list, err := s.Counters(t.Context(), testTenant)
 	if err != nil || len(list) != 1 || list[0].Value != 6 {
 		t.Fatalf("Counters = %v, %v, want one counter with value 6", list, err)
 	}
-	if n := commandsOf(t, server) - before; n > 256+3*4+5 {
+	if n := commandCount(t, server) - before; n > 256+3*4+5 {
 		t.Errorf("commands of Counters: got %d, want at most %d: one for each of 256 shards, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
 	}
 }
@@ -132,7 +132,7 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
 	listed := func() (n int64) { // total length of the tenant lists of all shards
-		for _, key := range keysOf(t, server, "precept:{*}:all:tenants") {
+		for _, key := range listKeys(t, server, "precept:{*}:all:tenants") {
 			size, _ := server.Must(t, "SCARD", key).(int64)
 			n += size
 		}
@@ -140,21 +140,21 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	}
 	const sessions = 12
 	for n := range sessions {
-		if err := s.Write(t.Context(), batch(n)); err != nil {
+		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Settle(t.Context(), oneStep(n)); err != nil {
+		if _, err := s.Settle(t.Context(), newSettlement(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := listed(); n != 2 {
 		t.Fatalf("total length of the tenant lists of both shards: got %d, want 2", n)
 	}
-	want, err := s.Counters(t.Context(), ourTenant)
+	want, err := s.Counters(t.Context(), testTenant)
 	if err != nil || len(want) == 0 {
 		t.Fatalf("Counters before the deletion = %v, %v, want at least one", want, err)
 	}
-	if _, err := s.Forget(t.Context(), ourTenant, sid(0)); err != nil {
+	if _, err := s.Forget(t.Context(), testTenant, sessionID(0)); err != nil {
 		t.Fatal(err)
 	}
 	if n := listed(); n != 2 {
@@ -166,11 +166,11 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	if n := listed(); n != 0 {
 		t.Errorf("total length of the tenant lists after the deletion of all sessions: got %d, want 0", n)
 	}
-	got, err := s.Counters(t.Context(), ourTenant)
+	got, err := s.Counters(t.Context(), testTenant)
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("Counters after the deletion = %v, %v, want %v", got, err, want)
 	}
-	if err := s.Write(t.Context(), batch(50)); err != nil {
+	if err := s.Write(t.Context(), newBatch(50)); err != nil {
 		t.Fatal(err)
 	}
 	found := 0
@@ -180,8 +180,8 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	}
 }
 
-// commandsOf returns the number of commands that a server has processed so far.
-func commandsOf(t *testing.T, server *storetest.Redis) int {
+// commandCount returns the number of commands that a server has processed so far.
+func commandCount(t *testing.T, server *storetest.Redis) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.Must(t, "INFO", "stats")))
 	n, err := strconv.Atoi(found[1])
@@ -199,7 +199,7 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	s := openWithShards(t, server.URL(), 4)
 	addTenants := func(from, to int) {
 		for n := from; n < to; n++ {
-			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: fmt.Sprint("tenant", n), ID: sid(n), Data: []byte("{}")}}}); err != nil {
+			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: fmt.Sprint("tenant", n), ID: sessionID(n), Data: []byte("{}")}}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -221,10 +221,10 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 		return n
 	}
 	cost := func() int {
-		before := commandsOf(t, server)
+		before := commandCount(t, server)
 		parked()
 		purge(time.Unix(0, 0))
-		return commandsOf(t, server) - before
+		return commandCount(t, server) - before
 	}
 	addTenants(0, 10)
 	cost()
@@ -234,14 +234,14 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 		t.Errorf("commands of Stats and PurgeParked with 200 tenants: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 	for n := range 5 {
-		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), entryOf("e")); err != nil {
+		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), newEntry("e")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := parked(); n != 5 {
 		t.Errorf(`Stats["parked"] = %d, want 5`, n)
 	}
-	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sid(0)}); err != nil || added[sid(0)] != 1 {
+	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil || added[sessionID(0)] != 1 {
 		t.Fatalf("Join = %v, %v, want one entry", added, err)
 	}
 	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parked() != 0 {

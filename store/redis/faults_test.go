@@ -44,16 +44,16 @@ func openWithTimeout(t *testing.T, url string, limit time.Duration) *redis.Store
 	return s
 }
 
-// sid returns the id of the session with number n.
-func sid(n int) (id session.ID) {
+// sessionID returns the id of the session with number n.
+func sessionID(n int) (id session.ID) {
 	copy(id[:], fmt.Sprintf("%08x-session", n*0x9e3779b))
 	return id
 }
 
-// batch returns a row and an exchange of session n.
-func batch(n int) session.Batch {
+// newBatch returns a row and an exchange of session n.
+func newBatch(n int) session.Batch {
 	at := time.Date(2031, 5, 6, 7, 8, n, 0, time.UTC)
-	id := sid(n)
+	id := sessionID(n)
 	return session.Batch{
 		Rows:      []session.Row{{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")}},
 		Exchanges: []sample.Exchange{{ID: fmt.Sprint("x", n), Tenant: "default", Session: id.String(), At: at, Outcome: sample.Complete}},
@@ -128,7 +128,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
-		_, _, err := s.Session(ctx, "default", sid(1))
+		_, _, err := s.Session(ctx, "default", sessionID(1))
 		cancel()
 		// Either the context ends first or the connection times out first.
 		waited := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
@@ -137,30 +137,30 @@ func checkBreakerOpens(t *testing.T, url string) {
 		}
 	}
 	for range 200 {
-		_, _, err := s.Session(t.Context(), "default", sid(1))
+		_, _, err := s.Session(t.Context(), "default", sessionID(1))
 		checkRefused("Session", err)
 	}
-	err = s.Write(t.Context(), batch(1))
+	err = s.Write(t.Context(), newBatch(1))
 	checkUnavailable(t, "first Write", err, redis.ErrDown)
 	if strings.Contains(err.Error(), "asked again every") {
 		t.Errorf("first Write: err = %v, want a timeout error", err)
 	}
-	checkRefused("second Write", s.Write(t.Context(), batch(1)))
+	checkRefused("second Write", s.Write(t.Context(), newBatch(1)))
 }
 
 func TestFrozenServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShortTimeout(t, server.URL())
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(0)) })
 	server.Freeze(t)
 	checkBreakerOpens(t, server.URL())
 	server.Thaw(t)
 	// After the thaw the server may execute commands that it got during the freeze. A repeated write is stored once.
 	for n := range 5 {
-		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
+		eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(n)) })
 	}
 	checkStored(t, s, 5)
-	if _, ok, err := s.Session(t.Context(), "default", sid(3)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), "default", sessionID(3)); !ok || err != nil {
 		t.Errorf("Session after the thaw: found = %v, err = %v, want true, nil", ok, err)
 	}
 }
@@ -168,10 +168,10 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 func TestPausedServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShortTimeout(t, server.URL())
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(0)) })
 	server.Must(t, "CLIENT", "PAUSE", "5000", "ALL")
 	checkBreakerOpens(t, server.URL())
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) })
 	checkStored(t, s, 2)
 }
 
@@ -194,7 +194,7 @@ func TestServerThatNeverRespondsIsUnavailable(t *testing.T) {
 func TestClosedPortIsUnavailable(t *testing.T) {
 	s := openWithLongTimeout(t, "redis://127.0.0.1:"+storetest.FreePort(t))
 	checkUnavailable(t, "ping", s.Ping(t.Context()), redis.ErrDown)
-	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrDown)
 	_, err := s.Epoch(t.Context())
 	checkUnavailable(t, "epoch", err, redis.ErrDown)
 }
@@ -202,7 +202,7 @@ func TestClosedPortIsUnavailable(t *testing.T) {
 func TestKilledServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	s := openWithLongTimeout(t, server.URL())
-	if err := s.Write(t.Context(), batch(0)); err != nil {
+	if err := s.Write(t.Context(), newBatch(0)); err != nil {
 		t.Fatal(err)
 	}
 	before, err := s.Epoch(t.Context())
@@ -213,11 +213,11 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 		t.Errorf("Epoch without a restart = %s, %v, want %s", second, err, before)
 	}
 	server.Kill()
-	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrDown)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) }) // the restarted server does not know the scripts
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) }) // the restarted server does not know the scripts
 	checkStored(t, s, 2)
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
 		t.Errorf("Epoch after a restart = %s, %v, want it to differ from the epoch before", after, err)
@@ -227,7 +227,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
-	if err := s.Write(t.Context(), batch(0)); err != nil {
+	if err := s.Write(t.Context(), newBatch(0)); err != nil {
 		t.Fatal(err)
 	}
 	before, err := s.Epoch(t.Context())
@@ -239,7 +239,7 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 		t.Errorf("Epoch after FLUSHALL = %s, %v, want it to differ from the epoch before", after, err)
 	}
 	for n := range 2 { // the lost batch is written again
-		if err := s.Write(t.Context(), batch(n)); err != nil {
+		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -251,11 +251,11 @@ func TestScriptsAreResentAfterScriptFlush(t *testing.T) {
 	s := openWithLongTimeout(t, server.URL())
 	for n := range 4 {
 		server.Must(t, "SCRIPT", "FLUSH")
-		if err := s.Write(t.Context(), batch(n)); err != nil {
+		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
 		server.Must(t, "SCRIPT", "FLUSH")
-		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
+		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
 			t.Fatalf("Settle = %v, %v, want [true], nil", ok, err)
 		}
@@ -269,20 +269,20 @@ func TestScriptsAreResentAfterScriptFlush(t *testing.T) {
 func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	server := storetest.StartRedis(t, "--maxmemory-policy", "noeviction")
 	s := openWithLongTimeout(t, server.URL())
-	if err := s.Write(t.Context(), batch(0)); err != nil {
+	if err := s.Write(t.Context(), newBatch(0)); err != nil {
 		t.Fatal(err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
-	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
-	if _, ok, err := s.Session(t.Context(), "default", sid(0)); !ok || err != nil {
+	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrFull)
+	if _, ok, err := s.Session(t.Context(), "default", sessionID(0)); !ok || err != nil {
 		t.Errorf("Session on a full server: found = %v, err = %v, want true, nil", ok, err)
 	}
-	if ok, err := s.Forget(t.Context(), "default", sid(0)); !ok || err != nil {
+	if ok, err := s.Forget(t.Context(), "default", sessionID(0)); !ok || err != nil {
 		t.Errorf("Forget on a full server = %v, %v, want true, nil", ok, err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
-		if err := s.Write(t.Context(), batch(n)); err != nil {
+		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,7 +296,7 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	keys, _ := server.Must(t, "KEYS", "*").([]any)
@@ -305,9 +305,9 @@ func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
 		server.Must(t, "DEL", key)
 		server.Must(t, "LPUSH", key, "x")
 	}
-	_, err := s.Exchanges(t.Context(), "default", sid(1))
-	_, _, rowErr := s.Session(t.Context(), "default", sid(1))
-	for call, err := range map[string]error{"Write": s.Write(t.Context(), batch(1)), "Session": rowErr, "Exchanges": err} {
+	_, err := s.Exchanges(t.Context(), "default", sessionID(1))
+	_, _, rowErr := s.Session(t.Context(), "default", sessionID(1))
+	for call, err := range map[string]error{"Write": s.Write(t.Context(), newBatch(1)), "Session": rowErr, "Exchanges": err} {
 		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
 			t.Errorf("%s with a key of a wrong type: err = %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
 		}
@@ -317,13 +317,13 @@ func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
 func TestWriteToReadOnlyReplicaReturnsErrBusy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
-	if err := s.Write(t.Context(), batch(0)); err != nil {
+	if err := s.Write(t.Context(), newBatch(0)); err != nil {
 		t.Fatal(err)
 	}
 	server.Must(t, "REPLICAOF", "127.0.0.1", "1")
-	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrBusy)
+	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrBusy)
 	server.Must(t, "REPLICAOF", "NO", "ONE")
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) })
 	checkStored(t, s, 2)
 }
 
@@ -339,7 +339,7 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 		server.URL(): redis.ErrAuth,
 	} {
 		s := openWithLongTimeout(t, url)
-		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
+		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), newBatch(1)))
 		if !errors.Is(err, kind) {
 			t.Errorf("Ping and Write with URL %s: err = %v, want %v", url, err, kind)
 		}
@@ -356,13 +356,13 @@ func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
 	s := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
-	err := s.Write(t.Context(), batch(1))
+	err := s.Write(t.Context(), newBatch(1))
 	checkUnavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
 		t.Errorf("Write without the permission for hset: err = %v, want an error that names docs/OPERATIONS.md", err)
 	}
 	server.Must(t, "ACL", "SETUSER", "app", "+hset")
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	checkStored(t, s, 1)

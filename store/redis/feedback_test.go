@@ -18,7 +18,7 @@ import (
 func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: name, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
-	if _, err := s.AddFeedback(t.Context(), "default", map[session.ID][]feedback.Entry{sid(n): {e}}); err != nil {
+	if _, err := s.AddFeedback(t.Context(), "default", map[session.ID][]feedback.Entry{sessionID(n): {e}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -35,7 +35,7 @@ func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (st
 	for i, r := range rows {
 		line := "?:"
 		for n := range 10 {
-			if r.ID == sid(n) {
+			if r.ID == sessionID(n) {
 				line = fmt.Sprintf("%d:", n)
 			}
 		}
@@ -53,7 +53,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1) // the sessions of one shard have an order
 	for n := range 4 {
-		if err := s.Write(t.Context(), batch(n)); err != nil {
+		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,16 +81,16 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 
 	checkSettled := func(want string) {
 		t.Helper()
-		got, err := s.Settled(t.Context(), "default", []session.ID{sid(1), sid(2), sid(3)})
+		got, err := s.Settled(t.Context(), "default", []session.ID{sessionID(1), sessionID(2), sessionID(3)})
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("Settled = %v, %v, want %s", got, err, want)
 		}
 	}
 	checkSettled("[false false false]")
-	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(1)}}); err != nil {
+	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sessionID(1)}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Forget(t.Context(), "default", sid(3)); err != nil {
+	if _, err := s.Forget(t.Context(), "default", sessionID(3)); err != nil {
 		t.Fatal(err)
 	}
 	checkSettled("[true false false]")
@@ -102,18 +102,18 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	postScore(t, s, 0, "f", 1)
 	postScore(t, s, 2, "h", 1)
 	last = check("after new feedback on two sessions", last, 9, "0: f, 2: a e h")
-	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(2)}}); err != nil {
+	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sessionID(2)}}); err != nil {
 		t.Fatal(err)
 	}
 	check("after a settlement", last, 9, "")
 
 	// An unreadable entry does not block other entries.
-	keys, _ := server.Must(t, "KEYS", "*f:"+sid(0).String()).([]any)
+	keys, _ := server.Must(t, "KEYS", "*f:"+sessionID(0).String()).([]any)
 	if len(keys) != 1 {
 		t.Fatalf("feedback keys of session 0: got %v, want one", keys)
 	}
 	server.Must(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
-	if err := s.Write(t.Context(), batch(3)); err != nil {
+	if err := s.Write(t.Context(), newBatch(3)); err != nil {
 		t.Fatal(err)
 	}
 	postScore(t, s, 3, "i", 1)
@@ -135,7 +135,7 @@ func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if err := s.Park(t.Context(), ourTenant, 1, entryOf("e")); err != nil {
+		if err := s.Park(t.Context(), testTenant, 1, newEntry("e")); err != nil {
 			t.Fatal(err)
 		}
 		lists, _ := server.Must(t, "KEYS", "*:all:parked").([]any)
@@ -147,7 +147,7 @@ func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 		if want != nil {
 			key = 2
 		}
-		if err := s.Park(t.Context(), ourTenant, key, entryOf("e")); !errors.Is(err, want) {
+		if err := s.Park(t.Context(), testTenant, key, newEntry("e")); !errors.Is(err, want) {
 			t.Errorf("Park of %s: err = %v, want %v", name, err, want)
 		}
 		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
@@ -164,23 +164,23 @@ func TestParkedFeedbackIsLimitedPerTenant(t *testing.T) {
 	}
 	defer s.Close()
 	for n := range 3 {
-		if err := s.Park(t.Context(), ourTenant, session.EchoKey(n), entryOf(fmt.Sprint("e", n))); err != nil {
+		if err := s.Park(t.Context(), testTenant, session.EchoKey(n), newEntry(fmt.Sprint("e", n))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); !errors.Is(err, session.ErrParkingFull) {
+	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); !errors.Is(err, session.ErrParkingFull) {
 		t.Errorf("Park of a fourth entry: err = %v, want session.ErrParkingFull", err)
 	}
-	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
+	if err := s.Park(t.Context(), testTenant, 1, newEntry("e1")); err != nil {
 		t.Errorf("Park of a parked entry at the limit: %v", err)
 	}
-	if err := s.Park(t.Context(), "other", 9, entryOf("new")); err != nil {
+	if err := s.Park(t.Context(), "other", 9, newEntry("new")); err != nil {
 		t.Errorf("Park of an entry of another tenant: %v", err)
 	}
-	if added, err := s.Join(t.Context(), ourTenant, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
+	if added, err := s.Join(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil || added[sessionID(1)] != 1 {
 		t.Errorf("Join = %v, %v, want 1 entry", added, err)
 	}
-	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); err != nil {
+	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); err != nil {
 		t.Errorf("Park after a Join: %v", err)
 	}
 }

@@ -29,26 +29,26 @@ func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
-	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
+	if _, ok, err := other.OptOutOf(ctx, sessionID(1)); ok || err != nil {
 		t.Errorf("OptOutOf without a mark: found = %v, err = %v, want false, nil", ok, err)
 	}
 	if err := one.KeepOptOuts(ctx, nil); err != nil {
 		t.Errorf("KeepOptOuts without marks: %v", err)
 	}
 	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
-		if err := one.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(1): m, sid(2): {Turns: 1, Items: 1}}); err != nil {
+		if err := one.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sessionID(1): m, sessionID(2): {Turns: 1, Items: 1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if m, ok, err := other.OptOutOf(ctx, sid(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
+	if m, ok, err := other.OptOutOf(ctx, sessionID(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
 		t.Errorf("OptOutOf on another replica = %+v, %v, %v, want 3 turns and 9 items", m, ok, err)
 	}
-	if m, ok, err := other.OptOutOf(ctx, sid(2)); !ok || err != nil || m.Items != 1 {
+	if m, ok, err := other.OptOutOf(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
 		t.Errorf("OptOutOf another session = %+v, %v, %v, want 1 item", m, ok, err)
 	}
 	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
 	for n := range 3 {
-		if id := sid(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
+		if id := sessionID(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
 			t.Errorf("a key contains the id of session %d: %s", n, keys)
 		}
 	}
@@ -64,9 +64,9 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	announced := []session.Erasure{
-		{Tenant: "default", IDs: []session.ID{sid(1), sid(2)}, At: now},
+		{Tenant: "default", IDs: []session.ID{sessionID(1), sessionID(2)}, At: now},
 		{Tenant: "acme", At: now.Add(time.Second)},
-		{Tenant: "default", IDs: []session.ID{sid(3)}, At: now.Add(2 * time.Second)},
+		{Tenant: "default", IDs: []session.ID{sessionID(3)}, At: now.Add(2 * time.Second)},
 	}
 	for i := range announced {
 		place, err := one.Announce(ctx, announced[i])
@@ -110,36 +110,36 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
-	if err := one.Write(ctx, batch(1)); err != nil {
+	if err := one.Write(ctx, newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	check := func(moment string, n int, name, want string) {
 		t.Helper()
-		text, ok, err := other.Answer(ctx, "default", sid(n), name)
+		text, ok, err := other.Answer(ctx, "default", sessionID(n), name)
 		if err != nil || ok != (want != "") || text != want {
 			t.Errorf("Answer %s = %q, %v, %v, want %q, %v, nil", moment, text, ok, err, want, want != "")
 		}
 	}
 	for _, l := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
-		if err := one.PutAnswer(ctx, "default", sid(1), l.name, l.text); err != nil {
+		if err := one.PutAnswer(ctx, "default", sessionID(1), l.name, l.text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check("after PutAnswer", 1, "answer", "OK: recorded")
 	check("at the second call", 1, "answer", "OK: recorded")
-	if err := one.Clear(ctx, "default", sid(1), "answer"); err != nil {
+	if err := one.Clear(ctx, "default", sessionID(1), "answer"); err != nil {
 		t.Fatal(err)
 	}
 	check("after Clear", 1, "answer", "")
 	check("under another name", 1, "other", "more")
-	if err := one.PutAnswer(ctx, "default", sid(2), "answer", "x"); err != nil {
+	if err := one.PutAnswer(ctx, "default", sessionID(2), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
 	check("of an unknown session", 2, "answer", "")
-	if err := one.PutAnswer(ctx, "default", sid(1), "answer", "x"); err != nil {
+	if err := one.PutAnswer(ctx, "default", sessionID(1), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := one.Forget(ctx, "default", sid(1)); !found || err != nil {
+	if found, err := one.Forget(ctx, "default", sessionID(1)); !found || err != nil {
 		t.Fatalf("Forget = %v, %v, want true, nil", found, err)
 	}
 	check("of a forgotten session", 1, "answer", "")
@@ -188,7 +188,7 @@ func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 		}
 		return all["default"]
 	}
-	if err := one.Write(ctx, batch(1)); err != nil {
+	if err := one.Write(ctx, newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	before := position()
@@ -204,7 +204,7 @@ func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	if second := position(); second != after {
 		t.Errorf("position after repeated feedback: got %+v, want %+v", second, after)
 	}
-	step := session.Settlement{Tenant: "default", ID: sid(1)}
+	step := session.Settlement{Tenant: "default", ID: sessionID(1)}
 	for _, accepted := range []bool{true, false} {
 		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != accepted {
 			t.Fatalf("Settle = %v, %v, want [%v], nil", ok, err, accepted)

@@ -152,7 +152,7 @@ func TestWalkMergesManyKeyspaces(t *testing.T) {
 			list := lists[k.in.base]
 			n := min(len(list), limit)
 			for _, major := range list[:n] {
-				k.refs = append(k.refs, ref{position: at(major)})
+				k.refs = append(k.refs, ref{position: newPosition(major)})
 			}
 			lists[k.in.base] = list[n:]
 		}
@@ -178,5 +178,5 @@ func TestWalkMergesManyKeyspaces(t *testing.T) {
 	}
 }
 
-// at returns a position with the major number n.
-func at(n int64) position { return position{n, -1} }
+// newPosition returns a position with the major number n.
+func newPosition(n int64) position { return position{n, -1} }

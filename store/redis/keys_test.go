@@ -18,7 +18,7 @@ import (
 // fillStore makes every kind of change except deletions, in two tenants.
 func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
-	for _, d := range changes() {
+	for _, d := range changeCalls() {
 		if strings.HasPrefix(d.name, "forget") || d.name == "purge" || d.name == "retain" {
 			continue
 		}
@@ -32,13 +32,13 @@ func fillStore(t *testing.T, s *redis.Store) {
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Announce(t.Context(), session.Erasure{Tenant: ourTenant, At: time.Now()}); err != nil {
+	if _, err := s.Announce(t.Context(), session.Erasure{Tenant: testTenant, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// keysOf returns the server's keys that match a pattern, sorted.
-func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []string) {
+// listKeys returns the server's keys that match a pattern, sorted.
+func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []string) {
 	t.Helper()
 	list, _ := server.Must(t, "KEYS", pattern).([]any)
 	for _, k := range list {
@@ -58,7 +58,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	expiringKey := regexp.MustCompile(`^team-a:\{.*\}:(all:optout:[0-9a-f]{32}|lock:claim:distill|consult:batch)$`)
 	tags := map[string]bool{}
 	expiries := map[string]time.Duration{"optout": 30 * 24 * time.Hour, "lock": time.Minute, "consult": time.Hour}
-	for _, key := range keysOf(t, server, "*") {
+	for _, key := range listKeys(t, server, "*") {
 		found := validKey.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
 			t.Errorf("key %q has an unknown form or contains the name of a tenant", key)
@@ -88,18 +88,18 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 func TestPrefixesAreSeparate(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()+"?prefix=one"), open(t, server.URL()+"?prefix=other")
-	empty := dataOf(t, other)
+	empty := readAllData(t, other)
 	fillStore(t, one)
-	if got := dataOf(t, other); got != empty {
+	if got := readAllData(t, other); got != empty {
 		t.Errorf("the store with another prefix has data:%s", diffLines(got, empty))
 	}
-	full := dataOf(t, one)
-	for _, tenant := range []string{ourTenant, "other"} {
+	full := readAllData(t, one)
+	for _, tenant := range []string{testTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
 			t.Errorf("ForgetTenant with another prefix = %d, %v, want 0, nil", n, err)
 		}
 	}
-	if got := dataOf(t, one); got != full {
+	if got := readAllData(t, one); got != full {
 		t.Errorf("the data with prefix one changed after deletions with prefix other:%s", diffLines(got, full))
 	}
 }
@@ -110,11 +110,11 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	fillStore(t, s)
-	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
+	row, ok, err := s.Session(t.Context(), testTenant, sessionID(1))
 	if err != nil || !ok {
 		t.Fatalf("Session(1): found = %v, err = %v, want true, nil", ok, err)
 	}
-	own := keysOf(t, server, "*:s:"+row.ID.String())
+	own := listKeys(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
 		t.Fatalf("keys of session 1: got %q, want one", own)
 	}
@@ -125,7 +125,7 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
 		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
 	}
-	for _, d := range append(changes(), reads()...) {
+	for _, d := range append(changeCalls(), readCalls()...) {
 		_, err := d.do(t.Context(), app)
 		if isMultiTenant := slices.Contains(multiTenant, d.name); err != nil && !isMultiTenant {
 			t.Errorf("%s of one tenant: %v", d.name, err)
@@ -133,10 +133,10 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 			t.Errorf("%s of several tenants: err = %v, want nil or redis.ErrACL", d.name, err)
 		}
 	}
-	if err := app.Write(t.Context(), batch(7)); err != nil {
+	if err := app.Write(t.Context(), newBatch(7)); err != nil {
 		t.Errorf("Write for the permitted tenant: %v", err)
 	}
-	other := batch(8)
+	other := newBatch(8)
 	other.Rows[0].Tenant, other.Exchanges = "other", nil
 	if err := app.Write(t.Context(), other); !errors.Is(err, redis.ErrACL) {
 		t.Errorf("Write for another tenant: err = %v, want redis.ErrACL", err)
@@ -150,7 +150,7 @@ func TestTenantNamesAreHashed(t *testing.T) {
 	s := open(t, server.URL())
 	names := []string{"", "a}b", "{x}", "{precept}", "a\x00b", "a:b", "a*", "../..", strings.Repeat("x", 1<<16)}
 	for i, name := range names {
-		b := batch(i)
+		b := newBatch(i)
 		b.Rows[0].Tenant, b.Exchanges = name, nil
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestTenantNamesAreHashed(t *testing.T) {
 	}
 	tag := regexp.MustCompile(`^precept:\{(?:precept|[0-9a-f]{2}[0-9a-z]{2})\}:(?:([0-9a-f]{16}|all):)?[a-z0-9:]+$`)
 	tags := map[string]bool{}
-	for _, key := range keysOf(t, server, "*") {
+	for _, key := range listKeys(t, server, "*") {
 		found := tag.FindStringSubmatch(key)
 		if found == nil {
 			t.Fatalf("key %.80q has an unknown form", key)

@@ -16,10 +16,10 @@ import (
 	"precept/store/storetest"
 )
 
-// dataWithoutPosition returns the data of a store as text, without the position of the counters.
-func dataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
+// readDataWithoutPosition returns the data of a store as text, without the position of the counters.
+func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	t.Helper()
-	for line := range strings.Lines(dataOf(t, s)) {
+	for line := range strings.Lines(readAllData(t, s)) {
 		if !strings.HasPrefix(line, "moved: ") {
 			text += line
 		}
@@ -33,23 +33,23 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
-	for _, d := range changes()[:13] {
+	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", d.name, err)
 		}
 	}
 	acknowledge(t, s, "lake")
-	want := dataWithoutPosition(t, s)
+	want := readDataWithoutPosition(t, s)
 	done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
 	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
 		t.Fatalf("Migrate = %+v, %v, want 2 tenants and at least 3 sessions", done, err)
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
-		if got := dataWithoutPosition(t, s); got != want {
+		if got := readDataWithoutPosition(t, s); got != want {
 			t.Errorf("data of %s after the migration differs from the data before:%s", name, diffLines(got, want))
 		}
 	}
-	for _, key := range keysOf(t, server, "*") {
+	for _, key := range listKeys(t, server, "*") {
 		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
 			t.Errorf("the migration left its key %s", key)
 		}
@@ -63,15 +63,15 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
 		t.Errorf("second Migrate = %+v, %v, want no moved tenant, nil", done, err)
 	}
-	for _, d := range changes()[13:] {
+	for _, d := range changeCalls()[13:] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Errorf("%s after the migration: %v", d.name, err)
 		}
 	}
-	if err := s.Write(t.Context(), batch(77)); err != nil {
+	if err := s.Write(t.Context(), newBatch(77)); err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := s.Session(t.Context(), ourTenant, sid(77)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(77)); !ok || err != nil {
 		t.Errorf("Session written after the migration: found = %v, err = %v, want true, nil", ok, err)
 	}
 }
@@ -80,7 +80,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
-	for _, d := range changes()[:13] {
+	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", d.name, err)
 		}
@@ -106,25 +106,25 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s, replica := openWithShards(t, server.URL(), 1), openWithShards(t, server.URL(), 1)
 	writeValues := func(s *redis.Store, text string) error {
-		_, err := s.PutPriors(t.Context(), ourTenant, int64(len(text)-1), []byte("priors "+text))
-		return errors.Join(err, s.WriteNotes(t.Context(), ourTenant, nil, map[string][]byte{"n": []byte("note " + text), text: nil}))
+		_, err := s.PutPriors(t.Context(), testTenant, int64(len(text)-1), []byte("priors "+text))
+		return errors.Join(err, s.WriteNotes(t.Context(), testTenant, nil, map[string][]byte{"n": []byte("note " + text), text: nil}))
 	}
-	if err := errors.Join(writeValues(s, "1"), s.WriteNotes(t.Context(), ourTenant, nil, map[string][]byte{"22": []byte("deleted later")})); err != nil {
+	if err := errors.Join(writeValues(s, "1"), s.WriteNotes(t.Context(), testTenant, nil, map[string][]byte{"22": []byte("deleted later")})); err != nil {
 		t.Fatal(err)
 	}
-	other := batch(1)
+	other := newBatch(1)
 	other.Rows[0].Tenant, other.Exchanges[0].Tenant = "other", "other"
 	if err := s.Write(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	changed, tag := false, fmt.Sprintf("%x", sha256.Sum256([]byte("precept tenant\x00"+ourTenant)))[:16]
+	changed, tag := false, fmt.Sprintf("%x", sha256.Sum256([]byte("precept tenant\x00"+testTenant)))[:16]
 	_, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4, Progress: func(int64) {
 		if changed {
 			return
 		}
 		changed = true
 		eventually(t, "copy of the first tenant", func() error {
-			for _, key := range keysOf(t, server, "*movingsums") {
+			for _, key := range listKeys(t, server, "*movingsums") {
 				if strings.Contains(key, tag) {
 					return nil
 				}
@@ -140,12 +140,12 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 		t.Fatalf("Migrate: err = %v, values changed during the migration = %v, want nil, true", err, changed)
 	}
 	after := openWithShards(t, server.URL(), 1)
-	_, priors, err := after.Priors(t.Context(), ourTenant)
+	_, priors, err := after.Priors(t.Context(), testTenant)
 	if err != nil || string(priors) != "priors 22" {
 		t.Errorf("Priors after the migration = %q, %v, want \"priors 22\"", priors, err)
 	}
 	notes := ""
-	err = after.EachNote(t.Context(), ourTenant, "", func(key string, data []byte) error {
+	err = after.EachNote(t.Context(), testTenant, "", func(key string, data []byte) error {
 		notes += key + ": " + string(data) + "\n"
 		return nil
 	})
@@ -193,11 +193,11 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	b := batch(1)
+	b := newBatch(1)
 	marks := map[session.ID]session.OptOutMark{}
 	for i := range pages * page {
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", ID: sid(1), Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: atSecond(1)}})
-		marks[sid(i+10)] = session.OptOutMark{Turns: 1, Items: 2}
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", ID: sessionID(1), Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: atSecond(1)}})
+		marks[sessionID(i+10)] = session.OptOutMark{Turns: 1, Items: 2}
 	}
 	if err := errors.Join(s.Write(t.Context(), b), s.KeepOptOuts(t.Context(), marks)); err != nil {
 		t.Fatal(err)
@@ -235,16 +235,16 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 func TestMigrationInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithShards(t, cluster.URL(), 1)
-	for _, d := range changes()[:13] {
+	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", d.name, err)
 		}
 	}
-	want := dataWithoutPosition(t, s)
+	want := readDataWithoutPosition(t, s)
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done.Tenants != 2 {
 		t.Fatalf("Migrate = %+v, %v, want 2 tenants", done, err)
 	}
-	if got := dataWithoutPosition(t, s); got != want {
+	if got := readDataWithoutPosition(t, s); got != want {
 		t.Errorf("data after the migration differs from the data before:%s", diffLines(got, want))
 	}
 }
@@ -274,7 +274,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	server.Must(t, "SET", shardsKey, "1") // a release without shards ignores this key
 	earlier := openWithShards(t, server.URL(), 1)
 	for i := range 2 {
-		one := batch(5 + i)
+		one := newBatch(5 + i)
 		for n := range one.Rows {
 			one.Rows[n].Tenant = "late"
 		}
@@ -285,7 +285,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := earlier.Write(t.Context(), batch(7)); !errors.Is(err, redis.ErrBusy) {
+	if err := earlier.Write(t.Context(), newBatch(7)); !errors.Is(err, redis.ErrBusy) {
 		t.Errorf("Write to a tenant that has moved: err = %v, want redis.ErrBusy", err)
 	}
 	server.Must(t, "SET", shardsKey, "256")

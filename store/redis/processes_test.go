@@ -63,8 +63,8 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	const sessions = 1000
 	var b session.Batch
 	for n := range sessions {
-		tenant := []string{ourTenant, "other"}[n%2]
-		b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: sid(n), Started: atSecond(n / 7), Seen: atSecond(n / 7), Data: []byte("{}")})
+		tenant := []string{testTenant, "other"}[n%2]
+		b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: sessionID(n), Started: atSecond(n / 7), Seen: atSecond(n / 7), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	if total != sessions {
 		t.Errorf("sessions closed by all processes: got %d, want %d", total, sessions)
 	}
-	for _, tenant := range []string{ourTenant, "other"} {
+	for _, tenant := range []string{testTenant, "other"} {
 		got, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
 		if err != nil || !slices.Equal(got, want) {
@@ -110,7 +110,7 @@ func TestKilledProcessLeavesNoSessionPartiallyCounted(t *testing.T) {
 	const sessions = 2000
 	var b session.Batch
 	for n := range sessions {
-		b.Rows = append(b.Rows, session.Row{Tenant: ourTenant, ID: sid(n), Started: atSecond(n), Seen: atSecond(n), Data: []byte("{}")})
+		b.Rows = append(b.Rows, session.Row{Tenant: testTenant, ID: sessionID(n), Started: atSecond(n), Seen: atSecond(n), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestKilledProcessLeavesNoSessionPartiallyCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the first settlement of the process", func() error {
-		if got, err := s.Counters(t.Context(), ourTenant); err != nil || len(got) == 0 {
+		if got, err := s.Counters(t.Context(), testTenant); err != nil || len(got) == 0 {
 			return fmt.Errorf("no counters yet: %w", err)
 		}
 		return nil
@@ -129,8 +129,8 @@ func TestKilledProcessLeavesNoSessionPartiallyCounted(t *testing.T) {
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	closeAll(t, s)
-	got, err := s.Counters(t.Context(), ourTenant)
-	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: ourTenant, Field: "sum"}, Value: sessions * 10}}
+	got, err := s.Counters(t.Context(), testTenant)
+	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: testTenant, Field: "sum"}, Value: sessions * 10}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("Counters after the kill = %v, %v, want %v", got, err, want)
 	}

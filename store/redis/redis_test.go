@@ -82,7 +82,7 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 		}
 		return fmt.Sprint(server.Must(t, "GET", prefix+":{precept}:shards"))
 	}
-	server.Must(t, "SADD", "old:{precept}:tenants", ourTenant)
+	server.Must(t, "SADD", "old:{precept}:tenants", testTenant)
 	if n := shardsOf("old", open(t, server.URL()+"?prefix=old")); n != "1" {
 		t.Errorf("shards of a store of an earlier release: got %s, want 1", n)
 	}
@@ -97,8 +97,8 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 		t.Errorf("shards of another replica: got %s, want 4", n)
 	}
 	server.Must(t, "DEL", "four:{precept}:shards")
-	server.Must(t, "SADD", "four:{precept}:tenants", ourTenant)
-	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), ourTenant); err != nil || len(c) != 0 {
+	server.Must(t, "SADD", "four:{precept}:tenants", testTenant)
+	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), testTenant); err != nil || len(c) != 0 {
 		t.Errorf("Counters of a store that lost its number of shards = %v, %v, want none", c, err)
 	}
 	if n := server.Must(t, "GET", "four:{precept}:shardscopy"); n != "4" {
@@ -110,7 +110,7 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server.Must(t, "FLUSHALL")
 	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
 	eventually(t, "restored number of shards", func() error {
-		err := s.Write(t.Context(), batch(1))
+		err := s.Write(t.Context(), newBatch(1))
 		if n := fmt.Sprint(server.Must(t, "GET", "new:{precept}:shards")); n != "256" {
 			err = errors.Join(err, fmt.Errorf("got %s shards, want 256", n))
 		}
@@ -127,7 +127,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
 		other[0]++ // the id of a session that does not exist
-		err := errors.Join(s.PutAnswer(t.Context(), ourTenant, id, "report", "text"), s.PutAnswer(t.Context(), ourTenant, other, "report", "text"),
+		err := errors.Join(s.PutAnswer(t.Context(), testTenant, id, "report", "text"), s.PutAnswer(t.Context(), testTenant, other, "report", "text"),
 			s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
 		if err != nil {
 			t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// maxima returns n maxima. Raise sends at most 200 maxima in one call of its script.
-func maxima(n int) (list []trial.Delta) {
+// newMaxima returns n maxima. Raise sends at most 200 maxima in one call of its script.
+func newMaxima(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
 	}
@@ -61,7 +61,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 		}
 	}()
 	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
-	if err := s.Raise(t.Context(), ourTenant, maxima(200*runs)); err != nil {
+	if err := s.Raise(t.Context(), testTenant, newMaxima(200*runs)); err != nil {
 		t.Errorf("Raise with a server that replies after the last call: %v", err)
 	}
 	_ = s.Close()
@@ -80,7 +80,7 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	countCalls := func() (digests, sources int) {
 		t.Helper()
 		stop := server.Monitor(t)
-		if err := s.Raise(t.Context(), ourTenant, maxima(450)); err != nil {
+		if err := s.Raise(t.Context(), testTenant, newMaxima(450)); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range stop() {
@@ -97,7 +97,7 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 			t.Errorf("round %d: got %d calls by digest and %d with the source, want %v", i, digests, sources, want)
 		}
 	}
-	list, err := s.Maxima(t.Context(), ourTenant)
+	list, err := s.Maxima(t.Context(), testTenant)
 	if err != nil || len(list) != 450 {
 		t.Errorf("Maxima = %d maxima, %v, want 450", len(list), err)
 	}
@@ -107,7 +107,7 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	server := storetest.StartRedis(t, "--lua-time-limit", "5")
 	s := openWithLongTimeout(t, server.URL())
-	if err := s.Write(t.Context(), batch(0)); err != nil {
+	if err := s.Write(t.Context(), newBatch(0)); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -116,14 +116,14 @@ func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 		_, _ = server.Do("EVAL", "while true do end", "0")
 	}()
 	defer func() { <-ended }()
-	err := waitForError(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
+	err := waitForError(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), newBatch(1)) })
 	if !strings.Contains(err.Error(), "BUSY") {
 		t.Errorf("Write during an endless script: err = %v, want an error with \"BUSY\"", err)
 	}
-	_, _, err = s.Session(t.Context(), ourTenant, sid(0))
+	_, _, err = s.Session(t.Context(), testTenant, sessionID(0))
 	checkUnavailable(t, "Session", err, redis.ErrBusy)
 	server.Must(t, "SCRIPT", "KILL")
-	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) })
 	checkStored(t, s, 2)
 }
 
@@ -131,16 +131,16 @@ func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
 	s := openWithLongTimeout(t, server.URL())
-	large := batch(1)
+	large := newBatch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
 		t.Error("Write of a value above the limit of the server: err = nil, want an error")
 	}
-	eventually(t, "the next write", func() error { return s.Write(t.Context(), batch(2)) })
-	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
+	eventually(t, "the next write", func() error { return s.Write(t.Context(), newBatch(2)) })
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(2)); !ok || err != nil {
 		t.Errorf("Session of the next write: found = %v, err = %v, want true, nil", ok, err)
 	}
-	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); ok || err != nil {
 		t.Errorf("Session with the large value: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
@@ -149,12 +149,12 @@ func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
-	row := batch(1)
+	row := newBatch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
-	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {
+	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sessionID(1).String()) {
 		t.Errorf("Write of a row that is too large: err = %v, want session.ErrInvalid that names the session", err)
 	}
-	if keys := keysOf(t, server, "*"); len(keys) > 0 {
+	if keys := listKeys(t, server, "*"); len(keys) > 0 {
 		t.Errorf("stored keys: got %q, want none", keys)
 	}
 }
@@ -165,12 +165,12 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 6 {
-		if err := s.Write(t.Context(), batch(n)); err != nil {
+		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for n := range 3 { // the rows of the oldest sessions
-		for _, key := range keysOf(t, server, "*:s:"+sid(n).String()) {
+		for _, key := range listKeys(t, server, "*:s:"+sessionID(n).String()) {
 			server.Must(t, "DEL", key)
 		}
 	}
@@ -182,7 +182,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 			got = append(got, r.ID.String())
 		}
 		for _, n := range want {
-			wanted = append(wanted, sid(n).String())
+			wanted = append(wanted, sessionID(n).String())
 		}
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(wanted) {
 			t.Fatalf("Due = %v, %v, want %v", got, err, wanted)
@@ -192,17 +192,17 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	last := checkDue(session.Row{}, 2, 3, 4)
 	checkDue(last, 2, 5)
 	checkDue(session.Row{}, 100, 3, 4, 5)
-	if list, err := s.Newest(t.Context(), ourTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
+	if list, err := s.Newest(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
 		t.Errorf("Newest = %d sessions, %v, want 3", len(list.List), err)
 	}
-	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {
+	if ok, err := s.Forget(t.Context(), testTenant, sessionID(0)); !ok || err != nil {
 		t.Errorf("Forget of an evicted session = %v, %v, want true, nil", ok, err)
 	}
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	checkDue(session.Row{}, 100, 1, 3, 4, 5)
-	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ourTenant, ID: sid(1)}, {Tenant: ourTenant, ID: sid(2)}})
+	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: testTenant, ID: sessionID(1)}, {Tenant: testTenant, ID: sessionID(2)}})
 	if err != nil || !accepted[0] || !accepted[1] {
 		t.Errorf("Settle of two sessions = %v, %v, want [true true], nil", accepted, err)
 	}
@@ -213,24 +213,24 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithTimeout(t, server.URL(), 2*time.Second)
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	server.Freeze(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
 	for range 5 {
-		_, _, err := s.Session(ctx, ourTenant, sid(1))
-		writeErr := s.Write(ctx, batch(2))
+		_, _, err := s.Session(ctx, testTenant, sessionID(1))
+		writeErr := s.Write(ctx, newBatch(2))
 		if !errors.Is(err, context.Canceled) || !errors.Is(writeErr, context.Canceled) {
 			t.Errorf("Session and Write with a canceled context: err = %v and %v, want context.Canceled", err, writeErr)
 		}
 	}
 	server.Thaw(t)
-	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
 		t.Errorf("Session after the thaw: found = %v, err = %v, want true, nil", ok, err)
 	}
-	if err := s.Write(t.Context(), batch(2)); err != nil {
+	if err := s.Write(t.Context(), newBatch(2)); err != nil {
 		t.Errorf("Write after the thaw: %v", err)
 	}
 }
@@ -247,14 +247,14 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	defer s.Close()
 	server.Freeze(t)
 	defer server.Thaw(t)
-	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrDown)
 	now = now.Add(2 * time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
-	if err := s.Write(ctx, batch(1)); !errors.Is(err, context.Canceled) {
+	if err := s.Write(ctx, newBatch(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled probe: err = %v, want context.Canceled", err)
 	}
-	if err := s.Write(t.Context(), batch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
+	if err := s.Write(t.Context(), newBatch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
 		t.Errorf("Write after a canceled probe: err = %v, want redis.ErrDown with the interval of the probes", err)
 	}
 }

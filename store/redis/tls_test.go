@@ -18,7 +18,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	server, addr := storetest.StartRedisTLS(t, secrets, "no")
 	url := "rediss://" + addr + "?ca_file=" + secrets.CA
 	s := open(t, url)
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	checkStored(t, s, 1)
@@ -88,7 +88,7 @@ func TestClusterWithClientCertificates(t *testing.T) {
 	if err := cluster.Move(slot, from, to); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Errorf("Write after the slot was moved: %v", err)
 	}
 	checkStored(t, s, 1)
@@ -99,7 +99,7 @@ func TestClusterWithClientCertificates(t *testing.T) {
 func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	checkStored(t, s, 1)
@@ -136,7 +136,7 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)
 	s := open(t, g.URL())
-	if err := s.Write(t.Context(), batch(1)); err != nil {
+	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	before, err := s.Epoch(t.Context())
@@ -147,7 +147,7 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	master.Must(t, "WAIT", "1", "0")
 	master.Kill()
 	g.AwaitFailover(t, master)
-	eventually(t, "write to the new master", func() error { return s.Write(t.Context(), batch(2)) })
+	eventually(t, "write to the new master", func() error { return s.Write(t.Context(), newBatch(2)) })
 	checkStored(t, s, 2)
 	eventually(t, "epoch", func() error {
 		after, err := s.Epoch(t.Context())
@@ -161,7 +161,7 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 		_ = waitForError(t, password, redis.ErrAuth, func() error { return s.Ping(t.Context()) })
 	}
 	other := openWithLongTimeout(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
-	checkUnavailable(t, "Write to an unknown group", other.Write(t.Context(), batch(3)), redis.ErrDown)
-	_, _, err = other.Session(t.Context(), "default", sid(1))
+	checkUnavailable(t, "Write to an unknown group", other.Write(t.Context(), newBatch(3)), redis.ErrDown)
+	_, _, err = other.Session(t.Context(), "default", sessionID(1))
 	checkUnavailable(t, "Session of an unknown group", err, redis.ErrDown)
 }

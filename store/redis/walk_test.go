@@ -20,7 +20,7 @@ func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // measures
 		var b session.Batch
 		for n := range samples {
 			b.Samples = append(b.Samples, session.StoredSample{
-				Tenant: fmt.Sprint("tenant", tenant), ID: sid(n), Agent: strings.Repeat("a", bytes),
+				Tenant: fmt.Sprint("tenant", tenant), ID: sessionID(n), Agent: strings.Repeat("a", bytes),
 				Sample: sample.Sample{ID: fmt.Sprint("m", tenant, "-", n), CreatedAt: atSecond(n)},
 			})
 		}

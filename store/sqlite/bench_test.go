@@ -133,8 +133,8 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 	return batch
 }
 
-// fill writes the rows and echoes of a number of sessions.
-func fill(b *testing.B, s *sqlite.Store, sessions int) {
+// fillStore writes the rows and echoes of a number of sessions.
+func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	b.Helper()
 	for n := 0; n < sessions; n += 500 {
 		var batch session.Batch
@@ -150,7 +150,7 @@ func fill(b *testing.B, s *sqlite.Store, sessions int) {
 
 func BenchmarkSession(b *testing.B) {
 	s := openBench(b)
-	fill(b, s, 5000)
+	fillStore(b, s, 5000)
 	n, before := 0, cpuTime()
 	defer func() { b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n/7919), "cpu-ns/op") }()
 	for b.Loop() {
@@ -164,7 +164,7 @@ func BenchmarkSession(b *testing.B) {
 // BenchmarkUnknownSession looks up sessions that are not stored, as the first request of each session does.
 func BenchmarkUnknownSession(b *testing.B) {
 	s := openBench(b)
-	fill(b, s, 5000)
+	fillStore(b, s, 5000)
 	n, before := 5000, cpuTime()
 	for b.Loop() {
 		n++
@@ -178,7 +178,7 @@ func BenchmarkUnknownSession(b *testing.B) {
 // BenchmarkFindEcho looks up twenty keys, one of which is stored.
 func BenchmarkFindEcho(b *testing.B) {
 	s := openBench(b)
-	fill(b, s, 5000)
+	fillStore(b, s, 5000)
 	n := 0
 	keys := make([]session.EchoKey, 20)
 	before := cpuTime()
@@ -278,7 +278,7 @@ func BenchmarkEchoes(b *testing.B) {
 					batch := echoBatch(n, size)
 					m.run(size, func() error { return s.Write(b.Context(), batch) })
 				}
-				lookups += lookUp(b, s, echoes)
+				lookups += measureLookup(b, s, echoes)
 				if err := s.Close(); err != nil {
 					b.Fatal(err)
 				}
@@ -304,8 +304,8 @@ func echoBatch(from, size int) (batch session.Batch) {
 
 func benchKey(n int) session.EchoKey { return session.EchoKey(n) * 0x9e3779b97f4a7c15 }
 
-// lookUp returns the mean time of a look-up in a store with a number of echoes.
-func lookUp(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
+// measureLookup returns the mean time of a look-up in a store with a number of echoes.
+func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 	b.Helper()
 	const rounds = 2000
 	keys := make([]session.EchoKey, 20)

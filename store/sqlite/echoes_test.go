@@ -54,12 +54,12 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// overflow makes the next batch of echoes fill the newest generation, a group of echoes that the store deletes
+// fillGeneration makes the next batch of echoes fill the newest generation, a group of echoes that the store deletes
 // together. The batch after it begins a new generation.
-func overflow(s *Store) { s.newestGen.size = generationSize }
+func fillGeneration(s *Store) { s.newestGen.size = generationSize }
 
-// echoRowsOf counts the rows of echoes that match a condition.
-func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
+// countEchoes counts the rows of echoes that match a condition.
+func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 	t.Helper()
 	n, err := read(t.Context(), s, func(c *conn) int64 {
 		return c.queryInt("SELECT count(*) FROM echoes WHERE "+where, args...)
@@ -99,7 +99,7 @@ func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n), At: start.Add(time.Duration(echoTime) * time.Millisecond)})
 		}
 		if round%9 == 8 {
-			overflow(s)
+			fillGeneration(s)
 		}
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -123,13 +123,13 @@ func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
 		t.Fatal(err)
 	}
-	if oldEchoes, newEchoes := echoRowsOf(t, s, "gen < 1"), echoRowsOf(t, s, "gen > 2"); oldEchoes != 0 || newEchoes == 0 {
+	if oldEchoes, newEchoes := countEchoes(t, s, "gen < 1"), countEchoes(t, s, "gen > 2"); oldEchoes != 0 || newEchoes == 0 {
 		t.Errorf("echoes after Retain: got %d of generation 0 and %d of generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
 	}
 	if _, err := s.Retain(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if n := echoRowsOf(t, s, "true"); n != 0 {
+	if n := countEchoes(t, s, "true"); n != 0 {
 		t.Errorf("echoes after Retain deleted all sessions: got %d, want 0", n)
 	}
 	checkModel(t, s, model{}, keys)
@@ -149,7 +149,7 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n + 1), At: time.Unix(int64(n+1), 0)})
 		}
 		if n == sessions/2 {
-			overflow(s)
+			fillGeneration(s)
 		}
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -164,7 +164,7 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 		}
 		checkModel(t, s, m, keys)
 	}
-	if n := echoRowsOf(t, s, "true"); n != (sessions-3)*each {
+	if n := countEchoes(t, s, "true"); n != (sessions-3)*each {
 		t.Errorf("echoes after the deletions: got %d, want %d", n, (sessions-3)*each)
 	}
 	if err := s.Close(); err != nil {
@@ -184,12 +184,12 @@ func TestNumberOfEchoesIsLimited(t *testing.T) {
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: everywhere, ID: testID(each*n + i), At: time.Unix(int64(each*n+i), 0)})
 		}
 		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n), ID: testID(each * n), At: time.Unix(int64(each*n), 0)})
-		overflow(s)
+		fillGeneration(s)
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := echoRowsOf(t, s, "true"); n != generations*(echoesPerKey+1) {
+	if n := countEchoes(t, s, "true"); n != generations*(echoesPerKey+1) {
 		t.Errorf("stored echoes: got %d, want %d", n, generations*(echoesPerKey+1))
 	}
 	last := generations + 4
@@ -206,7 +206,7 @@ func TestNumberOfEchoesIsLimited(t *testing.T) {
 // A rollback also undoes the beginning of a new generation. The next echoes are written and found.
 func TestRollbackUndoesNewGeneration(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	overflow(s)
+	fillGeneration(s)
 	stop := errors.New("stop")
 	one := session.Echo{Tenant: "default", Key: 1, ID: testID(1), At: time.Unix(1, 0)}
 	err := s.update(t.Context(), "test", func(x *tx) {

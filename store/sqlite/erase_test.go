@@ -18,8 +18,8 @@ import (
 // canary is a string that the tests search for in the files of a store.
 const canary = "canary-9f27c1"
 
-// fill writes a session with data in every table; the data contains the canary.
-func fill(t *testing.T, s *Store, tenant string, n int) {
+// writeCanaries writes a session with data in every table; the data contains the canary.
+func writeCanaries(t *testing.T, s *Store, tenant string, n int) {
 	t.Helper()
 	at := time.Unix(int64(1000*n), 0)
 	id := testID(n)
@@ -47,14 +47,14 @@ func fill(t *testing.T, s *Store, tenant string, n int) {
 	}
 }
 
-// copiesOnDisk counts occurrences of a string in all files of the store.
-func copiesOnDisk(t *testing.T, s *Store, needle []byte) int {
+// countOnDisk counts occurrences of a string in all files of the store.
+func countOnDisk(t *testing.T, s *Store, needle []byte) int {
 	t.Helper()
-	return bytes.Count(allFiles(t, s), needle)
+	return bytes.Count(readAllFiles(t, s), needle)
 }
 
-// allFiles returns the bytes of all files of the database, deleted pages included.
-func allFiles(t *testing.T, s *Store) (all []byte) {
+// readAllFiles returns the bytes of all files of the database, deleted pages included.
+func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.opt.Path + "*")
 	if err != nil || len(files) == 0 {
@@ -84,7 +84,7 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range sessions {
-		fill(t, s, "forgotten", n+1)
+		writeCanaries(t, s, "forgotten", n+1)
 	}
 	const kept = 200
 	if err := s.Write(t.Context(), session.Batch{
@@ -94,17 +94,17 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "forgotten", 7)} {
-		if copiesOnDisk(t, s, needle) == 0 {
+		if countOnDisk(t, s, needle) == 0 {
 			t.Fatalf("occurrences of %q in the files before the deletion: got 0, want at least 1", needle)
 		}
 	}
 	if n, err := s.ForgetTenant(t.Context(), "forgotten"); n != sessions || err != nil {
 		t.Fatalf("ForgetTenant = %d, %v, want %d", n, err, sessions)
 	}
-	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
+	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
-	all := allFiles(t, s)
+	all := readAllFiles(t, s)
 	for n := range sessions {
 		if c := bytes.Count(all, echoBytes(t, s, "forgotten", n+1)); c != 0 {
 			t.Errorf("echo %d: got %d occurrences in the files, want 0", n+1, c)
@@ -130,7 +130,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fill(t, s, "t", 50)
+	writeCanaries(t, s, "t", 50)
 	if ok, err := s.Forget(t.Context(), "t", testID(50)); !ok || err != nil {
 		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
@@ -144,11 +144,11 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	if err := s.checkpoint(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
+	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	for _, n := range []int{3, 50} {
-		if c := copiesOnDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
+		if c := countOnDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
 			t.Errorf("echo %d: got %d occurrences in the files, want 0", n, c)
 		}
 	}
@@ -233,7 +233,7 @@ func TestForgettingDeletesMigratedParkedFeedback(t *testing.T) {
 	if _, err := s.ForgetTenant(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}
-	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
+	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {

@@ -19,20 +19,20 @@ import (
 	"precept/store/sqlite"
 )
 
-// batch returns a batch with the row of session n.
-func batch(n int) session.Batch {
+// rowBatch returns a batch with the row of session n.
+func rowBatch(n int) session.Batch {
 	return session.Batch{Rows: []session.Row{benchRow(n, n)}}
 }
 
-func write(t *testing.T, s *sqlite.Store, b session.Batch) {
+func mustWrite(t *testing.T, s *sqlite.Store, b session.Batch) {
 	t.Helper()
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// has reports whether the store has session n.
-func has(t *testing.T, s *sqlite.Store, n int) bool {
+// hasSession reports whether the store has session n.
+func hasSession(t *testing.T, s *sqlite.Store, n int) bool {
 	t.Helper()
 	_, ok, err := s.Session(t.Context(), "default", benchID(n))
 	if err != nil {
@@ -55,33 +55,33 @@ func openRaw(t *testing.T, path string) *sql.DB {
 func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 400 * time.Millisecond})
-	write(t, s, batch(1))
-	p := startHelper(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
+	mustWrite(t, s, rowBatch(1))
+	p := startHolder(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
-	if !has(t, s, 1) {
+	if !hasSession(t, s, 1) {
 		t.Error("session 1 was not found in the locked database")
 	}
-	if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrBusy) {
+	if err := s.Write(t.Context(), rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("Write without a deadline to a locked database: err = %v, want sqlite.ErrBusy", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := s.Write(ctx, batch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Write with a deadline to a locked database: err = %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
 	}
 	p.release(t) // the transaction is rolled back
-	write(t, s, batch(2))
-	if !has(t, s, 1) || !has(t, s, 2) {
-		t.Errorf("sessions 1 and 2 found after the lock is released: got %v, %v, want true, true", has(t, s, 1), has(t, s, 2))
+	mustWrite(t, s, rowBatch(2))
+	if !hasSession(t, s, 1) || !hasSession(t, s, 2) {
+		t.Errorf("sessions 1 and 2 found after the lock is released: got %v, %v, want true, true", hasSession(t, s, 1), hasSession(t, s, 2))
 	}
 }
 
 func TestWriteWaitsForRelease(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := startHelper(t, path, "BEGIN IMMEDIATE")
+	p := startHolder(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
-	go func() { done <- s.Write(context.Background(), batch(1)) }()
+	go func() { done <- s.Write(context.Background(), rowBatch(1)) }()
 	select {
 	case err := <-done:
 		t.Errorf("Write returned %v while the database was locked, want Write to wait", err)
@@ -98,23 +98,23 @@ func TestOpenOfExclusivelyLockedDatabaseReturnsErrBusy(t *testing.T) {
 	if err := open(t, sqlite.Options{Path: path}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	startHelper(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
+	startHolder(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
 	if !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("Open of an exclusively locked database: err = %v, want sqlite.ErrBusy", err)
 	}
-	wantText(t, err, "close the program that has the file open")
+	checkErrorText(t, err, "close the program that has the file open")
 }
 
 func TestWaitingWriterReturnsWhenItsContextEnds(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := startHelper(t, path, "BEGIN IMMEDIATE")
+	p := startHolder(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
-	go func() { done <- s.Write(context.Background(), batch(1)) }()
+	go func() { done <- s.Write(context.Background(), rowBatch(1)) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := s.Write(ctx, batch(2)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("second Write: err = %v, want %v", err, context.DeadlineExceeded)
 	}
 	p.release(t)
@@ -132,18 +132,18 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 		t.Errorf("Stat after a read-only Open of a missing file: err = %v, want fs.ErrNotExist", err)
 	}
 	w := open(t, sqlite.Options{Path: path})
-	write(t, w, session.Batch{Rows: batch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
+	mustWrite(t, w, session.Batch{Rows: rowBatch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
 	r := open(t, sqlite.Options{Path: path, ReadOnly: true})
-	write(t, w, batch(2))
-	write(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
-	if !has(t, r, 1) || !has(t, r, 2) {
+	mustWrite(t, w, rowBatch(2))
+	mustWrite(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
+	if !hasSession(t, r, 1) || !hasSession(t, r, 2) {
 		t.Error("a read-only store lacks a row that was written before or after its Open")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
 		t.Errorf("FindEcho of a read-only store = %v, %v, want one session for each key", found, err)
 	}
 	for name, err := range map[string]error{
-		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()),
+		"Write": r.Write(t.Context(), rowBatch(3)), "Sync": r.Sync(t.Context()),
 	} {
 		if !errors.Is(err, sqlite.ErrReadOnly) {
 			t.Errorf("%s of a read-only store: err = %v, want sqlite.ErrReadOnly", name, err)
@@ -169,7 +169,7 @@ func TestClaimFromTheFutureIsIgnored(t *testing.T) {
 func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
-	write(t, s, batch(1))
+	mustWrite(t, s, rowBatch(1))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 
 func TestDirectoryLockIsReleasedWhenItsProcessEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	p := start(t, "lock", dir)
+	p := startProcess(t, "lock", dir)
 	if line := p.line(t); line != "held" {
 		t.Fatalf(`first line of the helper process: got %q, want "held"`, line)
 	}
@@ -193,7 +193,7 @@ func TestDirectoryLockIsReleasedWhenItsProcessEnds(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrLocked) {
 		t.Fatalf("Lock while another process holds the lock: err = %v, want sqlite.ErrLocked", err)
 	}
-	wantText(t, err, dir, "process ", "--data-dir")
+	checkErrorText(t, err, dir, "process ", "--data-dir")
 	if err := p.cmd.Process.Kill(); err != nil { // no stale lock is left
 		t.Fatal(err)
 	}
@@ -219,31 +219,31 @@ func TestForgetErasesBytesFromFiles(t *testing.T) {
 	s := open(t, sqlite.Options{Path: path})
 	canary := "canary-of-the-forgotten-session"
 	for n := range 40 {
-		b := batch(n)
+		b := rowBatch(n)
 		e := benchExchange(n, n)
 		if n == 17 {
 			b.Rows[0].Data = []byte(canary)
 			e.Reply.Text = strings.Repeat(canary, 2000) // over several pages
 		}
 		b.Exchanges = []sample.Exchange{e}
-		write(t, s, b)
+		mustWrite(t, s, b)
 	}
 	if _, err := s.AddFeedback(t.Context(), "default", map[session.ID][]feedback.Entry{benchID(17): {{ID: "a", At: benchStart(), Comment: canary}}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := occurrences(t, path, canary); n == 0 {
+	if n := countOccurrences(t, path, canary); n == 0 {
 		t.Fatal("occurrences of the text in the files before Forget: got 0, want at least 1")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
 		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
-	if n := occurrences(t, path, canary); n != 0 {
+	if n := countOccurrences(t, path, canary); n != 0 {
 		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 }
 
-// occurrences counts text in all files of the database, deleted pages included.
-func occurrences(t *testing.T, path, text string) (n int) {
+// countOccurrences counts text in all files of the database, deleted pages included.
+func countOccurrences(t *testing.T, path, text string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")
 	if err != nil {
@@ -309,8 +309,8 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 func TestReopenedStoreKeepsItsData(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
-	write(t, s, session.Batch{
-		Rows: batch(1).Rows, Exchanges: []sample.Exchange{benchExchange(1, 1)},
+	mustWrite(t, s, session.Batch{
+		Rows: rowBatch(1).Rows, Exchanges: []sample.Exchange{benchExchange(1, 1)},
 		Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}},
 	})
 	if err := s.Close(); err != nil {
@@ -323,7 +323,7 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 		t.Errorf("Stat of the write-ahead log after Close: err = %v, want fs.ErrNotExist", err)
 	}
 	s = open(t, sqlite.Options{Path: path})
-	if !has(t, s, 1) {
+	if !hasSession(t, s, 1) {
 		t.Error("the reopened store has no row of session 1")
 	}
 	if n := s.Notice(); n != "" {

@@ -11,7 +11,7 @@ import (
 	"precept/store/sqlite"
 )
 
-func now() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
+func fixedTime() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
 
 func TestGarbageIsSetAside(t *testing.T) {
 	garbage := bytes.Repeat([]byte("not a database. "), 5000)
@@ -23,11 +23,11 @@ func TestGarbageIsSetAside(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := open(t, sqlite.Options{Path: path, Now: now})
+			s := open(t, sqlite.Options{Path: path, Now: fixedTime})
 			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
 				t.Errorf("Notice = %q, want the new name of the damaged file", n)
 			}
-			write(t, s, batch(1))
+			mustWrite(t, s, rowBatch(1))
 			for _, suffix := range []string{"", "-wal"} {
 				aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
 				if err != nil || !bytes.Equal(aside, content) {
@@ -44,12 +44,12 @@ func TestEmptyFileIsANewStore(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, sqlite.Options{Path: path, Now: now})
+	s := open(t, sqlite.Options{Path: path, Now: fixedTime})
 	if n := s.Notice(); n != "" {
 		t.Errorf("Notice for an empty file = %q, want none", n)
 	}
-	write(t, s, batch(1))
-	if !has(t, s, 1) {
+	mustWrite(t, s, rowBatch(1))
+	if !hasSession(t, s, 1) {
 		t.Error("session 1 was not found after its write")
 	}
 }
@@ -57,7 +57,7 @@ func TestEmptyFileIsANewStore(t *testing.T) {
 func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
-	write(t, s, batch(1))
+	mustWrite(t, s, rowBatch(1))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,14 +72,14 @@ func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s = open(t, sqlite.Options{Path: path, Now: now})
+		s = open(t, sqlite.Options{Path: path, Now: fixedTime})
 		if s.Notice() == "" {
 			t.Error("Notice for a damaged file is empty")
 		}
-		if has(t, s, 1) {
+		if hasSession(t, s, 1) {
 			t.Error("the new database has a row of the damaged file")
 		}
-		write(t, s, batch(2))
+		mustWrite(t, s, rowBatch(2))
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -107,11 +107,11 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			write(t, s, batch(1))
+			mustWrite(t, s, rowBatch(1))
 			if err := replace(path); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrCorrupt) {
+			if err := s.Write(t.Context(), rowBatch(2)); !errors.Is(err, sqlite.ErrCorrupt) {
 				t.Errorf("Write after the file was replaced: err = %v, want sqlite.ErrCorrupt", err)
 			}
 			if err := s.Close(); !errors.Is(err, sqlite.ErrCorrupt) {
@@ -120,11 +120,11 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 			if content, err := os.ReadFile(path); err == nil && !bytes.Equal(content, garbage) {
 				t.Error("Write or Close changed the replaced file")
 			}
-			reopened := open(t, sqlite.Options{Path: path, Now: now})
+			reopened := open(t, sqlite.Options{Path: path, Now: fixedTime})
 			if (reopened.Notice() == "") != (name == "removed") {
 				t.Errorf("Notice after the file was %s = %q, want a notice unless the file was removed", name, reopened.Notice())
 			}
-			write(t, reopened, batch(3))
+			mustWrite(t, reopened, rowBatch(3))
 		})
 	}
 }
@@ -140,7 +140,7 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrForeign) {
 		t.Errorf("Open of a directory: err = %v, want sqlite.ErrForeign", err)
 	}
-	wantText(t, err, path, "choose a file")
+	checkErrorText(t, err, path, "choose a file")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		t.Errorf("Stat of the path after Open: err = %v, want the directory", err)
 	}
@@ -156,7 +156,7 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrCorrupt) {
 		t.Errorf("read-only Open of a damaged file: err = %v, want sqlite.ErrCorrupt", err)
 	}
-	wantText(t, err, path, "restore a copy of the file", "start precept serve")
+	checkErrorText(t, err, path, "restore a copy of the file", "start precept serve")
 	if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, garbage) {
 		t.Errorf("content after a read-only Open = %q, %v, want %q", content, err, garbage)
 	}
@@ -186,7 +186,7 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 				if !errors.Is(err, c.want) {
 					t.Errorf("read-only %v: err = %v, want %v", ro, err, c.want)
 				}
-				wantText(t, err, c.text, path)
+				checkErrorText(t, err, c.text, path)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
 				t.Errorf("refused file after Open: got %d bytes, error %v, want the same %d bytes as before", len(after), err, len(before))

@@ -68,7 +68,7 @@ func runHelper(mode, path string, args []string) error {
 		fmt.Println("sessions", st["sessions"])
 		return firstError(err, s.Close())
 	case "burst":
-		return burst(path, args[0])
+		return writeUntilKilled(path, args[0])
 	}
 	return fmt.Errorf("unknown mode %q", mode)
 }
@@ -88,14 +88,14 @@ type process struct {
 	lines *bufio.Scanner
 }
 
-// start runs the test binary as a helper process in a mode of runHelper.
-func start(t *testing.T, mode string, args ...string) *process {
+// startProcess runs the test binary as a helper process in a mode of runHelper.
+func startProcess(t *testing.T, mode string, args ...string) *process {
 	t.Helper()
-	return startAs(t, os.Args[0], nil, mode, args...)
+	return startProcessAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startAs runs a binary as a helper process with the rights of another user; nil means the present user.
-func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, args ...string) *process {
+// startProcessAs runs a binary as a helper process with the rights of another user; nil means the present user.
+func startProcessAs(t *testing.T, binary string, as *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+mode)
@@ -132,10 +132,10 @@ func (p *process) line(t *testing.T) string {
 	return p.lines.Text()
 }
 
-// startHelper starts a helper process that runs the statements on the database and keeps its connection open.
-func startHelper(t *testing.T, path string, stmts ...string) *process {
+// startHolder starts a helper process that runs the statements on the database and keeps its connection open.
+func startHolder(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
-	p := start(t, "hold", append([]string{path}, stmts...)...)
+	p := startProcess(t, "hold", append([]string{path}, stmts...)...)
 	if line := p.line(t); line != "held" {
 		t.Fatalf(`first line of the helper process: got %q, want "held"`, line)
 	}
@@ -156,8 +156,8 @@ func dbPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "precept.db")
 }
 
-// wantText fails the test unless the message of err contains all parts.
-func wantText(t *testing.T, err error, parts ...string) {
+// checkErrorText fails the test unless the message of err contains all parts.
+func checkErrorText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("err = nil, want an error that contains %q", parts)

@@ -34,9 +34,9 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// burst writes batches, feedback and settlements until a signal kills the process. It prints the number of each
-// acknowledged batch.
-func burst(dir, from string) error {
+// writeUntilKilled writes batches, feedback and settlements until a signal kills the process. It prints the number of
+// each acknowledged batch.
+func writeUntilKilled(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself
 	survived := 0
 	for round := range 10 {
-		p := start(t, "burst", dir, strconv.Itoa(round*100_000))
+		p := startProcess(t, "burst", dir, strconv.Itoa(round*100_000))
 		last, err := strconv.Atoi(p.line(t))
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 		t.Fatalf("Notice after a kill = %q, want none", s.Notice())
 	}
 	for n := from; n <= last+1; n++ {
-		if !has(t, s, n) {
+		if !hasSession(t, s, n) {
 			if n <= last {
 				t.Errorf("acknowledged batch %d has no row", n)
 			}

@@ -53,7 +53,7 @@ func TestListsUseIndexes(t *testing.T) {
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) > (9, 9) AND s.data IS NOT NULL ORDER BY s.started, s.sid LIMIT 5":           "sessions_newest",
 		"SELECT rid FROM samples m WHERE m.tenant = 1 AND m.at >= 0 AND m.at < 9 AND (m.at, m.rid) < (9, 9) ORDER BY m.at DESC, m.rid DESC LIMIT 5":                                             "samples_newest",
 	} {
-		plan := planOf(t, s, query)
+		plan := queryPlan(t, s, query)
 		if !strings.Contains(plan, "USING INDEX "+index) && !strings.Contains(plan, "USING COVERING INDEX "+index) || strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("plan of query %s: got %s, want index %s and no TEMP B-TREE", query, plan, index)
 		}
@@ -79,8 +79,8 @@ func writeSessions(t *testing.T, s *Store, n int) {
 	}
 }
 
-// planOf returns SQLite's plan of a query.
-func planOf(t *testing.T, s *Store, query string) string {
+// queryPlan returns SQLite's plan of a query.
+func queryPlan(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	plan, err := read(t.Context(), s, func(c *conn) (out string) {
 		for r := range c.query("EXPLAIN QUERY PLAN " + query) {
@@ -116,7 +116,7 @@ func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	if total != 300 {
 		t.Errorf("sessions on all pages after the migration: got %d, want 300", total)
 	}
-	if plan := planOf(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
+	if plan := queryPlan(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
 		t.Errorf("plan of a list after the migration: got %q, want the index sessions_newest", plan)
 	}
 }

@@ -59,7 +59,7 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 	dir := openDir(t)
 	path := filepath.Join(dir, "precept.db")
 	s := open(t, sqlite.Options{Path: path})
-	write(t, s, batch(1))
+	mustWrite(t, s, rowBatch(1))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +73,14 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		if mode == "lock" {
 			target = dir
 		}
-		line := startAs(t, binary, as, mode, target).line(t)
+		line := startProcessAs(t, binary, as, mode, target).line(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
 				t.Errorf("mode %s in a read-only directory: got %q, want it to contain %q", mode, line, part)
 			}
 		}
 	}
-	if line := startAs(t, binary, as, "open", path, "ro").line(t); line != "sessions 1" {
+	if line := startProcessAs(t, binary, as, "open", path, "ro").line(t); line != "sessions 1" {
 		t.Errorf(`read-only open in a read-only directory: got %q, want "sessions 1"`, line)
 	}
 }
@@ -94,5 +94,5 @@ func TestOpenRefusesDataDirThatIsAFile(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrReadOnly) {
 		t.Errorf("Open in a data directory that is a file: err = %v, want sqlite.ErrReadOnly", err)
 	}
-	wantText(t, err, file, "--data-dir")
+	checkErrorText(t, err, file, "--data-dir")
 }

@@ -16,8 +16,8 @@ import (
 	"precept/internal/session"
 )
 
-// undo returns the statements that restore the previous schema, by schema.
-func undo() map[int][]string {
+// downgradeStatements returns the statements that restore the previous schema, by schema.
+func downgradeStatements() map[int][]string {
 	return map[int][]string{
 		9: {
 			"DROP TABLE echoes", "CREATE TABLE echo_log(rid INTEGER PRIMARY KEY, v BLOB)",
@@ -37,7 +37,7 @@ func downgrade(t *testing.T, s *Store, schema int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
 		for v := schemaVersion; v > schema; v-- {
-			for _, stmt := range undo()[v] {
+			for _, stmt := range downgradeStatements()[v] {
 				x.db.exec(stmt)
 			}
 		}
@@ -120,7 +120,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		check("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
 		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})
 		check("echoes", maps.EqualFunc(found, map[session.EchoKey][]session.ID{1: {id}, 2: {id}, 3: {id}, 4: {id}}, slices.Equal), found, err)
-		check("times of the echoes", echoRowsOf(t, s, "gen = 3 AND at = 20") == 3 && echoRowsOf(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
+		check("times of the echoes", countEchoes(t, s, "gen = 3 AND at = 20") == 3 && countEchoes(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
 		check("newest generation of echoes", s.newestGen == generation{4, 2}, s.newestGen, nil)
 		of, ok, err := s.SampleSession(ctx, "t", "m")
 		check("sample", ok && of == id, of, err)

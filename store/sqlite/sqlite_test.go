@@ -41,14 +41,14 @@ func TestForgottenSessionsLeaveNoRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := open(t, sqlite.Options{Path: path})
 	storetest.RunGrowth(t, s, func(session.ID, time.Time) {}, func() map[string]int64 {
-		rows := rowsOf(t, path)
-		rows["bytes"] = sizeOf(t, path)
+		rows := countRows(t, path)
+		rows["bytes"] = databaseSize(t, path)
 		return rows
 	})
 }
 
-// rowsOf returns the number of rows of every table.
-func rowsOf(t *testing.T, path string) map[string]int64 {
+// countRows returns the number of rows of every table.
+func countRows(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	db, counts := openRaw(t, path), map[string]int64{}
 	names := ""
@@ -66,8 +66,8 @@ func rowsOf(t *testing.T, path string) map[string]int64 {
 	return counts
 }
 
-// sizeOf returns the bytes of the database and its write-ahead log.
-func sizeOf(t *testing.T, path string) (bytes int64) {
+// databaseSize returns the bytes of the database and its write-ahead log.
+func databaseSize(t *testing.T, path string) (bytes int64) {
 	t.Helper()
 	for _, file := range []string{path, path + "-wal"} {
 		info, err := os.Stat(file)

@@ -8,15 +8,15 @@ import (
 	"precept/internal/session"
 )
 
-// setAsideCases returns the cases of sessions and exchanges that are set aside after a panic.
-func setAsideCases() map[string]func(tester, Store) {
+// deadLetterCases returns the cases of sessions and exchanges that are set aside after a panic.
+func deadLetterCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"late exchange of a settled session is unsampled": lateExchange,
-		"session with exchanges but no row is due":        exchangeWithoutRow,
-		"Whole replaces all samples of a session":         samplesReplaced,
-		"session set aside is not due":                    setAsideIsNotDue,
-		"settled session set aside is not unsettled":      setAsideIsNotUnsettled,
-		"exchange set aside leaves a dead letter":         exchangeIsSetAside,
+		"late exchange of a settled session is unsampled": testLateExchange,
+		"session with exchanges but no row is due":        testExchangeWithoutRow,
+		"Whole replaces all samples of a session":         testSamplesReplaced,
+		"session set aside is not due":                    testSetAsideIsNotDue,
+		"settled session set aside is not unsettled":      testSetAsideIsNotUnsettled,
+		"exchange set aside leaves a dead letter":         testExchangeSetAside,
 		"dead letters are listed newest first": func(t tester, s Store) {
 			var list []session.DeadLetter
 			for n := range 3 {
@@ -29,8 +29,8 @@ func setAsideCases() map[string]func(tester, Store) {
 			got, total, err := s.DeadLetters(t.Context(), 2)
 			must(t, err)
 			list[1].Tries, list[2].Tries = 1, 1
-			equal(t, "dead letters", got, list[1:])
-			equal(t, "number of dead letters", total, 3)
+			checkEqual(t, "dead letters", got, list[1:])
+			checkEqual(t, "number of dead letters", total, 3)
 		},
 		"forgotten session leaves no dead letter": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
@@ -38,8 +38,8 @@ func setAsideCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 2)}})
 			must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter(""), deadLetter("x")}))
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
-			wantDeadLetters(t, s)
-			equal(t, "unsampled exchanges", unsampled(t, s), int64(0))
+			checkDeadLetters(t, s)
+			checkEqual(t, "unsampled exchanges", unsampled(t, s), int64(0))
 		},
 	}
 }
@@ -50,14 +50,14 @@ func deadLetter(exchange string) session.DeadLetter {
 	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(1)}
 }
 
-// wantDeadLetters fails the test unless the store has exactly the dead letters want.
-func wantDeadLetters(t tester, s Store, want ...session.DeadLetter) {
+// checkDeadLetters fails the test unless the store has exactly the dead letters want.
+func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	t.Helper()
 	list, total, err := s.DeadLetters(t.Context(), 10)
 	must(t, err)
-	equal(t, "number of dead letters", total, len(want))
+	checkEqual(t, "number of dead letters", total, len(want))
 	if len(want) > 0 {
-		equal(t, "dead letters", list, want)
+		checkEqual(t, "dead letters", list, want)
 	}
 }
 
@@ -67,108 +67,108 @@ func unsampled(t tester, s Store) int64 {
 	return mustGet[int64](t)(s.Unsampled(t.Context()))
 }
 
-// lateExchange tests that an exchange of a settled session makes the session unsettled, and that Unsampled counts each
-// of these late exchanges once until the next settlement.
-func lateExchange(t tester, s Store) {
+// testLateExchange tests that an exchange of a settled session makes the session unsettled, and that Unsampled counts
+// each of these late exchanges once until the next settlement.
+func testLateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
 	_, n, err := s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	first.FeedbackState = n
 	settle(t, s, first)
-	equal(t, "unsampled and unsettled after the settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+	checkEqual(t, "unsampled and unsettled after the settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 	late := session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 2), exchange(tenantA, 1, 3)}}
 	write(t, s, late)
 	write(t, s, late)
-	equal(t, "late exchanges", unsampled(t, s), int64(2))
-	equal(t, "unsettled sessions after late exchanges", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(1)}})
+	checkEqual(t, "late exchanges", unsampled(t, s), int64(2))
+	checkEqual(t, "unsettled sessions after late exchanges", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(1)}})
 	_, n, err = s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 4)}})
 	second := settlement(tenantA, 1, 1)
 	second.FeedbackState = n
 	settle(t, s, second)
-	equal(t, "unsettled sessions after an exchange during the settlement", len(unsettled(t, s)), 1)
+	checkEqual(t, "unsettled sessions after an exchange during the settlement", len(unsettled(t, s)), 1)
 	_, third, err := s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	last := settlement(tenantA, 1, 2)
 	last.FeedbackState = third
 	settle(t, s, last)
-	equal(t, "unsampled and unsettled after the last settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
 
-// exchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave. The session is due and
-// is settled like any other session, and accepts a later row.
-func exchangeWithoutRow(t tester, s Store) {
+// testExchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave. The session is due
+// and is settled like any other session, and accepts a later row.
+func testExchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)
-	equal(t, "due sessions", len(list), 2)
-	equal(t, "first due session", withoutExchanges(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
-	wantNoSession(t, s, tenantA, 1)
+	checkEqual(t, "due sessions", len(list), 2)
+	checkEqual(t, "first due session", withoutExchanges(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
+	checkNoSession(t, s, tenantA, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
-	equal(t, "row after the exchange", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
+	checkEqual(t, "row after the exchange", mustSession(t, s, tenantA, 1), row(tenantA, 1, 5))
 	list = due(t, s, at(60), session.Row{}, 10)
-	equal(t, "due sessions after the row", len(list), 2)
-	equal(t, "first due session with its row", withoutExchanges(t, list[0], 1), row(tenantA, 1, 5))
+	checkEqual(t, "due sessions after the row", len(list), 2)
+	checkEqual(t, "first due session with its row", withoutExchanges(t, list[0], 1), row(tenantA, 1, 5))
 	settle(t, s, settlement(tenantA, 1, 0), settlement(tenantA, 2, 0))
-	equal(t, "due sessions after the settlements", len(due(t, s, at(60), session.Row{}, 10)), 0)
+	checkEqual(t, "due sessions after the settlements", len(due(t, s, at(60), session.Row{}, 10)), 0)
 }
 
 // withoutExchanges returns a due row with Exchanges = 0. It fails the test if the store set Exchanges, which is
 // optional, to another number than exchanges.
 func withoutExchanges(t tester, r session.Row, exchanges int) session.Row {
 	if r.Exchanges != 0 {
-		equal(t, "exchanges of the session", r.Exchanges, exchanges)
+		checkEqual(t, "exchanges of the session", r.Exchanges, exchanges)
 	}
 	r.Exchanges = 0
 	return r
 }
 
-// samplesReplaced tests that a write with Whole deletes the earlier samples of the session, and no others.
-func samplesReplaced(t tester, s Store) {
+// testSamplesReplaced tests that a write with Whole deletes the earlier samples of the session, and no others.
+func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{
 		Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 1, 5)},
 		Whole:   []session.Ref{{Tenant: tenantA, ID: id(1)}, {Tenant: tenantA, ID: id(9)}, {Tenant: tenantB, ID: id(2)}},
 	})
-	equal(t, "samples of tenant A", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
-	equal(t, "samples of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
-	equal(t, "stored samples", stats(t, s)["samples"], int64(4))
+	checkEqual(t, "samples of tenant A", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
+	checkEqual(t, "samples of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
+	checkEqual(t, "stored samples", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
 		t.Errorf("SampleSession of a sample that Whole deleted: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 
-// setAsideIsNotDue tests that a session which is set aside is not due until Readmit, and that Readmit omits a session
-// with too many tries.
-func setAsideIsNotDue(t tester, s Store) {
+// testSetAsideIsNotDue tests that a session which is set aside is not due until Readmit, and that Readmit omits a
+// session with too many tries.
+func testSetAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
 	first := deadLetter("")
 	first.Tries = 1
-	wantDeadLetters(t, s, first)
-	equal(t, "other due sessions", due(t, s, at(60), session.Row{}, 10), []session.Row{row(tenantA, 2, 2)})
-	equal(t, "unsampled exchanges", unsampled(t, s), int64(1))
+	checkDeadLetters(t, s, first)
+	checkEqual(t, "other due sessions", due(t, s, at(60), session.Row{}, 10), []session.Row{row(tenantA, 2, 2)})
+	checkEqual(t, "unsampled exchanges", unsampled(t, s), int64(1))
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 9)}})
-	equal(t, "due sessions after a later row", len(due(t, s, at(60), session.Row{}, 10)), 1)
-	equal(t, "the later row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 9))
-	equal(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 2)), 1)
-	equal(t, "due sessions after the readmission", len(due(t, s, at(60), session.Row{}, 10)), 2)
-	equal(t, "unsampled exchanges after the readmission", unsampled(t, s), int64(0))
+	checkEqual(t, "due sessions after a later row", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	checkEqual(t, "the later row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 9))
+	checkEqual(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 2)), 1)
+	checkEqual(t, "due sessions after the readmission", len(due(t, s, at(60), session.Row{}, 10)), 2)
+	checkEqual(t, "unsampled exchanges after the readmission", unsampled(t, s), int64(0))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
 	second := deadLetter("")
 	second.Tries = 2
-	wantDeadLetters(t, s, second)
-	equal(t, "readmitted sessions after too many tries", mustGet[int](t)(s.Readmit(t.Context(), 2)), 0)
-	equal(t, "due sessions after too many tries", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	checkDeadLetters(t, s, second)
+	checkEqual(t, "readmitted sessions after too many tries", mustGet[int](t)(s.Readmit(t.Context(), 2)), 0)
+	checkEqual(t, "due sessions after too many tries", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	settle(t, s, settlement(tenantA, 1, 0))
-	wantDeadLetters(t, s)
-	equal(t, "unsampled exchanges after the settlement", unsampled(t, s), int64(0))
+	checkDeadLetters(t, s)
+	checkEqual(t, "unsampled exchanges after the settlement", unsampled(t, s), int64(0))
 }
 
-// setAsideIsNotUnsettled tests that new feedback on a settled session which is set aside does not make the session
+// testSetAsideIsNotUnsettled tests that new feedback on a settled session which is set aside does not make the session
 // unsettled until Readmit.
-func setAsideIsNotUnsettled(t tester, s Store) {
+func testSetAsideIsNotUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
 	_, n, err := s.SessionFeedback(t.Context(), tenantA, id(1))
@@ -177,22 +177,22 @@ func setAsideIsNotUnsettled(t tester, s Store) {
 	settle(t, s, first)
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
-	equal(t, "unsettled sessions set aside", len(unsettled(t, s)), 0)
-	equal(t, "unsampled exchanges", unsampled(t, s), int64(0))
-	equal(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 3)), 1)
-	equal(t, "unsettled sessions after the readmission", len(unsettled(t, s)), 1)
+	checkEqual(t, "unsettled sessions set aside", len(unsettled(t, s)), 0)
+	checkEqual(t, "unsampled exchanges", unsampled(t, s), int64(0))
+	checkEqual(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 3)), 1)
+	checkEqual(t, "unsettled sessions after the readmission", len(unsettled(t, s)), 1)
 }
 
-// exchangeIsSetAside tests that the session of an exchange that is set aside stays due, and that Readmit and a
+// testExchangeSetAside tests that the session of an exchange that is set aside stays due, and that Readmit and a
 // settlement keep the dead letter.
-func exchangeIsSetAside(t tester, s Store) {
+func testExchangeSetAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("x-1")}))
 	one := deadLetter("x-1")
 	one.Tries = 1
-	wantDeadLetters(t, s, one)
-	equal(t, "due sessions with an exchange set aside", len(due(t, s, at(60), session.Row{}, 10)), 1)
-	equal(t, "readmitted exchanges", mustGet[int](t)(s.Readmit(t.Context(), 3)), 0)
+	checkDeadLetters(t, s, one)
+	checkEqual(t, "due sessions with an exchange set aside", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	checkEqual(t, "readmitted exchanges", mustGet[int](t)(s.Readmit(t.Context(), 3)), 0)
 	settle(t, s, settlement(tenantA, 1, 0))
-	wantDeadLetters(t, s, one)
+	checkDeadLetters(t, s, one)
 }

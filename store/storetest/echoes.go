@@ -8,12 +8,12 @@ import (
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown key has no sessions": func(t tester, s Store) {
-			equal(t, "sessions by key", echoes(t, s, tenantA, 1, 2), map[session.EchoKey][]session.ID{})
-			equal(t, "sessions found without keys", echoes(t, s, tenantA), map[session.EchoKey][]session.ID{})
+			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 1, 2), map[session.EchoKey][]session.ID{})
+			checkEqual(t, "sessions found without keys", echoes(t, s, tenantA), map[session.EchoKey][]session.ID{})
 		},
 		"newest session of a key is listed first": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 3), echo(tenantA, 7, 3, 2), echo(tenantA, 8, 1, 1)}})
-			equal(t, "sessions by key", echoes(t, s, tenantA, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
+			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
 		},
 		"number of sessions of a key is limited to the newest": func(t tester, s Store) {
 			for n := range 25 {
@@ -24,44 +24,44 @@ func echoCases() map[string]func(tester, Store) {
 			for n := range session.MaxEchoSessions {
 				want = append(want, id(24-n))
 			}
-			equal(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: want})
+			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: want})
 		},
 		"session is listed once, at its latest time": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 2), echo(tenantA, 7, 1, 3), echo(tenantA, 7, 1, 0)}})
-			equal(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: {id(1), id(2)}})
+			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: {id(1), id(2)}})
 		},
 		"repeated batches change nothing": func(t tester, s Store) {
 			b := session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 2)}}
 			write(t, s, b)
 			write(t, s, b)
-			equal(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: {id(2), id(1)}})
+			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: {id(2), id(1)}})
 		},
 		"key requested twice is returned once": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1)}})
-			equal(t, "sessions by key", echoes(t, s, tenantA, 7, 7), map[session.EchoKey][]session.ID{7: {id(1)}})
+			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7, 7), map[session.EchoKey][]session.ID{7: {id(1)}})
 		},
 		"echo without a row is found": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1)}})
-			wantNoSession(t, s, tenantA, 1)
-			equal(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 0)
-			equal(t, "stored sessions", stats(t, s)["sessions"], int64(0))
+			checkNoSession(t, s, tenantA, 1)
+			checkEqual(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 0)
+			checkEqual(t, "stored sessions", stats(t, s)["sessions"], int64(0))
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 0)}})
-			equal(t, "row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 0))
-			equal(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 1)
-			equal(t, "stored sessions", stats(t, s)["sessions"], int64(1))
+			checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 0))
+			checkEqual(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 1)
+			checkEqual(t, "stored sessions", stats(t, s)["sessions"], int64(1))
 		},
 		"tenants are separate": func(t tester, s Store) {
 			for n := range 4 {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n), echo(tenantB, 7, 10+n, 10+n)}})
 			}
-			equal(t, "echoes of tenant A", echoes(t, s, tenantA, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
-			equal(t, "echoes of tenant B", echoes(t, s, tenantB, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
-			equal(t, "echoes of an unknown tenant", echoes(t, s, "unknown", 7), map[session.EchoKey][]session.ID{})
+			checkEqual(t, "echoes of tenant A", echoes(t, s, tenantA, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
+			checkEqual(t, "echoes of tenant B", echoes(t, s, tenantB, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
+			checkEqual(t, "echoes of an unknown tenant", echoes(t, s, "unknown", 7), map[session.EchoKey][]session.ID{})
 		},
 		"keys use all 64 bits": func(t tester, s Store) {
 			const high = session.EchoKey(1<<63 + 7)
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, high, 1, 1), echo(tenantA, 0, 2, 2), echo(tenantA, ^session.EchoKey(0), 3, 3)}})
-			equal(t, "sessions by key", echoes(t, s, tenantA, high, 7, 0, ^session.EchoKey(0)),
+			checkEqual(t, "sessions by key", echoes(t, s, tenantA, high, 7, 0, ^session.EchoKey(0)),
 				map[session.EchoKey][]session.ID{high: {id(1)}, 0: {id(2)}, ^session.EchoKey(0): {id(3)}})
 		},
 	}

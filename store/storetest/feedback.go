@@ -20,7 +20,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			e := entry("a", 1, 0.25)
 			e.Label, e.Rule, e.Turn, e.Source, e.Tier = "good", "tests", 3, "system", 2
 			e.Correction, e.Details = json.RawMessage(`{"x":[1,"<"]}`), json.RawMessage(`"why"`)
-			equal(t, "added entries", addFeedback(t, s, tenantA, 1, e), 1)
+			checkEqual(t, "added entries", addFeedback(t, s, tenantA, 1, e), 1)
 			got := entries(t, s, tenantA, 1)
 			if len(got) != 1 || string(got[0].Correction) == "" || !json.Valid(got[0].Details) {
 				t.Fatalf("Feedback = %+v, want one entry with a correction and valid details", got)
@@ -30,33 +30,33 @@ func feedbackCases() map[string]func(tester, Store) {
 				t.Errorf("stored correction = %s, want x[1] = \"<\"", got[0].Correction)
 			}
 			got[0].Correction, got[0].Details, e.Correction, e.Details = nil, nil, nil, nil
-			equal(t, "entry without correction and details", got[0], e)
+			checkEqual(t, "entry without correction and details", got[0], e)
 		},
 		"unknown session has no feedback": func(t tester, s Store) {
-			equal(t, "entries added by an empty call", addFeedback(t, s, tenantA, 1), 0)
-			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
+			checkEqual(t, "entries added by an empty call", addFeedback(t, s, tenantA, 1), 0)
+			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 		"entries are merged by id, in order of time": func(t tester, s Store) {
-			equal(t, "entries added by the first call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
-			equal(t, "entries added by the second call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
-			equal(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
-			equal(t, "stored feedback", stats(t, s)["feedback"], int64(3))
+			checkEqual(t, "entries added by the first call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
+			checkEqual(t, "entries added by the second call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
+			checkEqual(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
+			checkEqual(t, "stored feedback", stats(t, s)["feedback"], int64(3))
 		},
 		"latest entry of an id wins": func(t tester, s Store) {
-			equal(t, "entries changed by the first version", addFeedback(t, s, tenantA, 1, entry("a", 5, 1)), 1)
-			equal(t, "entries changed by an earlier version", addFeedback(t, s, tenantA, 1, entry("a", 4, 0)), 0)
-			equal(t, "entries changed by a later version", addFeedback(t, s, tenantA, 1, entry("a", 6, 0.5)), 1)
-			equal(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 6, 0.5)})
-			equal(t, "stored feedback", stats(t, s)["feedback"], int64(1))
+			checkEqual(t, "entries changed by the first version", addFeedback(t, s, tenantA, 1, entry("a", 5, 1)), 1)
+			checkEqual(t, "entries changed by an earlier version", addFeedback(t, s, tenantA, 1, entry("a", 4, 0)), 0)
+			checkEqual(t, "entries changed by a later version", addFeedback(t, s, tenantA, 1, entry("a", 6, 0.5)), 1)
+			checkEqual(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 6, 0.5)})
+			checkEqual(t, "stored feedback", stats(t, s)["feedback"], int64(1))
 		},
 		"sessions and tenants are separate": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
 			addFeedback(t, s, tenantB, 1, entry("a", 1, 0.5))
-			equal(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 1, 1)})
-			equal(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 1, 0)})
-			equal(t, "entries of tenant B", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
-			equal(t, "entries of session 2 of tenant B", len(entries(t, s, tenantB, 2)), 0)
+			checkEqual(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 1, 1)})
+			checkEqual(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 1, 0)})
+			checkEqual(t, "entries of tenant B", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
+			checkEqual(t, "entries of session 2 of tenant B", len(entries(t, s, tenantB, 2)), 0)
 		},
 		"entry is found by its id": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 1, entry("a", 1, 1), entry("b", 2, 0))
@@ -66,17 +66,17 @@ func feedbackCases() map[string]func(tester, Store) {
 				return e, ok
 			}
 			e, ok := find(tenantA, 1, "b")
-			equal(t, "entry found by its id", ok, true)
-			equal(t, "entry", e, entry("b", 2, 0))
+			checkEqual(t, "entry found by its id", ok, true)
+			checkEqual(t, "entry", e, entry("b", 2, 0))
 			for name, find := range map[string]func() (feedback.Entry, bool){
 				"an unknown id":      func() (feedback.Entry, bool) { return find(tenantA, 1, "c") },
 				"an unknown session": func() (feedback.Entry, bool) { return find(tenantA, 2, "a") },
 				"another tenant":     func() (feedback.Entry, bool) { return find(tenantB, 1, "a") },
 			} {
 				_, ok := find()
-				equal(t, "entry found for "+name, ok, false)
+				checkEqual(t, "entry found for "+name, ok, false)
 			}
-			if _, _, err := s.FeedbackEntry(ended(t), tenantA, id(1), "a"); !isEnded(err) {
+			if _, _, err := s.FeedbackEntry(canceledContext(t), tenantA, id(1), "a"); !isContextError(err) {
 				t.Errorf("FeedbackEntry with a canceled context: err = %v, want the context's error", err)
 			}
 		},
@@ -87,9 +87,9 @@ func feedbackCases() map[string]func(tester, Store) {
 				m[id(100+n)] = []feedback.Entry{entry("a", n, 1), entry("b", n, 0)}
 			}
 			changed := mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, m))
-			equal(t, "changed sessions", len(changed), 200)
-			equal(t, "entries added to session 150", changed[id(150)], 2)
-			equal(t, "entries of session 150", entries(t, s, tenantA, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
+			checkEqual(t, "changed sessions", len(changed), 200)
+			checkEqual(t, "entries added to session 150", changed[id(150)], 2)
+			checkEqual(t, "entries of session 150", entries(t, s, tenantA, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
 		},
 		"invalid entry refuses the whole batch": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
@@ -97,25 +97,25 @@ func feedbackCases() map[string]func(tester, Store) {
 			if added, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
 				t.Errorf("AddFeedback with an invalid entry = %v, %v, want no added entry and an error", added, err)
 			}
-			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
+			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 		"number of entries of a session is limited": func(t tester, s Store) {
 			list := make([]feedback.Entry, session.MaxFeedback-1)
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
 			}
-			equal(t, "entries added below the limit", addFeedback(t, s, tenantA, 1, list...), len(list))
+			checkEqual(t, "entries added below the limit", addFeedback(t, s, tenantA, 1, list...), len(list))
 			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), tenantA, m)
-			equal(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
-			equal(t, "added entries by session", added, map[session.ID]int{id(1): 2, id(2): 1})
-			equal(t, "added entries by a repeated post", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
-			equal(t, "added corrections", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
+			checkEqual(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
+			checkEqual(t, "added entries by session", added, map[session.ID]int{id(1): 2, id(2): 1})
+			checkEqual(t, "added entries by a repeated post", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
+			checkEqual(t, "added corrections", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
 			got := entries(t, s, tenantA, 1)
-			equal(t, "entries", len(got), session.MaxFeedback)
-			equal(t, "latest entry", got[len(got)-1], entry("e5", 9001, 0))
-			equal(t, "stored feedback", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
+			checkEqual(t, "entries", len(got), session.MaxFeedback)
+			checkEqual(t, "latest entry", got[len(got)-1], entry("e5", 9001, 0))
+			checkEqual(t, "stored feedback", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
 		},
 		"size of the entries of a session is limited": func(t tester, s Store) {
 			large := func(id string, minute, size int) feedback.Entry {
@@ -128,24 +128,24 @@ func feedbackCases() map[string]func(tester, Store) {
 			for i := range list {
 				list[i] = large(fmt.Sprint("e", i), i, size)
 			}
-			equal(t, "entries added below the size limit", addFeedback(t, s, tenantA, 1, list...), len(list))
-			equal(t, "entries added at the size limit", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
+			checkEqual(t, "entries added below the size limit", addFeedback(t, s, tenantA, 1, list...), len(list))
+			checkEqual(t, "entries added at the size limit", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
 				if _, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
 					t.Errorf("AddFeedback of entry %s above the size limit: err = %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
-			equal(t, "entries replaced by a shorter entry", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
-			equal(t, "entries added after the replacement", addFeedback(t, s, tenantA, 1, entry("new", 1, 1)), 1)
+			checkEqual(t, "entries replaced by a shorter entry", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
+			checkEqual(t, "entries added after the replacement", addFeedback(t, s, tenantA, 1, entry("new", 1, 1)), 1)
 		},
 		"calls with a canceled context return errors": func(t tester, s Store) {
-			if _, err := s.AddFeedback(ended(t), tenantA, entriesOf(1, entry("a", 1, 1))); !isEnded(err) {
+			if _, err := s.AddFeedback(canceledContext(t), tenantA, entriesOf(1, entry("a", 1, 1))); !isContextError(err) {
 				t.Errorf("AddFeedback with a canceled context: err = %v, want the context's error", err)
 			}
-			if _, err := s.Feedback(ended(t), tenantA, id(1)); !isEnded(err) {
+			if _, err := s.Feedback(canceledContext(t), tenantA, id(1)); !isContextError(err) {
 				t.Errorf("Feedback with a canceled context: err = %v, want the context's error", err)
 			}
-			equal(t, "entries", len(entries(t, s, tenantA, 1)), 0)
+			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 	}
 }
@@ -176,22 +176,22 @@ func parkingCases() map[string]func(tester, Store) {
 	}
 	return map[string]func(tester, Store){
 		"no entry is parked": func(t tester, s Store) {
-			equal(t, "joined entries", unpark(t, s, tenantA, 1, 2), parked{})
-			equal(t, "entries joined without keys", unpark(t, s, tenantA), parked{})
+			checkEqual(t, "joined entries", unpark(t, s, tenantA, 1, 2), parked{})
+			checkEqual(t, "entries joined without keys", unpark(t, s, tenantA), parked{})
 		},
 		"parked entries join once, in order of time": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("b", 2, 1), entry("a", 1, 0))
 			park(t, s, tenantA, 8, entry("c", 1, 1))
 			park(t, s, tenantA, 9, entry("d", 1, 1))
-			equal(t, "parked entries", stats(t, s)["parked"], int64(4))
-			equal(t, "joined entries", unpark(t, s, tenantA, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
-			equal(t, "entries joined by a second call", unpark(t, s, tenantA, 8, 7), parked{})
-			equal(t, "entries that are still parked", stats(t, s)["parked"], int64(1))
+			checkEqual(t, "parked entries", stats(t, s)["parked"], int64(4))
+			checkEqual(t, "joined entries", unpark(t, s, tenantA, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
+			checkEqual(t, "entries joined by a second call", unpark(t, s, tenantA, 8, 7), parked{})
+			checkEqual(t, "entries that are still parked", stats(t, s)["parked"], int64(1))
 		},
 		"latest parked entry of an id wins": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
-			equal(t, "parked entries", stats(t, s)["parked"], int64(1))
-			equal(t, "joined entries", unpark(t, s, tenantA, 7), parked{7: {entry("a", 6, 0.5)}})
+			checkEqual(t, "parked entries", stats(t, s)["parked"], int64(1))
+			checkEqual(t, "joined entries", unpark(t, s, tenantA, 7), parked{7: {entry("a", 6, 0.5)}})
 		},
 		"parked entry is found by its id": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 2, 0))
@@ -201,8 +201,8 @@ func parkingCases() map[string]func(tester, Store) {
 				return e, ok
 			}
 			e, ok := find(tenantA, 7, "a")
-			equal(t, "parked entry found by its id", ok, true)
-			equal(t, "parked entry", e, entry("a", 1, 1))
+			checkEqual(t, "parked entry found by its id", ok, true)
+			checkEqual(t, "parked entry", e, entry("a", 1, 1))
 			unpark(t, s, tenantA, 7)
 			park(t, s, tenantA, 8, entry("c", 1, 1))
 			for name, find := range map[string]func() (feedback.Entry, bool){
@@ -211,14 +211,14 @@ func parkingCases() map[string]func(tester, Store) {
 				"another tenant":       func() (feedback.Entry, bool) { return find(tenantB, 8, "c") },
 			} {
 				_, ok := find()
-				equal(t, "parked entry found for "+name, ok, false)
+				checkEqual(t, "parked entry found for "+name, ok, false)
 			}
 		},
 		"tenants are separate": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1))
 			park(t, s, tenantB, 7, entry("b", 1, 1))
-			equal(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("b", 1, 1)}})
-			equal(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("a", 1, 1)}})
+			checkEqual(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("b", 1, 1)}})
+			checkEqual(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("a", 1, 1)}})
 		},
 		"parked entries join the session of their key": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 0), entry("b", 2, 1))
@@ -228,12 +228,12 @@ func parkingCases() map[string]func(tester, Store) {
 			addFeedback(t, s, tenantA, 2, entry("d", 1, 1))
 			sessions := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
 			added := mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))
-			equal(t, "sessions with joined entries", len(added), 1) // the other session had the entry already
-			equal(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
-			equal(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
-			equal(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))), 0)
-			equal(t, "entries joined by a third call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
-			equal(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
+			checkEqual(t, "sessions with joined entries", len(added), 1) // the other session had the entry already
+			checkEqual(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
+			checkEqual(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
+			checkEqual(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))), 0)
+			checkEqual(t, "entries joined by a third call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
+			checkEqual(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
 		},
 		"number of parked entries of a key is limited": func(t tester, s Store) {
 			for i := range session.MaxFeedback {
@@ -246,17 +246,17 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, tenantA, 8, entry("new", 1, 1))
 			addFeedback(t, s, tenantA, 1, entry("own", 1, 1))
 			added, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
-			equal(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
-			equal(t, "joined entries by session", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
-			equal(t, "entries that are still parked", stats(t, s)["parked"], int64(0))
+			checkEqual(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
+			checkEqual(t, "joined entries by session", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
+			checkEqual(t, "entries that are still parked", stats(t, s)["parked"], int64(0))
 		},
 		"old parked entries are purged": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, tenantB, 7, entry("c", 2, 1))
-			equal(t, "purged entries", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
-			equal(t, "entries purged by a second call", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
-			equal(t, "parked entries", stats(t, s)["parked"], int64(1))
-			equal(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
+			checkEqual(t, "purged entries", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
+			checkEqual(t, "entries purged by a second call", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
+			checkEqual(t, "parked entries", stats(t, s)["parked"], int64(1))
+			checkEqual(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
 		},
 	}
 }
@@ -295,6 +295,6 @@ func anyFeedbackOrder(s Store) func(*rapid.T) {
 		cut := rapid.IntRange(0, len(shuffled)).Draw(rt, "cut")
 		addFeedback(rt, s, tenantA, n+1, shuffled[:cut]...)
 		addFeedback(rt, s, tenantA, n+1, shuffled[cut:]...)
-		equal(rt, "feedback after another order and other batches", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
+		checkEqual(rt, "feedback after another order and other batches", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
 	}
 }

@@ -37,7 +37,7 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 		round(n + 1)
 	}
 	last := size()
-	equal(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
+	checkEqual(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
 	for name, n := range last {
 		if n > first[name]*3/2+slack {
 			t.Errorf("size of %s: got %d after ten rounds and %d after one, want at most %d", name, n, first[name], first[name]*3/2+slack)

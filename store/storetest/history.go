@@ -72,7 +72,7 @@ func (h history) settle(n int) {
 	_, state, err := h.store.SessionFeedback(h.Context(), tenantA, id(n))
 	must(h, err)
 	next.FeedbackState = state
-	equal(h, "accepted settlements", settle(h, h.store, next), []bool{true})
+	checkEqual(h, "accepted settlements", settle(h, h.store, next), []bool{true})
 }
 
 // checkTotals fails the test unless the totals in Stats equal the counts of a walk, and each open session is due or set
@@ -94,7 +94,7 @@ func (h history) checkTotals() {
 	got["samples"] = int64(len(walkSamples(h, h.store, tenantA, time.Time{}, time.Time{})))
 	st := stats(h, h.store)
 	for name, n := range got {
-		equal(h, "total of "+name, st[name], n)
+		checkEqual(h, "total of "+name, st[name], n)
 	}
 	marks, _, err := h.store.DeadLetters(h.Context(), 10)
 	must(h, err)
@@ -121,15 +121,15 @@ func (h history) checkTotals() {
 func (h history) checkEmpty() {
 	st := stats(h, h.store)
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {
-		equal(h, "total of "+name+" after ForgetTenant", st[name], int64(0))
+		checkEqual(h, "total of "+name+" after ForgetTenant", st[name], int64(0))
 	}
-	wantDeadLetters(h, h.store)
-	equal(h, "due sessions", len(due(h, h.store, at(100), session.Row{}, 10)), 0)
-	equal(h, "unsettled sessions", len(unsettled(h, h.store)), 0)
-	equal(h, "unsampled exchanges", unsampled(h, h.store), int64(0))
+	checkDeadLetters(h, h.store)
+	checkEqual(h, "due sessions", len(due(h, h.store, at(100), session.Row{}, 10)), 0)
+	checkEqual(h, "unsettled sessions", len(unsettled(h, h.store)), 0)
+	checkEqual(h, "unsampled exchanges", unsampled(h, h.store), int64(0))
 	for n := 1; n <= 3; n++ {
-		equal(h, "feedback of a deleted session", entries(h, h.store, tenantA, n), []feedback.Entry(nil))
-		equal(h, "settled state of a deleted session", applied(h, h.store, tenantA, n), session.Applied{})
+		checkEqual(h, "feedback of a deleted session", entries(h, h.store, tenantA, n), []feedback.Entry(nil))
+		checkEqual(h, "settled state of a deleted session", applied(h, h.store, tenantA, n), session.Applied{})
 	}
-	equal(h, "keys of the deleted tenant", len(echoes(h, h.store, tenantA, 0, 1, 2, 3, 4)), 0)
+	checkEqual(h, "keys of the deleted tenant", len(echoes(h, h.store, tenantA, 0, 1, 2, 3, 4)), 0)
 }

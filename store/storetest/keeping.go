@@ -10,8 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// keepingCases returns the cases of deletions, totals, Sync and Close.
-func keepingCases() map[string]func(tester, Store) {
+// deletionCases returns the cases of deletions, totals, Sync and Close.
+func deletionCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"stats of an empty store are zero": func(t tester, s Store) {
 			st := stats(t, s)
@@ -24,41 +24,41 @@ func keepingCases() map[string]func(tester, Store) {
 				t.Error(`Stats has no entry "bytes"`)
 			}
 		},
-		"forget removes all data of a session": forgetOne,
+		"forget removes all data of a session": testForget,
 		"forget of an unknown session changes nothing": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
-			equal(t, "unknown session forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2))), false)
-			equal(t, "session of another tenant forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantB, id(1))), false)
-			equal(t, "row of the session that was not forgotten", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 1))
+			checkEqual(t, "unknown session forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2))), false)
+			checkEqual(t, "session of another tenant forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantB, id(1))), false)
+			checkEqual(t, "row of the session that was not forgotten", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
 		},
-		"forget removes all data of a tenant": forgetTenant,
+		"forget removes all data of a tenant": testForgetTenant,
 		"forget of an unknown tenant changes nothing": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
-			equal(t, "sessions of an unknown tenant forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
-			equal(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA})
-			equal(t, "data of the session of tenant A", sessionOf(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
+			checkEqual(t, "sessions of an unknown tenant forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
+			checkEqual(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA})
+			checkEqual(t, "data of the session of tenant A", mustSession(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
 		},
 		"forgotten session can start again": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			writeFull(t, s, tenantA, 1)
-			equal(t, "sessions of the key 101 after the restart", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
-			equal(t, "exchanges after the restart", len(exchanges(t, s, tenantA, 1)), 2)
-			equal(t, "samples after the restart", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
-			equal(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
+			checkEqual(t, "sessions of the key 101 after the restart", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
+			checkEqual(t, "exchanges after the restart", len(exchanges(t, s, tenantA, 1)), 2)
+			checkEqual(t, "samples after the restart", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
+			checkEqual(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
 		},
 		"retention deletes by last seen": func(t tester, s Store) {
 			for n := range 100 {
 				writeFull(t, s, tenantA, n)
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 5, 1000)}}) // seen again
-			equal(t, "sessions deleted by age", mustGet[int](t)(s.Retain(t.Context(), at(90))), 89)
-			wantNoSession(t, s, tenantA, 89)
-			equal(t, "session seen at minute 90", sessionOf(t, s, tenantA, 90).ID, id(90))
-			equal(t, "session seen again", sessionOf(t, s, tenantA, 5).ID, id(5))
+			checkEqual(t, "sessions deleted by age", mustGet[int](t)(s.Retain(t.Context(), at(90))), 89)
+			checkNoSession(t, s, tenantA, 89)
+			checkEqual(t, "session seen at minute 90", mustSession(t, s, tenantA, 90).ID, id(90))
+			checkEqual(t, "session seen again", mustSession(t, s, tenantA, 5).ID, id(5))
 			st := stats(t, s)
-			equal(t, "sessions, exchanges, samples and feedback left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
-			equal(t, "sessions deleted by a second call", mustGet[int](t)(s.Retain(t.Context(), at(90))), 0)
+			checkEqual(t, "sessions, exchanges, samples and feedback left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
+			checkEqual(t, "sessions deleted by a second call", mustGet[int](t)(s.Retain(t.Context(), at(90))), 0)
 		},
 		"retention stops when its context ends, and continues": func(t tester, s Store) {
 			var b session.Batch
@@ -67,10 +67,10 @@ func keepingCases() map[string]func(tester, Store) {
 			}
 			write(t, s, b)
 			deleted, err := s.Retain(&endingContext{Context: t.Context(), calls: 1}, at(500))
-			if deleted == 0 || deleted == 200 || !isEnded(err) {
+			if deleted == 0 || deleted == 200 || !isContextError(err) {
 				t.Errorf("Retain with a context that ends = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
 			}
-			equal(t, "sessions deleted by the second call", mustGet[int](t)(s.Retain(t.Context(), at(500))), 200-deleted)
+			checkEqual(t, "sessions deleted by the second call", mustGet[int](t)(s.Retain(t.Context(), at(500))), 200-deleted)
 		},
 		"sync succeeds": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
@@ -118,33 +118,34 @@ func writeFull(t tester, s Store, tenant string, n int) {
 	settle(t, s, settlement(tenant, n, 0, delta("a@1", "n", 0, 1)))
 }
 
-// forgetOne tests that Forget deletes the data of a session, but no counters and no data of other sessions and tenants.
-func forgetOne(t tester, s Store) {
+// testForget tests that Forget deletes the data of a session, but no counters and no data of other sessions and
+// tenants.
+func testForget(t tester, s Store) {
 	writeFull(t, s, tenantA, 1)
 	writeFull(t, s, tenantA, 2)
 	writeFull(t, s, tenantB, 1)
-	equal(t, "session 1 forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), true)
-	equal(t, "session 1 forgotten by a second call", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
+	checkEqual(t, "session 1 forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), true)
+	checkEqual(t, "session 1 forgotten by a second call", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
 
-	wantNoSession(t, s, tenantA, 1)
-	equal(t, "sessions by key after the deletion", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
-	equal(t, "exchanges of the forgotten session", len(exchanges(t, s, tenantA, 1)), 0)
-	equal(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
-	equal(t, "settled state of the forgotten session", applied(t, s, tenantA, 1), session.Applied{})
+	checkNoSession(t, s, tenantA, 1)
+	checkEqual(t, "sessions by key after the deletion", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
+	checkEqual(t, "exchanges of the forgotten session", len(exchanges(t, s, tenantA, 1)), 0)
+	checkEqual(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
+	checkEqual(t, "settled state of the forgotten session", applied(t, s, tenantA, 1), session.Applied{})
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
 		t.Errorf("SampleSession of a forgotten session: found = %v, err = %v, want false, nil", ok, err)
 	}
-	equal(t, "samples left", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
+	checkEqual(t, "samples left", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
 
-	equal(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 2)})
-	equal(t, "entries of the other session", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 2, 1)})
-	equal(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
+	checkEqual(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 2)})
+	checkEqual(t, "entries of the other session", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 2, 1)})
+	checkEqual(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
 	st := stats(t, s)
-	equal(t, "sessions, exchanges, exchanges ever, samples and feedback", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
+	checkEqual(t, "sessions, exchanges, exchanges ever, samples and feedback", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
 }
 
-// forgetTenant tests that ForgetTenant deletes the data of a tenant, but no counters and no data of other tenants.
-func forgetTenant(t tester, s Store) {
+// testForgetTenant tests that ForgetTenant deletes the data of a tenant, but no counters and no data of other tenants.
+func testForgetTenant(t tester, s Store) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	for n := range sessions {
 		writeFull(t, s, tenantA, n)
@@ -152,25 +153,25 @@ func forgetTenant(t tester, s Store) {
 	writeFull(t, s, tenantB, 1)
 	must(t, s.Park(t.Context(), tenantA, 7, entry("early", 1, 1)))
 	must(t, s.Park(t.Context(), tenantB, 7, entry("early", 1, 1)))
-	equal(t, "sessions forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), sessions)
-	equal(t, "sessions forgotten by a second call", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), 0)
+	checkEqual(t, "sessions forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), sessions)
+	checkEqual(t, "sessions forgotten by a second call", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), 0)
 
 	for _, n := range []int{0, 1, sessions - 1} {
-		wantNoSession(t, s, tenantA, n)
-		equal(t, "exchanges of a forgotten session", len(exchanges(t, s, tenantA, n)), 0)
-		equal(t, "feedback of a forgotten session", len(entries(t, s, tenantA, n)), 0)
-		equal(t, "settled state of a forgotten session", applied(t, s, tenantA, n), session.Applied{})
-		equal(t, "keys of a forgotten session", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
+		checkNoSession(t, s, tenantA, n)
+		checkEqual(t, "exchanges of a forgotten session", len(exchanges(t, s, tenantA, n)), 0)
+		checkEqual(t, "feedback of a forgotten session", len(entries(t, s, tenantA, n)), 0)
+		checkEqual(t, "settled state of a forgotten session", applied(t, s, tenantA, n), session.Applied{})
+		checkEqual(t, "keys of a forgotten session", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
 	}
-	equal(t, "samples of the forgotten tenant", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
-	equal(t, "sessions with joined feedback of the forgotten tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
-	equal(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
+	checkEqual(t, "samples of the forgotten tenant", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
+	checkEqual(t, "sessions with joined feedback of the forgotten tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
+	checkEqual(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
-	equal(t, "row of the other tenant", sessionOf(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
-	equal(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
-	equal(t, "echoes of the other tenant", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
-	equal(t, "sessions with joined feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
+	checkEqual(t, "row of the other tenant", mustSession(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
+	checkEqual(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
+	checkEqual(t, "echoes of the other tenant", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
+	checkEqual(t, "sessions with joined feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
 	st := stats(t, s)
-	equal(t, "sessions, exchanges, samples, feedback and parked feedback", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
-	equal(t, "exchanges ever stored", st["exchanges_ever"], int64(2*sessions+2))
+	checkEqual(t, "sessions, exchanges, samples, feedback and parked feedback", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
+	checkEqual(t, "exchanges ever stored", st["exchanges_ever"], int64(2*sessions+2))
 }

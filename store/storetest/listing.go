@@ -17,24 +17,24 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			write(t, s, b)
 			first := newest(t, s, tenantA, session.ListRange{Limit: 3})
-			equal(t, "first page", sessionNumbers(first.List), []int{6, 5, 4})
+			checkEqual(t, "first page", sessionNumbers(first.List), []int{6, 5, 4})
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 7, 7)}}) // does not shift the next page
 			second := newest(t, s, tenantA, session.ListRange{Limit: 3, After: first.Next})
-			equal(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
+			checkEqual(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
 			third := newest(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
-			equal(t, "third page", sessionNumbers(third.List), []int{0})
-			equal(t, "cursor after the last page", third.Next, "")
-			equal(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
-			equal(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
+			checkEqual(t, "third page", sessionNumbers(third.List), []int{0})
+			checkEqual(t, "cursor after the last page", third.Next, "")
+			checkEqual(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
+			checkEqual(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
 		},
 		"full last page has no or an empty next page": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			p := newest(t, s, tenantA, session.ListRange{Limit: 2})
-			equal(t, "page", sessionNumbers(p.List), []int{2, 1})
+			checkEqual(t, "page", sessionNumbers(p.List), []int{2, 1})
 			if p.Next != "" {
 				p = newest(t, s, tenantA, session.ListRange{Limit: 2, After: p.Next})
-				equal(t, "sessions of the next page", len(p.List), 0)
-				equal(t, "cursor after the last page", p.Next, "")
+				checkEqual(t, "sessions of the next page", len(p.List), 0)
+				checkEqual(t, "cursor after the last page", p.Next, "")
 			}
 		},
 		"sessions of a period": func(t tester, s Store) {
@@ -53,7 +53,7 @@ func listingCases() map[string]func(tester, Store) {
 					break
 				}
 			}
-			equal(t, "sessions of the period", got, []int{5, 4, 3, 2})
+			checkEqual(t, "sessions of the period", got, []int{5, 4, 3, 2})
 		},
 		"sessions are listed oldest first in pages": func(t tester, s Store) {
 			var b session.Batch
@@ -63,26 +63,26 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			within := session.ListRange{Limit: 4, OldestFirst: true}
 			first := newest(t, s, tenantA, within)
-			equal(t, "first page", sessionNumbers(first.List), []int{0, 1, 2, 3})
+			checkEqual(t, "first page", sessionNumbers(first.List), []int{0, 1, 2, 3})
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}}) // not on the next page, because it is the newest
 			within.After = first.Next
 			second := newest(t, s, tenantA, within)
-			equal(t, "second page", sessionNumbers(second.List), []int{4, 5, 6, 7})
+			checkEqual(t, "second page", sessionNumbers(second.List), []int{4, 5, 6, 7})
 			within.After = second.Next
 			third := newest(t, s, tenantA, within)
-			equal(t, "third page", sessionNumbers(third.List), []int{8, 9})
-			equal(t, "cursor after the last page", third.Next, "")
+			checkEqual(t, "third page", sessionNumbers(third.List), []int{8, 9})
+			checkEqual(t, "cursor after the last page", third.Next, "")
 			period := session.ListRange{Since: at(2), Until: at(6), Limit: 9, OldestFirst: true}
-			equal(t, "sessions of a period", sessionNumbers(newest(t, s, tenantA, period).List), []int{2, 3, 4, 5})
+			checkEqual(t, "sessions of a period", sessionNumbers(newest(t, s, tenantA, period).List), []int{2, 3, 4, 5})
 		},
 		"session is listed with its settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			to := session.Applied{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
 			mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(1), To: to}}))
 			list := newest(t, s, tenantA, session.ListRange{Limit: 5}).List
-			equal(t, "settlement of the settled session", list[1].Applied, to)
-			equal(t, "Closed of the settled session", list[1].Row.Closed, true)
-			equal(t, "version of the open session", list[0].Applied.Version, int64(0))
+			checkEqual(t, "settlement of the settled session", list[1].Applied, to)
+			checkEqual(t, "Closed of the settled session", list[1].Row.Closed, true)
+			checkEqual(t, "version of the open session", list[0].Applied.Version, int64(0))
 		},
 		"forgotten session is not listed, and cursors stay valid": func(t tester, s Store) {
 			var b session.Batch
@@ -93,25 +93,25 @@ func listingCases() map[string]func(tester, Store) {
 			page := newest(t, s, tenantA, session.ListRange{Limit: 2})
 			samples := newestSamples(t, s, session.ListRange{Limit: 2})
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2)))
-			equal(t, "sessions after the cursor", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
-			equal(t, "all sessions", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
-			equal(t, "samples after the cursor", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
-			equal(t, "all samples", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
+			checkEqual(t, "sessions after the cursor", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
+			checkEqual(t, "all sessions", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
+			checkEqual(t, "samples after the cursor", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
+			checkEqual(t, "all samples", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
 		},
 		"samples are listed newest first in pages": func(t tester, s Store) {
 			for n := range 5 {
 				write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, n), storedSample(tenantB, 1, n)}})
 			}
 			first := newestSamples(t, s, session.ListRange{Limit: 2})
-			equal(t, "first page", first.List, []session.StoredSample{storedSample(tenantA, 1, 4), storedSample(tenantA, 1, 3)})
+			checkEqual(t, "first page", first.List, []session.StoredSample{storedSample(tenantA, 1, 4), storedSample(tenantA, 1, 3)})
 			second := newestSamples(t, s, session.ListRange{Limit: 9, After: first.Next})
-			equal(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
-			equal(t, "cursor after the last page", second.Next, "")
+			checkEqual(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
+			checkEqual(t, "cursor after the last page", second.Next, "")
 			rated := storedSample(tenantA, 1, 4)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
-			equal(t, "samples after a rating", newestSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
-			equal(t, "samples of a period", sampleIDs(newestSamples(t, s, session.ListRange{Since: at(1), Until: at(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
+			checkEqual(t, "samples after a rating", newestSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
+			checkEqual(t, "samples of a period", sampleIDs(newestSamples(t, s, session.ListRange{Since: at(1), Until: at(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
 		},
 		"invalid cursor is refused": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
@@ -131,8 +131,8 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			write(t, s, b)
 			old := session.ListRange{Since: at(1), Until: at(4), Limit: 10} // older than all other sessions
-			equal(t, "oldest sessions", sessionNumbers(newest(t, s, tenantA, old).List), []int{3, 2, 1})
-			equal(t, "samples of the oldest sessions", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
+			checkEqual(t, "oldest sessions", sessionNumbers(newest(t, s, tenantA, old).List), []int{3, 2, 1})
+			checkEqual(t, "samples of the oldest sessions", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, within := 0, 0, session.ListRange{Limit: 1 << 30}
 			for more := true; more; pages++ {
 				p := newest(t, s, tenantA, within)
@@ -142,14 +142,14 @@ func listingCases() map[string]func(tester, Store) {
 				}
 				within.After, more = p.Next, p.Next != ""
 			}
-			equal(t, "sessions on all pages", total, 600)
+			checkEqual(t, "sessions on all pages", total, 600)
 			if pages < 2 {
 				t.Errorf("pages of 600 sessions: got %d, want at least 2", pages)
 			}
-			if _, err := s.Newest(ended(t), tenantA, session.ListRange{Limit: 1}); !isEnded(err) {
+			if _, err := s.Newest(canceledContext(t), tenantA, session.ListRange{Limit: 1}); !isContextError(err) {
 				t.Errorf("Newest with a canceled context: err = %v, want the context's error", err)
 			}
-			equal(t, "sessions of a period without sessions", len(newest(t, s, tenantA, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
+			checkEqual(t, "sessions of a period without sessions", len(newest(t, s, tenantA, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
 		},
 	}
 }

@@ -10,44 +10,44 @@ import (
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {
-			equal(t, "maxima of an empty store", len(maxima(t, s, tenantA)), 0)
+			checkEqual(t, "maxima of an empty store", len(maxima(t, s, tenantA)), 0)
 			for _, v := range []int64{-5, -7, 3, 2, 9, 9, 4} {
 				must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
 			}
-			equal(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
+			checkEqual(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
 		},
 		"maxima are sorted and separate from the counters": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "emax+", 0, 100)))
 			must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
 			must(t, s.Raise(t.Context(), tenantB, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
 			must(t, s.Raise(t.Context(), tenantA, nil))
-			equal(t, "maxima of tenant A", maxima(t, s, tenantA), []trial.Delta{
+			checkEqual(t, "maxima of tenant A", maxima(t, s, tenantA), []trial.Delta{
 				delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax+", 2, 1), delta("b@1", "emax-", 0, 4),
 			})
-			equal(t, "maxima of tenant B", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
-			equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 100)})
+			checkEqual(t, "maxima of tenant B", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
+			checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 100)})
 		},
 		"PutPriors is accepted only from the current version": func(t tester, s Store) {
-			wantPriors(t, s, tenantA, 0, "")
+			checkPriors(t, s, tenantA, 0, "")
 			for _, c := range []struct {
 				from int64
 				data string
 				ok   bool
 			}{{1, "x", false}, {0, "one", true}, {0, "again", false}, {1, "two", true}, {1, "late", false}, {2, "", true}} {
-				equal(t, fmt.Sprintf("PutPriors of %q from version %d", c.data, c.from), mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
+				checkEqual(t, fmt.Sprintf("PutPriors of %q from version %d", c.data, c.from), mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
 			}
-			wantPriors(t, s, tenantA, 3, "")
-			equal(t, "PutPriors from version 3", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
-			wantPriors(t, s, tenantA, 4, "f\x00ur")
-			wantPriors(t, s, tenantB, 0, "")
+			checkPriors(t, s, tenantA, 3, "")
+			checkEqual(t, "PutPriors from version 3", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
+			checkPriors(t, s, tenantA, 4, "f\x00ur")
+			checkPriors(t, s, tenantB, 0, "")
 		},
 		"InitMeta keeps the first value": func(t tester, s Store) {
-			equal(t, "value after the first InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
-			equal(t, "value after the second InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
-			equal(t, "empty value after InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
-			wantMeta(t, s, "salt", "one", true)
-			wantMeta(t, s, "empty", "", true)
-			wantMeta(t, s, "Salt", "", false)
+			checkEqual(t, "value after the first InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
+			checkEqual(t, "value after the second InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
+			checkEqual(t, "empty value after InitMeta", string(mustGet[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
+			checkMeta(t, s, "salt", "one", true)
+			checkMeta(t, s, "empty", "", true)
+			checkMeta(t, s, "Salt", "", false)
 		},
 	}
 }
@@ -58,8 +58,8 @@ func maxima(t tester, s Store, tenant string) []trial.Delta {
 	return mustGet[[]trial.Delta](t)(s.Maxima(t.Context(), tenant))
 }
 
-// wantPriors fails the test unless the priors of a tenant have this version and data.
-func wantPriors(t tester, s Store, tenant string, version int64, data string) {
+// checkPriors fails the test unless the priors of a tenant have this version and data.
+func checkPriors(t tester, s Store, tenant string, version int64, data string) {
 	t.Helper()
 	v, d, err := s.Priors(t.Context(), tenant)
 	must(t, err)
@@ -68,8 +68,8 @@ func wantPriors(t tester, s Store, tenant string, version int64, data string) {
 	}
 }
 
-// wantMeta fails the test unless key has the value; exists is false for a key without a value.
-func wantMeta(t tester, s Store, key, value string, exists bool) {
+// checkMeta fails the test unless key has the value; exists is false for a key without a value.
+func checkMeta(t tester, s Store, key, value string, exists bool) {
 	t.Helper()
 	v, ok, err := s.Meta(t.Context(), key)
 	must(t, err)

@@ -13,28 +13,28 @@ func noteCases() map[string]func(tester, Store) {
 		"note of a session is deleted with the session": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			writeFull(t, s, tenantB, 1)
-			wantSessionNote(t, s, tenantA, "")
+			checkSessionNote(t, s, tenantA, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "one"}, nil)
-			wantSessionNote(t, s, tenantA, "one")
-			wantSessionNote(t, s, tenantB, "")
+			checkSessionNote(t, s, tenantA, "one")
+			checkSessionNote(t, s, tenantB, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "t\x00wo"}, nil)
-			wantSessionNote(t, s, tenantA, "t\x00wo")
+			checkSessionNote(t, s, tenantA, "t\x00wo")
 			writeFull(t, s, tenantA, 1) // written again
-			wantSessionNote(t, s, tenantA, "t\x00wo")
+			checkSessionNote(t, s, tenantA, "t\x00wo")
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
-			wantSessionNote(t, s, tenantA, "")
+			checkSessionNote(t, s, tenantA, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "late", 9: "unknown session"}, nil)
 			writeFull(t, s, tenantA, 1)
-			wantSessionNote(t, s, tenantA, "")
-			wantNoSession(t, s, tenantA, 9)
+			checkSessionNote(t, s, tenantA, "")
+			checkNoSession(t, s, tenantA, 9)
 		},
 		"notes are deleted with their tenant": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|a": "other"})
-			equal(t, "notes with the prefix case|", notes(t, s, tenantA, "case|"), []string{"case|a=1", "case|b=2"})
-			equal(t, "all notes", notes(t, s, tenantA, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
-			equal(t, "note case|b", string(mustGet[[]byte](t)(s.TenantNote(t.Context(), tenantA, "case|b"))), "2")
+			checkEqual(t, "notes with the prefix case|", notes(t, s, tenantA, "case|"), []string{"case|a=1", "case|b=2"})
+			checkEqual(t, "all notes", notes(t, s, tenantA, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
+			checkEqual(t, "note case|b", string(mustGet[[]byte](t)(s.TenantNote(t.Context(), tenantA, "case|b"))), "2")
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|b": "other"})
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
@@ -42,8 +42,8 @@ func noteCases() map[string]func(tester, Store) {
 				t.Errorf("TenantNote of a deleted note = %q, %v, want nil, nil", data, err)
 			}
 			mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA))
-			equal(t, "notes of the forgotten tenant", len(notes(t, s, tenantA, "")), 0)
-			equal(t, "notes of the other tenant", notes(t, s, tenantB, ""), []string{"case|a=other", "case|b=other"})
+			checkEqual(t, "notes of the forgotten tenant", len(notes(t, s, tenantA, "")), 0)
+			checkEqual(t, "notes of the other tenant", notes(t, s, tenantB, ""), []string{"case|a=other", "case|b=other"})
 		},
 		"all of many notes are listed": func(t tester, s Store) {
 			want := make([]string, 0, 700)
@@ -53,21 +53,21 @@ func noteCases() map[string]func(tester, Store) {
 				want = append(want, fmt.Sprintf("n|%04d=v", n))
 			}
 			writeNotes(t, s, tenantA, nil, list)
-			equal(t, "notes with the prefix n|", notes(t, s, tenantA, "n|"), want)
+			checkEqual(t, "notes with the prefix n|", notes(t, s, tenantA, "n|"), want)
 		},
 		"claim has one owner at a time": func(t tester, s Store) {
 			claim := func(owner string, second int) bool {
 				t.Helper()
 				return mustGet[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(second), time.Minute))
 			}
-			equal(t, "first claim", claim("a", 0), true)
-			equal(t, "claim of a second owner", claim("b", 1), false)
-			equal(t, "repeated claim of the owner", claim("a", 2), true)
+			checkEqual(t, "first claim", claim("a", 0), true)
+			checkEqual(t, "claim of a second owner", claim("b", 1), false)
+			checkEqual(t, "repeated claim of the owner", claim("a", 2), true)
 			must(t, s.ReleaseClaim(t.Context(), "work", "b")) // b does not hold the claim
-			equal(t, "claim of the second owner after its ReleaseClaim", claim("b", 3), false)
+			checkEqual(t, "claim of the second owner after its ReleaseClaim", claim("b", 3), false)
 			must(t, s.ReleaseClaim(t.Context(), "work", "a"))
-			equal(t, "claim of the second owner after the owner's ReleaseClaim", claim("b", 4), true)
-			equal(t, "claim of another name", mustGet[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
+			checkEqual(t, "claim of the second owner after the owner's ReleaseClaim", claim("b", 4), true)
+			checkEqual(t, "claim of another name", mustGet[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
 		},
 	}
 }
@@ -92,10 +92,10 @@ func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofT
 	must(t, s.WriteNotes(t.Context(), tenant, m, n))
 }
 
-// wantSessionNote fails the test unless session 1 has the note want; "" means no note.
-func wantSessionNote(t tester, s Store, tenant, want string) {
+// checkSessionNote fails the test unless session 1 has the note want; "" means no note.
+func checkSessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
-	equal(t, "note of session 1 of "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
+	checkEqual(t, "note of session 1 of "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
 // notes returns "key=text" for each note of a tenant whose key begins with prefix.

@@ -39,10 +39,10 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"models", modelCases()},
 		{"samples", sampleCases()},
 		{"listing", listingCases()},
-		{"deletion", keepingCases()},
-		{"dead letters", setAsideCases()},
+		{"deletion", deletionCases()},
+		{"dead letters", deadLetterCases()},
 		{"notes", noteCases()},
-		{"concurrency", togetherCases()},
+		{"concurrency", concurrencyCases()},
 	} {
 		for name, run := range group.cases {
 			t.Run(group.name+"/"+name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func mustGet[T any](t tester) func(v T, err error) T {
 	}
 }
 
-// equal fails the test if got and want differ. subject names the compared value in the message.
-func equal(t tester, subject string, got, want any) {
+// checkEqual fails the test if got and want differ. subject names the compared value in the message.
+func checkEqual(t tester, subject string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s:\ngot %+v\nwant %+v", subject, got, want)
@@ -104,16 +104,15 @@ func stats(t tester, s Store) map[string]int64 {
 	return mustGet[map[string]int64](t)(s.Stats(t.Context()))
 }
 
-// ended returns a canceled context.
-func ended(t tester) context.Context {
+func canceledContext(t tester) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-// isEnded reports whether err is the error of a canceled context or of a passed deadline.
-func isEnded(err error) bool {
+// isContextError reports whether err is the error of a canceled context or of a passed deadline.
+func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 

@@ -17,14 +17,14 @@ func sampleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"exchange is returned as written": func(t tester, s Store) {
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
-			equal(t, "exchanges", exchanges(t, s, tenantA, 1), []sample.Exchange{exchange(tenantA, 1, 1)})
+			checkEqual(t, "exchanges", exchanges(t, s, tenantA, 1), []sample.Exchange{exchange(tenantA, 1, 1)})
 		},
 		"new items are stored byte by byte": func(t tester, s Store) {
 			for i, items := range [][]json.RawMessage{nil, {[]byte("{\"a\" : 1.0, \"b\":\"\\u00e9<&\xff\"}"), []byte("null"), []byte("12345678901234567890")}} {
 				e := exchange(tenantA, 1, i)
 				e.New = items
 				write(t, s, session.Batch{Exchanges: []sample.Exchange{e}})
-				equal(t, "new items", exchanges(t, s, tenantA, 1)[i].New, items)
+				checkEqual(t, "new items", exchanges(t, s, tenantA, 1)[i].New, items)
 			}
 		},
 		"invalid JSON item does not affect other exchanges": func(t tester, s Store) {
@@ -33,7 +33,7 @@ func sampleCases() map[string]func(tester, Store) {
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err != nil {
 				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store may refuse the whole batch
 			}
-			equal(t, "valid exchange", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
+			checkEqual(t, "valid exchange", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
 			for _, e := range exchanges(t, s, tenantA, 1) {
 				if _, err := json.Marshal(e); err != nil {
 					t.Error(err)
@@ -45,9 +45,9 @@ func sampleCases() map[string]func(tester, Store) {
 			retry.ID = "a-retry"
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 3), exchange(tenantA, 1, 2), exchange(tenantA, 2, 1)}})
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{retry, exchange(tenantA, 1, 1)}})
-			equal(t, "ids", exchangeIDs(exchanges(t, s, tenantA, 1)), []string{"default-1-1", "default-1-2", "a-retry", "default-1-3"})
-			equal(t, "exchanges of an unknown session", len(exchanges(t, s, tenantA, 9)), 0)
-			equal(t, "exchanges of another tenant", len(exchanges(t, s, tenantB, 1)), 0)
+			checkEqual(t, "ids", exchangeIDs(exchanges(t, s, tenantA, 1)), []string{"default-1-1", "default-1-2", "a-retry", "default-1-3"})
+			checkEqual(t, "exchanges of an unknown session", len(exchanges(t, s, tenantA, 9)), 0)
+			checkEqual(t, "exchanges of another tenant", len(exchanges(t, s, tenantB, 1)), 0)
 		},
 		"repeated exchanges are stored once": func(t tester, s Store) {
 			b := session.Batch{
@@ -56,19 +56,19 @@ func sampleCases() map[string]func(tester, Store) {
 			}
 			write(t, s, b)
 			write(t, s, b)
-			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
-			equal(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 2)
+			checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
+			checkEqual(t, "samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 2)
 			st := stats(t, s)
-			equal(t, "exchanges, exchanges ever, samples and samples ever", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
+			checkEqual(t, "exchanges, exchanges ever, samples and samples ever", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
 		},
 		"rated sample replaces the unrated sample": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 			rated := storedSample(tenantA, 1, 1)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
-			equal(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{rated, storedSample(tenantA, 1, 2)})
+			checkEqual(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{rated, storedSample(tenantA, 1, 2)})
 			st := stats(t, s)
-			equal(t, "samples and samples ever", []int64{st["samples"], st["samples_ever"]}, []int64{2, 2})
+			checkEqual(t, "samples and samples ever", []int64{st["samples"], st["samples_ever"]}, []int64{2, 2})
 		},
 		"invalid exchange refuses the whole batch": func(t tester, s Store) {
 			for _, sid := range []string{"", "xyz", "zz" + exchange(tenantA, 1, 1).Session[2:], exchange(tenantA, 1, 1).Session + "00"} {
@@ -78,8 +78,8 @@ func sampleCases() map[string]func(tester, Store) {
 					t.Errorf("Write of an exchange with the session id %q: err = nil, want an error", sid)
 				}
 			}
-			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
-			wantNoSession(t, s, tenantA, 1)
+			checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
+			checkNoSession(t, s, tenantA, 1)
 		},
 		"missing id is refused": func(t tester, s Store) {
 			withoutID, sampleWithoutID := exchange(tenantA, 1, 1), storedSample(tenantA, 1, 1)
@@ -89,7 +89,7 @@ func sampleCases() map[string]func(tester, Store) {
 					t.Errorf("Write without an id: err = %v, want session.ErrInvalid", err)
 				}
 			}
-			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
+			checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
 		},
 		"unencodable sample refuses the whole batch": func(t tester, s Store) {
 			bad := storedSample(tenantA, 1, 1)
@@ -98,17 +98,17 @@ func sampleCases() map[string]func(tester, Store) {
 			if !errors.Is(err, session.ErrInvalid) {
 				t.Errorf("Write of a sample with NaN: err = %v, want session.ErrInvalid", err)
 			}
-			wantNoSession(t, s, tenantA, 1)
-			equal(t, "samples", stats(t, s)["samples"], int64(0))
+			checkNoSession(t, s, tenantA, 1)
+			checkEqual(t, "samples", stats(t, s)["samples"], int64(0))
 		},
-		"walk visits all samples in the order of writing": walkAll,
-		"walk filters samples by tenant and time":         walkFilters,
-		"walk filters sessions by tenant and time":        walkSessions,
-		"walk returns the error of its callback":          walkError,
-		"callback of a walk may write":                    walkWrites,
+		"walk visits all samples in the order of writing": testWalkAll,
+		"walk filters samples by tenant and time":         testWalkFilters,
+		"walk filters sessions by tenant and time":        testWalkSessions,
+		"walk returns the error of its callback":          testWalkError,
+		"callback of a walk may write":                    testWalkWrites,
 		"samples are returned as written": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
-			equal(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 1)})
+			checkEqual(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 1)})
 		},
 		"session of a sample is found": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantB, 2, 2)}})
@@ -167,9 +167,9 @@ func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list
 	return list
 }
 
-// walkAll tests that a walk over several pages, some with large samples, visits each sample once, in the order of
+// testWalkAll tests that a walk over several pages, some with large samples, visits each sample once, in the order of
 // writing.
-func walkAll(t tester, s Store) {
+func testWalkAll(t tester, s Store) {
 	const sessions, turns = 15, 24
 	var want []string
 	for turn := range turns { // more samples than fit on a page
@@ -184,12 +184,12 @@ func walkAll(t tester, s Store) {
 		}
 		write(t, s, b)
 	}
-	equal(t, "first walk", sampleIDs(walkSamples(t, s, "", time.Time{}, time.Time{})), want)
-	equal(t, "second walk", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), want)
+	checkEqual(t, "first walk", sampleIDs(walkSamples(t, s, "", time.Time{}, time.Time{})), want)
+	checkEqual(t, "second walk", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), want)
 }
 
-// walkFilters tests that a walk visits only the samples of a tenant and a period.
-func walkFilters(t tester, s Store) {
+// testWalkFilters tests that a walk visits only the samples of a tenant and a period.
+func testWalkFilters(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantB, 1, 3), storedSample(tenantA, 1, 4)}})
 	for _, c := range []struct {
 		tenant       string
@@ -211,8 +211,8 @@ func walkFilters(t tester, s Store) {
 	}
 }
 
-// walkSessions tests that EachSession visits only the sessions of a tenant and a period, with their settlements.
-func walkSessions(t tester, s Store) {
+// testWalkSessions tests that EachSession visits only the sessions of a tenant and a period, with their settlements.
+func testWalkSessions(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 2, 2), row(tenantB, 1, 1), row(tenantA, 3, 3)}, Echoes: []session.Echo{echo(tenantA, 1, 9, 9)}})
 	settle(t, s, settlement(tenantA, 3, 0))
 	closed := row(tenantA, 3, 3)
@@ -236,12 +236,12 @@ func walkSessions(t tester, s Store) {
 			got = append(got, pair{r, a.Version})
 			return nil
 		}))
-		equal(t, "sessions of "+c.tenant, got, c.want)
+		checkEqual(t, "sessions of "+c.tenant, got, c.want)
 	}
 }
 
-// walkError tests that an error of the callback or a canceled context ends a walk.
-func walkError(t tester, s Store) {
+// testWalkError tests that an error of the callback or a canceled context ends a walk.
+func testWalkError(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	stop, calls := errors.New("enough"), 0
 	err := s.EachSample(t.Context(), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error {
@@ -251,16 +251,16 @@ func walkError(t tester, s Store) {
 	if !errors.Is(err, stop) || calls != 1 {
 		t.Errorf("EachSample with a failing callback: %d calls, err = %v, want 1 call and the callback's error", calls, err)
 	}
-	if err := s.EachSample(ended(t), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isEnded(err) {
+	if err := s.EachSample(canceledContext(t), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isContextError(err) {
 		t.Errorf("EachSample with a canceled context: err = %v, want the context's error", err)
 	}
 }
 
-// walkWrites tests that the callback of a walk may write to the store.
-func walkWrites(t tester, s Store) {
+// testWalkWrites tests that the callback of a walk may write to the store.
+func testWalkWrites(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	must(t, s.EachSample(t.Context(), tenantA, time.Time{}, time.Time{}, func(m session.StoredSample) error {
 		return s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, m.Sample.CreatedAt.Minute())}})
 	}))
-	equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
+	checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 2)
 }

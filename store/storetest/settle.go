@@ -15,41 +15,41 @@ import (
 func settleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"empty store has no settlements": func(t tester, s Store) {
-			equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
-			equal(t, "counters", len(counters(t, s, tenantA)), 0)
-			equal(t, "results without settlements", len(settle(t, s)), 0)
+			checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
+			checkEqual(t, "counters", len(counters(t, s, tenantA)), 0)
+			checkEqual(t, "results without settlements", len(settle(t, s)), 0)
 		},
-		"settlement closes the session and changes counters": firstSettlement,
-		"stale settlement is refused":                        staleSettlement,
-		"consecutive settlements of a session in one batch":  consecutiveSettlements,
-		"counters that return to zero are not listed":        undoneSettlement,
+		"settlement closes the session and changes counters": testFirstSettlement,
+		"stale settlement is refused":                        testStaleSettlement,
+		"consecutive settlements of a session in one batch":  testConsecutiveSettlements,
+		"counters that return to zero are not listed":        testCountersReturnToZero,
 		"rewards keep full precision": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
 				to := session.Applied{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
 				settle(t, s, session.Settlement{Tenant: tenantA, ID: id(i), To: to})
 				to.Version = 1
-				equal(t, "settled state", applied(t, s, tenantA, i), to)
+				checkEqual(t, "settled state", applied(t, s, tenantA, i), to)
 			}
 		},
 		"tenants are separate": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5)), settlement(tenantB, 1, 0, delta("a@1", "n1", 3, 7)))
-			equal(t, "counters of tenant A", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n1", 3, 5)})
-			equal(t, "counters of tenant B", counters(t, s, tenantB), []trial.Delta{delta("a@1", "n1", 3, 7)})
+			checkEqual(t, "counters of tenant A", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n1", 3, 5)})
+			checkEqual(t, "counters of tenant B", counters(t, s, tenantB), []trial.Delta{delta("a@1", "n1", 3, 7)})
 			settle(t, s, settlement(tenantA, 1, 1))
-			equal(t, "version of tenant A", applied(t, s, tenantA, 1).Version, int64(2))
-			equal(t, "version of tenant B", applied(t, s, tenantB, 1).Version, int64(1))
-			equal(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA, tenantB})
+			checkEqual(t, "version of tenant A", applied(t, s, tenantA, 1).Version, int64(2))
+			checkEqual(t, "version of tenant B", applied(t, s, tenantB, 1).Version, int64(1))
+			checkEqual(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA, tenantB})
 		},
-		"new feedback makes a session unsettled": newFeedbackUnsettles,
-		"counters are sorted":                    sortedCounters,
-		"Settle with a canceled context":         settleContext,
+		"new feedback makes a session unsettled": testNewFeedbackUnsettles,
+		"counters are sorted":                    testCounterOrder,
+		"Settle with a canceled context":         testSettleContext,
 		"late row of a settled session is closed": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0))
-			wantNoSession(t, s, tenantA, 1)
+			checkNoSession(t, s, tenantA, 1)
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 			want := row(tenantA, 1, 1)
 			want.Closed = true
-			equal(t, "row", sessionOf(t, s, tenantA, 1), want)
+			checkEqual(t, "row", mustSession(t, s, tenantA, 1), want)
 		},
 	}
 }
@@ -87,111 +87,113 @@ func unsettled(t tester, s Store) []session.Unsettled {
 	return mustGet[[]session.Unsettled](t)(s.Unsettled(t.Context(), 10))
 }
 
-// newFeedbackUnsettles tests that each kind of new feedback on a closed session makes the session unsettled until a
+// testNewFeedbackUnsettles tests that each kind of new feedback on a closed session makes the session unsettled until a
 // settlement includes the feedback.
-func newFeedbackUnsettles(t tester, s Store) {
+func testNewFeedbackUnsettles(t tester, s Store) {
 	state := func(n int) int64 {
 		_, m, err := s.SessionFeedback(t.Context(), tenantA, id(n))
 		must(t, err)
 		return m
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 1, 1)}})
-	equal(t, "feedback state without feedback", state(1), int64(0))
+	checkEqual(t, "feedback state without feedback", state(1), int64(0))
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
-	equal(t, "unsettled before close", len(unsettled(t, s)), 0)
+	checkEqual(t, "unsettled before close", len(unsettled(t, s)), 0)
 	first := settlement(tenantA, 1, 0)
 	first.FeedbackState = state(1)
 	settle(t, s, first, settlement(tenantB, 1, 0))
-	equal(t, "unsettled after a settlement with all feedback", len(unsettled(t, s)), 0)
+	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettled(t, s)), 0)
 
 	// A second entry, and a correction of this entry before the settlement that counts it.
 	session1 := []session.Unsettled{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
-	equal(t, "unsettled after a second entry", unsettled(t, s), session1)
+	checkEqual(t, "unsettled after a second entry", unsettled(t, s), session1)
 	next := settlement(tenantA, 1, 1)
 	next.FeedbackState = state(1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	settle(t, s, next)
-	equal(t, "unsettled after a correction during the settlement", unsettled(t, s), session1)
+	checkEqual(t, "unsettled after a correction during the settlement", unsettled(t, s), session1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	next = settlement(tenantA, 1, 2)
 	next.FeedbackState = state(1)
 	stale := settlement(tenantA, 1, 1)
 	stale.FeedbackState = next.FeedbackState
-	equal(t, "stale settlement accepted", settle(t, s, stale), []bool{false})
-	equal(t, "unsettled after a stale settlement", unsettled(t, s), session1)
+	checkEqual(t, "stale settlement accepted", settle(t, s, stale), []bool{false})
+	checkEqual(t, "unsettled after a stale settlement", unsettled(t, s), session1)
 	settle(t, s, next)
-	equal(t, "unsettled after a settlement with all corrections", len(unsettled(t, s)), 0)
+	checkEqual(t, "unsettled after a settlement with all corrections", len(unsettled(t, s)), 0)
 
 	// Feedback during the first settlement, and feedback that was parked.
 	closing := settlement(tenantA, 2, 0)
 	closing.FeedbackState = state(2)
 	addFeedback(t, s, tenantA, 2, entry("a", 1, 1))
 	settle(t, s, closing)
-	equal(t, "unsettled after feedback during close", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(2)}})
+	checkEqual(t, "unsettled after feedback during close", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(2)}})
 	must(t, s.Park(t.Context(), tenantB, 7, entry("early", 1, 1)))
 	mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(1)}))
-	equal(t, "unsettled after parked feedback joined", len(unsettled(t, s)), 2)
+	checkEqual(t, "unsettled after parked feedback joined", len(unsettled(t, s)), 2)
 	mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2)))
-	equal(t, "unsettled after the deletion", unsettled(t, s), []session.Unsettled{{Tenant: tenantB, ID: id(1)}})
+	checkEqual(t, "unsettled after the deletion", unsettled(t, s), []session.Unsettled{{Tenant: tenantB, ID: id(1)}})
 }
 
-// firstSettlement tests that the first settlement of a session closes the session and adds its deltas to the counters.
-func firstSettlement(t tester, s Store) {
+// testFirstSettlement tests that the first settlement of a session closes the session and adds its deltas to the
+// counters.
+func testFirstSettlement(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
-	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
-	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
-	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
-	if !sessionOf(t, s, tenantA, 1).Closed {
+	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
+	checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
+	if !mustSession(t, s, tenantA, 1).Closed {
 		t.Error("the session is open after its first settlement")
 	}
 }
 
-// staleSettlement tests that the store refuses settlements whose From is not the stored version, alone and in a batch.
-func staleSettlement(t tester, s Store) {
+// testStaleSettlement tests that the store refuses settlements whose From is not the stored version, alone and in a
+// batch.
+func testStaleSettlement(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)))
 	for _, from := range []int64{0, 2, -1} {
-		equal(t, fmt.Sprint("accepted settlement from version ", from), settle(t, s, settlement(tenantA, 1, from, delta("a@1", "n", 0, 100))), []bool{false})
+		checkEqual(t, fmt.Sprint("accepted settlement from version ", from), settle(t, s, settlement(tenantA, 1, from, delta("a@1", "n", 0, 100))), []bool{false})
 	}
-	equal(t, "version", applied(t, s, tenantA, 1).Version, int64(1))
-	equal(t, "accepted settlements around a stale settlement", settle(t, s, settlement(tenantA, 2, 0, delta("a@1", "n", 0, 10)), settlement(tenantA, 1, 0, delta("a@1", "n", 0, 100)),
+	checkEqual(t, "version", applied(t, s, tenantA, 1).Version, int64(1))
+	checkEqual(t, "accepted settlements around a stale settlement", settle(t, s, settlement(tenantA, 2, 0, delta("a@1", "n", 0, 10)), settlement(tenantA, 1, 0, delta("a@1", "n", 0, 100)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 1000))), []bool{true, false, true})
-	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 1011)})
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 1011)})
 }
 
-// consecutiveSettlements tests a batch with consecutive settlements of one session.
-func consecutiveSettlements(t tester, s Store) {
-	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
+// testConsecutiveSettlements tests a batch with consecutive settlements of one session.
+func testConsecutiveSettlements(t tester, s Store) {
+	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
-	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
-	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
+	checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
-// undoneSettlement tests that counters which later settlements returned to zero are not listed.
-func undoneSettlement(t tester, s Store) {
+// testCountersReturnToZero tests that counters which later settlements returned to zero are not listed.
+func testCountersReturnToZero(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1), delta("b@1", "n", 0, 4), delta("a@1", "s1", 9, -math.MaxInt64)))
 	settle(t, s, settlement(tenantA, 2, 0, delta("b@1", "n", 0, 5)))
 	settle(t, s, settlement(tenantA, 1, 1, delta("a@1", "n", 0, -1), delta("b@1", "n", 0, -4), delta("a@1", "s1", 9, math.MaxInt64)))
-	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("b@1", "n", 0, 5)})
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("b@1", "n", 0, 5)})
 }
 
-// sortedCounters tests that counters are sorted by scope, field and day.
-func sortedCounters(t tester, s Store) {
+// testCounterOrder tests that counters are sorted by scope, field and day.
+func testCounterOrder(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("b@1", "n", 0, 1), delta("a@1", "z", 5, 2), delta("x:cat", "cn", 0, 3), delta("", "N1", 0, 4),
 		delta("a@1", "z", -1, 5), delta("a@1", "n1", 7, 6), delta("a@1", "z", 40, 7)))
-	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{
 		delta("", "N1", 0, 4), delta("a@1", "n1", 7, 6), delta("a@1", "z", -1, 5), delta("a@1", "z", 5, 2), delta("a@1", "z", 40, 7),
 		delta("b@1", "n", 0, 1), delta("x:cat", "cn", 0, 3),
 	})
 }
 
-// settleContext tests that Settle with a canceled context returns the context's error and changes nothing.
-func settleContext(t tester, s Store) {
-	if _, err := s.Settle(ended(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isEnded(err) {
+// testSettleContext tests that Settle with a canceled context returns the context's error and changes nothing.
+func testSettleContext(t tester, s Store) {
+	if _, err := s.Settle(canceledContext(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isContextError(err) {
 		t.Errorf("Settle with a canceled context: err = %v, want the context's error", err)
 	}
-	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
-	equal(t, "counters", len(counters(t, s, tenantA)), 0)
+	checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
+	checkEqual(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 
 // anySettlementOrder tests that the counters do not depend on the order of settlements, or on their division into two
@@ -221,6 +223,6 @@ func anySettlementOrder(s Store) func(*rapid.T) {
 		}
 		run(tenant1, order, rapid.IntRange(0, len(list)).Draw(rt, "cut"))
 		run(tenant2, rapid.Permutation(order).Draw(rt, "order"), rapid.IntRange(0, len(list)).Draw(rt, "other cut"))
-		equal(rt, "counters", counters(rt, s, tenant2), counters(rt, s, tenant1))
+		checkEqual(rt, "counters", counters(rt, s, tenant2), counters(rt, s, tenant1))
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"precept/internal/session"
 )
 
-// togetherCases returns the cases of concurrent writers and readers.
-func togetherCases() map[string]func(tester, Store) {
+// concurrencyCases returns the cases of concurrent writers and readers.
+func concurrencyCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"each writer reads its own writes":                  writersAndReaders,
-		"one of several first settlements is accepted":      oneSettles,
-		"parked entries are joined by one call":             oneUnparks,
-		"one of several first values is stored":             oneInitialises,
-		"one of several priors for a version is stored":     onePutsPriors,
-		"concurrent settlements of a session are all added": manyCorrect,
-		"highest of concurrent maxima is kept":              manyRaise,
-		"concurrent feedback is merged":                     manyAdd,
-		"concurrent picks of a run are merged":              unitsMerge,
+		"each writer reads its own writes":                  testReadOwnWrites,
+		"one of several first settlements is accepted":      testConcurrentFirstSettlements,
+		"parked entries are joined by one call":             testConcurrentJoin,
+		"one of several first values is stored":             testConcurrentInitMeta,
+		"one of several priors for a version is stored":     testConcurrentPutPriors,
+		"concurrent settlements of a session are all added": testConcurrentSettlements,
+		"highest of concurrent maxima is kept":              testConcurrentRaise,
+		"concurrent feedback is merged":                     testConcurrentFeedback,
+		"concurrent picks of a run are merged":              testConcurrentPicks,
 	}
 }
 
@@ -43,9 +43,9 @@ func runTogether(t tester, fn func(worker int) error) {
 	wg.Wait()
 }
 
-// writersAndReaders tests that each of several concurrent workers can read the rows, echoes and exchanges that it has
+// testReadOwnWrites tests that each of several concurrent workers can read the rows, echoes and exchanges that it has
 // just written.
-func writersAndReaders(t tester, s Store) {
+func testReadOwnWrites(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
 	runTogether(t, func(w int) error {
@@ -84,11 +84,11 @@ func writersAndReaders(t tester, s Store) {
 		return nil
 	})
 	st := stats(t, s)
-	equal(t, "sessions, exchanges and samples", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
+	checkEqual(t, "sessions, exchanges and samples", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
 }
 
-// oneSettles tests that one of several concurrent first settlements of a session is accepted.
-func oneSettles(t tester, s Store) {
+// testConcurrentFirstSettlements tests that one of several concurrent first settlements of a session is accepted.
+func testConcurrentFirstSettlements(t tester, s Store) {
 	var applied atomic.Int64
 	runTogether(t, func(int) error {
 		for n := range 10 {
@@ -102,13 +102,13 @@ func oneSettles(t tester, s Store) {
 		}
 		return nil
 	})
-	equal(t, "accepted settlements", applied.Load(), int64(10))
-	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
+	checkEqual(t, "accepted settlements", applied.Load(), int64(10))
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge tests that replicas can write the row of a run without reading each other's rows. All workers write this
-// row, each time with another pick, and the stored row must have all picks.
-func unitsMerge(t tester, s Store) {
+// testConcurrentPicks tests that replicas can write the row of a run without reading each other's rows. All workers
+// write this row, each time with another pick, and the stored row must have all picks.
+func testConcurrentPicks(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
 	}); !ok {
@@ -138,13 +138,13 @@ func unitsMerge(t tester, s Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "picks of the run", len(rec.Assignment.Picks), 5*workers)
-	equal(t, "members of the run", rec.Unit.Members, workers)
+	checkEqual(t, "picks of the run", len(rec.Assignment.Picks), 5*workers)
+	checkEqual(t, "members of the run", rec.Unit.Members, workers)
 }
 
-// manyCorrect tests concurrent settlements of one session. Each worker retries its settlement from the current version
-// until it is accepted, and the deltas of all workers are counted.
-func manyCorrect(t tester, s Store) {
+// testConcurrentSettlements tests concurrent settlements of one session. Each worker retries its settlement from the
+// current version until it is accepted, and the deltas of all workers are counted.
+func testConcurrentSettlements(t tester, s Store) {
 	runTogether(t, func(int) error {
 		for {
 			a, err := s.Applied(t.Context(), tenantA, id(1))
@@ -157,12 +157,12 @@ func manyCorrect(t tester, s Store) {
 			}
 		}
 	})
-	equal(t, "version", applied(t, s, tenantA, 1).Version, int64(workers))
-	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
+	checkEqual(t, "version", applied(t, s, tenantA, 1).Version, int64(workers))
+	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
 }
 
-// oneUnparks tests that concurrent calls of Join add each parked entry once.
-func oneUnparks(t tester, s Store) {
+// testConcurrentJoin tests that concurrent calls of Join add each parked entry once.
+func testConcurrentJoin(t tester, s Store) {
 	for n := range 20 {
 		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
 	}
@@ -174,11 +174,11 @@ func oneUnparks(t tester, s Store) {
 		}
 		return err
 	})
-	equal(t, "joined entries", joined.Load(), int64(20))
+	checkEqual(t, "joined entries", joined.Load(), int64(20))
 }
 
-// oneInitialises tests that concurrent calls of InitMeta return the same value.
-func oneInitialises(t tester, s Store) {
+// testConcurrentInitMeta tests that concurrent calls of InitMeta return the same value.
+func testConcurrentInitMeta(t tester, s Store) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	runTogether(t, func(w int) error {
@@ -188,12 +188,12 @@ func oneInitialises(t tester, s Store) {
 		seen[string(v)] = true
 		return err
 	})
-	equal(t, "different returned values", len(seen), 1)
+	checkEqual(t, "different returned values", len(seen), 1)
 }
 
-// onePutsPriors tests that the store accepts exactly one of several concurrent calls of PutPriors from the same
-// version.
-func onePutsPriors(t tester, s Store) {
+// testConcurrentPutPriors tests that the store accepts exactly one of several concurrent calls of PutPriors from the
+// same version.
+func testConcurrentPutPriors(t tester, s Store) {
 	var accepted atomic.Int64
 	runTogether(t, func(w int) error {
 		put, err := s.PutPriors(t.Context(), tenantA, 0, []byte{byte(w)})
@@ -202,11 +202,11 @@ func onePutsPriors(t tester, s Store) {
 		}
 		return err
 	})
-	equal(t, "accepted priors", accepted.Load(), int64(1))
+	checkEqual(t, "accepted priors", accepted.Load(), int64(1))
 }
 
-// manyRaise tests that the highest maximum of concurrent calls of Raise is kept.
-func manyRaise(t tester, s Store) {
+// testConcurrentRaise tests that the highest maximum of concurrent calls of Raise is kept.
+func testConcurrentRaise(t tester, s Store) {
 	runTogether(t, func(w int) error {
 		for i := range 10 {
 			if err := s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
@@ -215,11 +215,11 @@ func manyRaise(t tester, s Store) {
 		}
 		return nil
 	})
-	equal(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
+	checkEqual(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
 }
 
-// manyAdd tests that every entry of concurrent feedback on one session is stored.
-func manyAdd(t tester, s Store) {
+// testConcurrentFeedback tests that every entry of concurrent feedback on one session is stored.
+func testConcurrentFeedback(t tester, s Store) {
 	runTogether(t, func(w int) error {
 		for i := range 10 {
 			_, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
@@ -229,5 +229,5 @@ func manyAdd(t tester, s Store) {
 		}
 		return nil
 	})
-	equal(t, "entries", len(entries(t, s, tenantA, 1)), 10+workers)
+	checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 10+workers)
 }
