@@ -20,30 +20,30 @@ import (
 // A turn in progress at a crash is stored once after the crash, as a stub: an incomplete exchange without content.
 func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.beginSession(tenantA, "s", newAssignment(true))
-	x1, b1 := r.startTurn("s", 1)
-	r.startTurn("s", 2)
-	r.deliver()
-	r.endTurn(x1, b1)
-	_, b3 := r.startTurn("s", 3)
-	r.deliver()
-	r.store.Abandon(b3)
-	r.startTurn("s", 4)
-	r.deliver()
-	checkAccount(t, "account of the running program", r.account(true), "4 = 1 + 2 + 0 + 1 bad")
-	checkAccount(t, "account after a kill", r.account(false), "4 = 1 + 0 + 2 + 1 bad")
+	f := newFixture(t, nil)
+	f.beginSession(tenantA, "s", newAssignment(true))
+	x1, b1 := f.startTurn("s", 1)
+	f.startTurn("s", 2)
+	f.deliver()
+	f.endTurn(x1, b1)
+	_, b3 := f.startTurn("s", 3)
+	f.deliver()
+	f.store.Abandon(b3)
+	f.startTurn("s", 4)
+	f.deliver()
+	checkAccount(t, "account of the running program", f.account(true), "4 = 1 + 2 + 0 + 1 bad")
+	checkAccount(t, "account after a kill", f.account(false), "4 = 1 + 0 + 2 + 1 bad")
 	for range 3 {
-		r = r.crash(nil)
-		r.deliver()
-		checkList(t, "stored turns of s", r.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
-		checkAccount(t, "account", r.account(true), "4 = 1 + 0 + 2 + 1 bad")
+		f = f.crash(nil)
+		f.deliver()
+		checkList(t, "stored turns of s", f.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
+		checkAccount(t, "account", f.account(true), "4 = 1 + 0 + 2 + 1 bad")
 	}
-	x5, b5 := r.startTurn("s", 5)
-	r.endTurn(x5, b5)
-	r.deliver()
-	checkAccount(t, "account after the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
-	list, err := r.backend.Exchanges(t.Context(), tenantA, sessionID("s"))
+	x5, b5 := f.startTurn("s", 5)
+	f.endTurn(x5, b5)
+	f.deliver()
+	checkAccount(t, "account after the next turn", f.account(true), "5 = 2 + 0 + 2 + 1 bad")
+	list, err := f.backend.Exchanges(t.Context(), tenantA, sessionID("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,29 +59,32 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 func TestEveryTurnIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		end  func(r *fixture, x *sample.Exchange, b *store.TurnStart)
+		end  func(f *fixture, x *sample.Exchange, start *store.TurnStart)
 		want string
 	}{
-		"offered":         {func(r *fixture, x *sample.Exchange, b *store.TurnStart) { r.endTurn(x, b) }, "1 = 1 + 0 + 0"},
-		"abandoned twice": {func(r *fixture, _ *sample.Exchange, b *store.TurnStart) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
-		"offered, then abandoned": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
-			r.endTurn(x, b)
-			r.store.Abandon(b)
-		}, "1 = 1 + 0 + 0"},
-		"larger than the memory": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
-			r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 2 << 20})
-			r.store.Abandon(b)
-		}, "1 = 0 + 0 + 0 + 1 full"},
-		"without an exchange": {func(r *fixture, _ *sample.Exchange, b *store.TurnStart) {
-			r.store.Offer(store.Turn{Exchange: nil, Start: b, Size: 1})
+		"offered": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) { f.endTurn(x, start) }, "1 = 1 + 0 + 0"},
+		"abandoned twice": {func(f *fixture, _ *sample.Exchange, start *store.TurnStart) {
+			f.store.Abandon(start)
+			f.store.Abandon(start)
 		}, "1 = 0 + 0 + 0 + 1 bad"},
-		"opted out": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
+		"offered, then abandoned": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) {
+			f.endTurn(x, start)
+			f.store.Abandon(start)
+		}, "1 = 1 + 0 + 0"},
+		"larger than the memory": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) {
+			f.store.Offer(store.Turn{Exchange: x, Start: start, Size: 2 << 20})
+			f.store.Abandon(start)
+		}, "1 = 0 + 0 + 0 + 1 full"},
+		"without an exchange": {func(f *fixture, _ *sample.Exchange, start *store.TurnStart) {
+			f.store.Offer(store.Turn{Exchange: nil, Start: start, Size: 1})
+		}, "1 = 0 + 0 + 0 + 1 bad"},
+		"opted out": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) {
 			readEnvFile(x)
-			r.endTurn(x, b)
+			f.endTurn(x, start)
 		}, "1 = 0 + 0 + 0 + 1 opted_out"},
-		"invalid session id": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
+		"invalid session id": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) {
 			x.Session = "not an id"
-			r.endTurn(x, b)
+			f.endTurn(x, start)
 		}, "1 = 0 + 0 + 0 + 1 bad"},
 		"not ended": {func(*fixture, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
 	}
@@ -89,19 +92,19 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 		for _, deliverBefore := range []bool{false, true} {
 			t.Run(name+map[bool]string{false: "", true: ", delivered before its end"}[deliverBefore], func(t *testing.T) {
 				t.Parallel()
-				r := newFixture(t, optOutEnvFiles(t))
-				x, b := r.startTurn("s", 1)
+				f := newFixture(t, optOutEnvFiles(t))
+				x, start := f.startTurn("s", 1)
 				if deliverBefore {
-					r.deliver()
+					f.deliver()
 				}
-				tc.end(r, x, b)
-				r.deliver()
-				checkAccount(t, "account", r.account(true), tc.want)
-				r.checkMemoryIsFree()
-				r = r.restart(nil)
-				r.deliver()
+				tc.end(f, x, start)
+				f.deliver()
+				checkAccount(t, "account", f.account(true), tc.want)
+				f.checkMemoryIsFree()
+				f = f.restart(nil)
+				f.deliver()
 				want := strings.Replace(tc.want, "0 + 1 + 0", "0 + 0 + 1", 1)
-				checkAccount(t, "account after a crash", r.account(true), want)
+				checkAccount(t, "account after a crash", f.account(true), want)
 			})
 		}
 	}
@@ -110,51 +113,51 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 // The stub of a turn that opts out is erased from the outbox files.
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, optOutEnvFiles(t))
-	x, start := r.startTurn(markerWord, 1)
-	otherX, otherStart := r.startTurn("madagascar", 1)
-	r.deliver()
-	checkAtLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
-	r.wait(durableAfter) // until SQLite may have copied the stub from the write-ahead log to the file
+	f := newFixture(t, optOutEnvFiles(t))
+	x, start := f.startTurn(markerWord, 1)
+	otherX, otherStart := f.startTurn("madagascar", 1)
+	f.deliver()
+	checkAtLeast(t, "outbox files with the stub", len(f.outboxFilesWith(markerWord)), 1)
+	f.wait(durableAfter) // until SQLite may have copied the stub from the write-ahead log to the file
 	readEnvFile(x)
-	r.endTurn(x, start)
-	r.deliver()
-	r.wait(durableAfter)
-	checkList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
-	crashed := r.crash(optOutEnvFiles(t))
+	f.endTurn(x, start)
+	f.deliver()
+	f.wait(durableAfter)
+	checkList(t, "outbox files with the name of the opted-out session", f.outboxFilesWith(markerWord), nil)
+	crashed := f.crash(optOutEnvFiles(t))
 	crashed.deliver()
 	checkList(t, "stored turns of the other session after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
-	r.endTurn(otherX, otherStart)
-	r.deliver()
-	checkList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
-	checkList(t, "stored turns of the other session", r.storedTurns("madagascar"), []string{"1 complete"})
+	f.endTurn(otherX, otherStart)
+	f.deliver()
+	checkList(t, "stored turns of the opted-out session", f.storedTurns(markerWord), nil)
+	checkList(t, "stored turns of the other session", f.storedTurns("madagascar"), []string{"1 complete"})
 }
 
 // If precept is killed after the end of an opted-out turn, the next start erases the stub of the turn.
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, optOutEnvFiles(t))
-	x, start := r.startTurn(markerWord, 1)
-	r.deliver()
-	checkAtLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
+	f := newFixture(t, optOutEnvFiles(t))
+	x, start := f.startTurn(markerWord, 1)
+	f.deliver()
+	checkAtLeast(t, "outbox files with the stub", len(f.outboxFilesWith(markerWord)), 1)
 	readEnvFile(x)
-	r.endTurn(x, start)
-	r.offer("other", 1)
-	r.backend.failWrites()
-	r.deliver()
-	r = r.crash(optOutEnvFiles(t))
-	r.deliver()
-	r.wait(durableAfter)
-	checkList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
-	checkList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
-	checkAccount(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
+	f.endTurn(x, start)
+	f.offer("other", 1)
+	f.backend.failWrites()
+	f.deliver()
+	f = f.crash(optOutEnvFiles(t))
+	f.deliver()
+	f.wait(durableAfter)
+	checkList(t, "outbox files with the name of the opted-out session", f.outboxFilesWith(markerWord), nil)
+	checkList(t, "stored turns of the opted-out session", f.storedTurns(markerWord), nil)
+	checkAccount(t, "account", f.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
 // When many goroutines begin and end turns while the store runs, no turn is lost or counted twice.
 func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+		f := runFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 		const workers, turns = 16, 150
 		var kept, bad atomic.Int64
 		var all sync.WaitGroup
@@ -162,7 +165,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 			all.Go(func() {
 				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // the order of a test's events
 				for i := range turns {
-					x, b := r.startTurn(fmt.Sprint("s", w), i+1)
+					x, start := f.startTurn(fmt.Sprint("s", w), i+1)
 					for range rnd.IntN(3) {
 						runtime.Gosched()
 					}
@@ -170,40 +173,40 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 						time.Sleep(60 * time.Millisecond) // longer than the 50 ms between two runs of the recorder
 					}
 					if rnd.IntN(4) == 0 {
-						r.store.Abandon(b)
+						f.store.Abandon(start)
 						bad.Add(1)
 					} else {
-						r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 10})
-						r.store.Abandon(b)
+						f.store.Offer(store.Turn{Exchange: x, Start: start, Size: 10})
+						f.store.Abandon(start)
 						kept.Add(1)
 					}
 				}
 			})
 		}
 		all.Wait()
-		if err := r.drain(); err != nil {
+		if err := f.drain(); err != nil {
 			t.Fatal(err)
 		}
-		checkAccount(t, "account", accountText(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
-		checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), kept.Load())
+		checkAccount(t, "account", accountText(f.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
+		checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), kept.Load())
 		stored := 0
 		for w := range workers {
-			stored += r.exchanges(sessionID(fmt.Sprint("s", w)))
+			stored += f.exchanges(sessionID(fmt.Sprint("s", w)))
 		}
 		checkEqual(t, "stored exchanges", int64(stored), kept.Load())
-		r.checkMemoryIsFree()
+		f.checkMemoryIsFree()
 	})
 }
 
 // ReadAccount works while the store writes and removes delivered rows.
 func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox continuously deletes delivered rows
+	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := (store.Account{}); ; {
-			b := readAccount(t, r.options.Queue.Path, true)
+			b := readAccount(t, f.options.Queue.Path, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
 				t.Errorf("account while the store writes: got %+v after %+v, want Admitted and Stored not to decrease, nothing dropped or incomplete", b, last)
 				return
@@ -218,15 +221,15 @@ func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 	})
 	const rounds = 60
 	for i := range rounds {
-		x, b := r.startTurn("s", 2*i+1)
-		r.offerLarge("s", 2*i+2, 16<<10)
-		r.deliver()
-		r.endTurn(x, b)
-		r.wait(2 * time.Second)
+		x, start := f.startTurn("s", 2*i+1)
+		f.offerLarge("s", 2*i+2, 16<<10)
+		f.deliver()
+		f.endTurn(x, start)
+		f.wait(2 * time.Second)
 	}
 	close(stop)
 	reading.Wait()
-	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
+	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
 }
 
 // The exchanges that wait in the spool of an earlier release, a directory instead of the outbox, are delivered.
@@ -239,13 +242,13 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
 		t.Error("ReadAccount in a directory with a spool of an earlier release: err = nil, want an error")
 	}
-	r := openFixture(t, dir, &clock{at: startTime}, nil)
-	r.deliver()
-	checkAccount(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
-	checkList(t, "stored turns of the session first", r.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
-	checkList(t, "stored turns of the session second", r.storedTurns("second"), []string{"1 complete"})
-	checkEqual(t, "sessions with the key 77", len(r.sessionsOf(77)), 1)
-	checkEqual(t, "reward of the session first", r.reward(sessionID("first")), 1)
+	f := openFixture(t, dir, &clock{at: startTime}, nil)
+	f.deliver()
+	checkAccount(t, "account", f.account(true), "6 = 4 + 0 + 1 + 1 bad")
+	checkList(t, "stored turns of the session first", f.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
+	checkList(t, "stored turns of the session second", f.storedTurns("second"), []string{"1 complete"})
+	checkEqual(t, "sessions with the key 77", len(f.sessionsOf(77)), 1)
+	checkEqual(t, "reward of the session first", f.reward(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
 	checkEqual(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)
 }

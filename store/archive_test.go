@@ -18,12 +18,12 @@ import (
 
 // writeSessions writes the sessions s0, s1 and so on into the backend of a fixture. change alters a record; nil keeps
 // all records.
-func (r *fixture) writeSessions(n int, change func(i int, rec *session.Record)) {
-	r.t.Helper()
+func (f *fixture) writeSessions(n int, change func(i int, rec *session.Record)) {
+	f.t.Helper()
 	var b session.Batch
 	for i := range n {
 		name := fmt.Sprint("s", i)
-		at := r.clock.now().Add(time.Duration(i) * time.Second)
+		at := f.clock.now().Add(time.Duration(i) * time.Second)
 		rec := &session.Record{
 			Identity: session.Identity{ID: sessionID(name), Tenant: tenantA, Agent: "coder", Name: name, Started: at, Seen: at, Model: "m-1"},
 			Thread:   session.Thread{Turns: 1},
@@ -33,22 +33,22 @@ func (r *fixture) writeSessions(n int, change func(i int, rec *session.Record)) 
 		}
 		row, err := rec.Row(func(text string) (string, bool) { return text, true })
 		if err != nil {
-			r.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		b.Rows = append(b.Rows, row)
 	}
-	if err := r.backend.backend.Write(r.t.Context(), b); err != nil {
-		r.t.Fatal(err)
+	if err := f.backend.backend.Write(f.t.Context(), b); err != nil {
+		f.t.Fatal(err)
 	}
 }
 
 // browse lists sessions of tenantA.
-func (r *fixture) browse(q store.SessionQuery) store.SessionList {
-	r.t.Helper()
+func (f *fixture) browse(q store.SessionQuery) store.SessionList {
+	f.t.Helper()
 	q.Tenant = tenantA
-	list, err := r.archive.Browse(r.t.Context(), q)
+	list, err := f.archive.Browse(f.t.Context(), q)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return list
 }
@@ -65,17 +65,17 @@ func sessionNames(list store.SessionList) []string {
 // Each session that passes the filters is on exactly one page of the list.
 func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.writeSessions(1000, func(i int, rec *session.Record) {
+	f := newFixture(t, nil)
+	f.writeSessions(1000, func(i int, rec *session.Record) {
 		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
 		rec.Lessons.Loops.Count = i % 3
 		if i == 77 {
 			rec.Identity.Model = "rare"
 		}
 	})
-	checkEqual(t, "names on a page of 3 sessions", strings.Join(sessionNames(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
-	checkEqual(t, "sessions on a page without a limit", len(r.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
-	checkEqual(t, "sessions on a page with a limit of 5000", len(r.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
+	checkEqual(t, "names on a page of 3 sessions", strings.Join(sessionNames(f.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
+	checkEqual(t, "sessions on a page without a limit", len(f.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
+	checkEqual(t, "sessions on a page with a limit of 5000", len(f.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
 	for _, q := range []store.SessionQuery{{Agent: "Writer", Limit: 7}, {Loops: true, Limit: 199}, {Model: "rare"}, {Agent: "writer", Loops: true, Limit: 60}} {
 		want := 0
 		for i := range 1000 {
@@ -85,7 +85,7 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for more := true; more; {
-			list := r.browse(q)
+			list := f.browse(q)
 			for _, n := range sessionNames(list) {
 				if seen[n] {
 					t.Errorf("session %s is on two pages", n)
@@ -97,11 +97,11 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 		checkEqual(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
 	checkEqual(t, "the error for an invalid After is session.ErrPlace", errors.Is(func() error {
-		_, err := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
+		_, err := f.archive.Browse(f.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
 	}(), session.ErrPlace), true)
 	checkEqual(t, "sessions of another tenant", func() int {
-		l, _ := r.archive.Browse(r.t.Context(), store.SessionQuery{Tenant: "them"})
+		l, _ := f.archive.Browse(f.t.Context(), store.SessionQuery{Tenant: "them"})
 		return len(l.Sessions)
 	}(), 0)
 }
@@ -110,19 +110,19 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	t.Parallel()
 	const scan, read = 5000, 1000 // about the number of rows that a query reads, without and with a text search
-	r := newFixture(t, nil)
-	r.writeSessions(scan+500, nil)
-	list := r.browse(store.SessionQuery{Agent: "nobody"})
+	f := newFixture(t, nil)
+	f.writeSessions(scan+500, nil)
+	list := f.browse(store.SessionQuery{Agent: "nobody"})
 	if len(list.Sessions) != 0 || list.Next == "" || list.Read < scan || list.Read > scan+store.MaxRows || list.OldestStart == nil {
 		t.Fatalf("Browse without a match: %d sessions, Read = %d, Next = %q, OldestStart = %v, want 0 sessions, Read = %d to %d, and Next and OldestStart set",
 			len(list.Sessions), list.Read, list.Next, list.OldestStart, scan, scan+store.MaxRows)
 	}
-	checkEqual(t, "start of the newest session that was read", list.NewestStart.Sub(r.clock.now()), (scan+499)*time.Second)
-	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
+	checkEqual(t, "start of the newest session that was read", list.NewestStart.Sub(f.clock.now()), (scan+499)*time.Second)
+	list = f.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
 		t.Errorf("last page without a match: Read = %d, Next = %q, want Read > 0 and no Next", list.Read, list.Next)
 	}
-	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
+	list = f.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Read > read+store.DefaultRows {
 		t.Errorf("text search without a match: Read = %d, Next = %q, want Read <= %d and Next set", list.Read, list.Next, read+store.DefaultRows)
 	}
@@ -131,40 +131,40 @@ func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 // Browse finds sessions by verdict, by reward, by name and by id.
 func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
-		r.postFeedback(tenantA, r.playOneTurn(name, newAssignment(true)), newScore("f-"+name, 1, reward))
+		f.postFeedback(tenantA, f.playOneTurn(name, newAssignment(true)), newScore("f-"+name, 1, reward))
 	}
-	r.playOneTurn("unrated", newAssignment(false))
-	r.deliver()
-	r.closeSessions()
-	r.beginSession(tenantA, "open", newAssignment(true))
-	r.deliver()
+	f.playOneTurn("unrated", newAssignment(false))
+	f.deliver()
+	f.closeSessions()
+	f.beginSession(tenantA, "open", newAssignment(true))
+	f.deliver()
 	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "unrated", store.StillOpen: "open"} {
-		checkEqual(t, "sessions with the verdict "+verdict, strings.Join(sessionNames(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
+		checkEqual(t, "sessions with the verdict "+verdict, strings.Join(sessionNames(f.browse(store.SessionQuery{Verdict: verdict})), " "), want)
 	}
 	low, high := 0.2, 0.7
-	checkEqual(t, "sessions with a reward of 0.2 to 0.7", strings.Join(sessionNames(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
-	checkEqual(t, "sessions with the name worst", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	checkEqual(t, "sessions with the id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
+	checkEqual(t, "sessions with a reward of 0.2 to 0.7", strings.Join(sessionNames(f.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
+	checkEqual(t, "sessions with the name worst", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
+	checkEqual(t, "sessions with the id of best", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
 	best := session.KeyOf(tenantA, session.SpaceName, "best").String()
-	checkEqual(t, "sessions with a request id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
-	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.KeyOf(tenantA, session.SpaceName, "fair"), At: r.clock.now()})
-	r.deliver()
-	checkEqual(t, "sessions with a response id of fair", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
-	checkEqual(t, "sessions with an unknown name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
+	checkEqual(t, "sessions with a request id of best", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
+	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.KeyOf(tenantA, session.SpaceName, "fair"), At: f.clock.now()})
+	f.deliver()
+	checkEqual(t, "sessions with a response id of fair", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
+	checkEqual(t, "sessions with an unknown name", len(f.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
 // playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
-func (r *fixture) playMixedSession(name string) *conversation {
-	c := r.newConversation(name)
+func (f *fixture) playMixedSession(name string) *conversation {
+	c := f.newConversation(name)
 	c.turn(1, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
 		x.NewFrom, x.Repeated = 0, 0
 		x.Reply = sample.Reply{Text: "I look.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 100, CachedTokens: 40, OutputTokens: 7}
 		x.Lessons = []sample.Lesson{{Slug: "kept-back", Arm: "a", State: "withheld", Propensity: 0.7}, {Slug: "shown", Arm: "b", State: "injected", Propensity: 0.7}}
 	})
-	r.change(c.id, store.Unchanged, func(rec *session.Record) {
+	f.change(c.id, store.Unchanged, func(rec *session.Record) {
 		rec.Lessons.Blocks = []session.Block{
 			{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1}, Text: "Lessons from past experience:\n", Turn: 1, Slugs: []string{"shown"}},
 			{Anchor: wire.Anchor{CallID: "c1"}, Text: "[LOOP DETECTED] bash token=" + "sk-" + strings.Repeat("a1B2", 12), Turn: 2, Loop: true},
@@ -192,7 +192,7 @@ func (r *fixture) playMixedSession(name string) *conversation {
 
 // removeTurnBlocks removes the blocks that conversation.turn adds.
 func (c *conversation) removeTurnBlocks() {
-	c.r.change(c.id, store.Decided, func(rec *session.Record) {
+	c.fixture.change(c.id, store.Decided, func(rec *session.Record) {
 		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
 		rec.State.Dirty = true
 	})
@@ -204,16 +204,16 @@ func (c *conversation) removeTurnBlocks() {
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
 	const maxTextBytes = 32 << 10 // bytes of one text
-	r := newFixture(t, nil)
-	c := r.playMixedSession("story")
+	f := newFixture(t, nil)
+	c := f.playMixedSession("story")
 	c.turn(3, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"It fails."}`), json.RawMessage(`{"role":"user","content":"thanks"}`)}
 		x.Reply.Text = strings.Repeat("ä", maxTextBytes)
 	})
 	c.removeTurnBlocks()
-	r.postFeedback(tenantA, c.id, newScore("f1", 1, 0.8))
-	r.postFeedback(tenantA, c.id, newScore("f2", 2, 0.1))
-	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
+	f.postFeedback(tenantA, c.id, newScore("f1", 1, 0.8))
+	f.postFeedback(tenantA, c.id, newScore("f2", 2, 0.1))
+	tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,25 +248,25 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	if tr.Rewarded.Counted != nil {
 		t.Error("Rewarded.Counted of an open session is set, want nil")
 	}
-	rest, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 2)
+	rest, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
 		t.Errorf("Transcript from turn 3: TurnItems = %+v, Next = %d, err = %v, want only turn 3 with 2 entries, and Next = 3", rest.TurnItems, rest.Next, err)
 	}
-	beyond, err := r.archive.Transcript(r.t.Context(), tenantA, c.id.String(), 99)
+	beyond, err := f.archive.Transcript(f.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
 		t.Errorf("Transcript from turn 100: %d turns, Next = %d, err = %v, want 0 turns and Next = 3", len(beyond.TurnItems), beyond.Next, err)
 	}
-	shown, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
+	shown, err := f.archive.Block(f.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
 		t.Errorf("Block = %q, %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
-	if other, err := r.archive.Block(r.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
+	if other, err := f.archive.Block(f.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
 		t.Errorf("Block of a lesson that the session did not get = %q, %v, want an empty text, nil", other, err)
 	}
-	if _, err := r.archive.Block(r.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
+	if _, err := f.archive.Block(f.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("Block of another tenant: err = %v, want store.ErrNoSession", err)
 	}
-	if _, err := r.archive.Transcript(r.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
+	if _, err := f.archive.Transcript(f.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("Transcript of another tenant: err = %v, want store.ErrNoSession", err)
 	}
 }
@@ -274,9 +274,9 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 // A search finds sessions by their text, by the name of a tool and by the text of an error.
 func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.playMixedSession("story")
-	r.newConversation("other").turn(1, nil)
+	f := newFixture(t, nil)
+	f.playMixedSession("story")
+	f.newConversation("other").turn(1, nil)
 	for _, c := range []struct {
 		q    store.SessionQuery
 		want string
@@ -290,11 +290,11 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "bash", Error: "exit"}}, "story", `1 call {"command":"make"}`},
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
-		list := r.browse(c.q)
+		list := f.browse(c.q)
 		checkEqual(t, fmt.Sprintf("sessions found by %+v", c.q), strings.Join(sessionNames(list), " "), c.want)
 		if c.hit != "" && len(list.Sessions) == 1 {
-			f := list.Sessions[0].Found
-			checkEqual(t, "turn, role and text of the hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
+			found := list.Sessions[0].Found
+			checkEqual(t, "turn, role and text of the hit", fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), c.hit)
 		}
 	}
 }
@@ -303,56 +303,56 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 // stored turns that name the path.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.playMixedSession("story")
+	f := newFixture(t, nil)
+	f.playMixedSession("story")
 	hide := func(paths, agents, tenants []string) {
 		o, err := sample.NewOptOut(paths, agents, tenants)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.store.SetOptOut(o)
+		f.store.SetOptOut(o)
 	}
 	hide(nil, []string{"cod*"}, nil)
-	checkEqual(t, "listed sessions of an opted-out agent", len(r.browse(store.SessionQuery{}).Sessions), 0)
-	if _, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
+	checkEqual(t, "listed sessions of an opted-out agent", len(f.browse(store.SessionQuery{}).Sessions), 0)
+	if _, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("Transcript of an opted-out agent: err = %v, want store.ErrNoSession", err)
 	}
-	checkEqual(t, "sessions of an opted-out agent, found by name", len(r.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
+	checkEqual(t, "sessions of an opted-out agent, found by name", len(f.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	hide(nil, nil, []string{tenantA})
-	checkEqual(t, "listed sessions of an opted-out tenant", len(r.browse(store.SessionQuery{}).Sessions), 0)
+	checkEqual(t, "listed sessions of an opted-out tenant", len(f.browse(store.SessionQuery{}).Sessions), 0)
 	hide([]string{"make"}, nil, nil)
-	tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
+	tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
 		t.Errorf("Transcript of a turn with an opted-out path: TurnItems = %+v, err = %v, want a hidden turn without entries", tr.TurnItems, err)
 	}
-	checkEqual(t, "sessions found by the text of an opted-out turn", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
+	checkEqual(t, "sessions found by the text of an opted-out turn", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
 // The transcript hides the task if the first exchange, from which the task comes, is opted out later. A list reads no
 // calls, and therefore hides each task that was stored under other opt-out patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	c := r.newConversation("story")
+	f := newFixture(t, nil)
+	c := f.newConversation("story")
 	c.turn(1, func(x *sample.Exchange) {
 		x.Facts.Task = "Fix the build"
 		x.Reply.Calls = []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}
 	})
 	c.deliverAll()
 	task := func() string {
-		tr, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 0)
+		tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return tr.Task
 	}
-	listedTask := func() string { return r.browse(store.SessionQuery{}).Sessions[0].Task }
+	listedTask := func() string { return f.browse(store.SessionQuery{}).Sessions[0].Task }
 	before, listedBefore := task(), listedTask()
 	o, err := sample.NewOptOut([]string{"make"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.store.SetOptOut(o)
+	f.store.SetOptOut(o)
 	if after := task(); before == "" || after != "" {
 		t.Errorf("task in the transcript: %q before the opt-out and %q after, want it only before", before, after)
 	}
@@ -364,8 +364,8 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 // EachPart passes each exchange to its callback once, with uncut texts.
 func TestEachPartPassesUncutTexts(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	c := r.newConversation("story")
+	f := newFixture(t, nil)
+	c := f.newConversation("story")
 	const turns, long = store.TurnsShown + 20, 40 << 10
 	for n := range turns {
 		c.turn(n+1, func(x *sample.Exchange) {
@@ -376,7 +376,7 @@ func TestEachPartPassesUncutTexts(t *testing.T) {
 	}
 	c.deliverAll()
 	var parts, read, longest int
-	err := r.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
+	err := f.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
 		parts++
 		if part.From != read || part.Exchanges != turns {
 			t.Errorf("part %d of the transcript: From = %d, Exchanges = %d, want %d, %d", parts, part.From, part.Exchanges, read, turns)
@@ -396,16 +396,16 @@ func TestEachPartPassesUncutTexts(t *testing.T) {
 
 func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	for i := range 5 {
-		r.postFeedback(tenantA, r.playOneTurn(fmt.Sprint("s", i), newAssignment(i > 2)), newScore(fmt.Sprint("f", i), 1, float64(i)/4))
-		r.clock.add(time.Minute)
+		f.postFeedback(tenantA, f.playOneTurn(fmt.Sprint("s", i), newAssignment(i > 2)), newScore(fmt.Sprint("f", i), 1, float64(i)/4))
+		f.clock.add(time.Minute)
 	}
-	r.deliver()
-	r.closeSessions()
+	f.deliver()
+	f.closeSessions()
 	browseSamples := func(q store.SampleQuery) store.SampleList {
 		q.Filter.Tenant = tenantA
-		list, err := r.archive.BrowseSamples(r.t.Context(), &q)
+		list, err := f.archive.BrowseSamples(f.t.Context(), &q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,6 +426,6 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.store.SetOptOut(o)
+	f.store.SetOptOut(o)
 	checkEqual(t, "samples of an opted-out agent", len(browseSamples(store.SampleQuery{}).Samples), 0)
 }

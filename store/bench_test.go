@@ -17,19 +17,19 @@ import (
 const batchTurns = 500
 
 // offerBatch offers the n-th batch: batchTurns turns of about size bytes in 50 sessions.
-func (r *fixture) offerBatch(n, size int) {
-	r.t.Helper()
+func (f *fixture) offerBatch(n, size int) {
+	f.t.Helper()
 	text := strings.Repeat("The shed is painted. ", size/20)
 	for i := range batchTurns {
 		name := fmt.Sprint("s", i%50)
 		if n == 0 && i < 50 {
-			r.beginSession(tenantA, name, newAssignment(true))
+			f.beginSession(tenantA, name, newAssignment(true))
 		}
-		r.addKey(session.EchoKey(n*batchTurns+i), sessionID(name))
-		x := newExchange(tenantA, name, n*batchTurns+i, r.clock.now())
+		f.addKey(session.EchoKey(n*batchTurns+i), sessionID(name))
+		x := newExchange(tenantA, name, n*batchTurns+i, f.clock.now())
 		x.Reply.Text = text
-		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
-			r.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, name)
+		if !f.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
+			f.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, name)
 		}
 	}
 }
@@ -39,14 +39,14 @@ func (r *fixture) offerBatch(n, size int) {
 func BenchmarkDeliver(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+			f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
-				r.offerBatch(n, size)
-				r.deliver()
+				f.offerBatch(n, size)
+				f.deliver()
 			}
-			checkList(b, "failed steps", r.takeFailures(), nil)
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(r.store.Tally.Exchanges.Load()), "ns/turn")
+			checkList(b, "failed steps", f.takeFailures(), nil)
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(f.store.Tally.Exchanges.Load()), "ns/turn")
 		})
 	}
 }
@@ -55,13 +55,13 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Bytes = 1<<30, 1<<40 })
-			r.backend.failWrites()
+			f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Bytes = 1<<30, 1<<40 })
+			f.backend.failWrites()
 			b.ReportAllocs()
 			n := 0
 			for ; b.Loop(); n++ {
-				r.offerBatch(n, size)
-				r.deliver()
+				f.offerBatch(n, size)
+				f.deliver()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*batchTurns), "ns/turn")
 		})
@@ -71,17 +71,17 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkRecover measures the start of a store with a backlog of 10,000 turns of 6 KiB, and the delivery of the
 // backlog.
 func BenchmarkRecover(b *testing.B) {
-	r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
-	r.backend.failWrites()
+	f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+	f.backend.failWrites()
 	for n := range 20 {
-		r.offerBatch(n, 6<<10)
-		r.deliver()
+		f.offerBatch(n, 6<<10)
+		f.deliver()
 	}
 	for b.Loop() {
 		b.StopTimer()
-		dir := copyDir(b, r.dir)
+		dir := copyDir(b, f.dir)
 		b.StartTimer()
-		next := openFixture(b, dir, r.clock, nil)
+		next := openFixture(b, dir, f.clock, nil)
 		for next.balancedAccount(true).Spooled > 0 {
 			next.wait(1)
 		}
@@ -93,27 +93,27 @@ func BenchmarkRecover(b *testing.B) {
 
 // BenchmarkAcquireAndRelease measures Acquire and Release of a session in memory.
 func BenchmarkAcquireAndRelease(b *testing.B) {
-	r := newFixture(b, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
+	f := newFixture(b, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
 	b.ReportAllocs()
 	for b.Loop() {
-		ses, _ := r.store.Acquire(b.Context(), tenantA, id)
-		r.store.Release(ses, store.Decided)
+		ses, _ := f.store.Acquire(b.Context(), tenantA, id)
+		f.store.Release(ses, store.Decided)
 	}
 }
 
 // BenchmarkNewText measures the recording and the delivery of a turn with half a megabyte of new source code.
 func BenchmarkNewText(b *testing.B) {
 	items, size := readSources(b, 537<<10)
-	r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+	f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	for n := 0; b.Loop(); n++ {
 		x := newExchange(tenantA, fmt.Sprint("s", n), 1, startTime)
 		x.New = append([]json.RawMessage(nil), items...)
-		r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
-		r.deliver()
+		f.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
+		f.deliver()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
-	checkEqual(b, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(b.N))
+	checkEqual(b, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), int64(b.N))
 }
 
 // readSources returns tool results that contain source files, and their total size, which is at least size bytes.
@@ -142,17 +142,17 @@ func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 func BenchmarkReadSession(b *testing.B) {
 	for name, size := range map[string]int64{"database": 0, "cache": 1 << 22} {
 		b.Run(name, func(b *testing.B) {
-			r := newFixture(b, nil)
+			f := newFixture(b, nil)
 			if size > 0 {
-				r, _ = cachedFixture(b, size)
+				f, _ = cachedFixture(b, size)
 			}
-			id := r.beginSession(tenantA, "s", trial.Assignment{})
+			id := f.beginSession(tenantA, "s", trial.Assignment{})
 			for turn := range 20 {
-				r.offerLarge("s", turn+1, 2<<10)
+				f.offerLarge("s", turn+1, 2<<10)
 			}
-			r.deliver()
+			f.deliver()
 			for b.Loop() {
-				if n := r.readExchanges(id); n != 20 {
+				if n := f.readExchanges(id); n != 20 {
 					b.Fatalf("read %d exchanges, want 20", n)
 				}
 			}

@@ -20,42 +20,42 @@ import (
 // counted, and stores no turn twice.
 func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	var copies []string // one copy of the directory for each crash
-	crash := func() { copies = append(copies, copyDir(t, r.dir)) }
-	r.backend.onCall(func(string) { crash() })
+	crash := func() { copies = append(copies, copyDir(t, f.dir)) }
+	f.backend.onCall(func(string) { crash() })
 	step := func() {
-		r.deliver()
+		f.deliver()
 		crash()
 	}
-	r.store.Begin(newExchange(tenantA, "open", 1, r.clock.now()))
+	f.store.Begin(newExchange(tenantA, "open", 1, f.clock.now()))
 	for round := 1; round <= 5; round++ {
-		r.beginSession(tenantA, "s", newAssignment(true))
-		x, begun := r.startTurn("s", 2*round)
-		_, abandoned := r.startTurn("abandoned", round)
-		r.offer("s", 2*round+1)
+		f.beginSession(tenantA, "s", newAssignment(true))
+		x, begun := f.startTurn("s", 2*round)
+		_, abandoned := f.startTurn("abandoned", round)
+		f.offer("s", 2*round+1)
 		step()
-		r.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
-		r.store.Abandon(abandoned)
-		r.addKey(replyKey, sessionID("s"))
+		f.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
+		f.store.Abandon(abandoned)
+		f.addKey(replyKey, sessionID("s"))
 		if round == 3 {
-			r.backend.failNext("write", 2, errDown)
+			f.backend.failNext("write", 2, errDown)
 		}
 		step()
 		step()
-		r.clock.add(5 * time.Second)
+		f.clock.add(5 * time.Second)
 		step()
 	}
-	r.backend.onCall(nil)
+	f.backend.onCall(nil)
 	t.Logf("%d crashes", len(copies))
 	last := int64(0)
 	for i, dir := range copies {
 		before := readAccount(t, outboxIn(dir), false)
 		if before.Admitted < last {
-			t.Errorf("crash %d: account %+v: Admitted = %d, want at least %d as at the crash before", i, before, before.Admitted, last)
+			t.Errorf("crash %d: account %+v: Admitted = %d, want at least %d as at the previous crash", i, before, before.Admitted, last)
 		}
 		last = before.Admitted
-		next := openFixture(t, dir, r.clock, nil)
+		next := openFixture(t, dir, f.clock, nil)
 		next.deliver()
 		after := readAccount(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
@@ -70,17 +70,17 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 }
 
 // outcomes counts the stored exchanges of sessions, and fails the test if an exchange is stored twice.
-func (r *fixture) outcomes(names ...string) (complete, incomplete int64) {
-	r.t.Helper()
+func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
+	f.t.Helper()
 	for _, name := range names {
 		turns := map[int]bool{}
-		list, err := r.backend.Exchanges(r.t.Context(), tenantA, sessionID(name))
+		list, err := f.backend.Exchanges(f.t.Context(), tenantA, sessionID(name))
 		if err != nil {
-			r.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		for i := range list {
 			if turns[list[i].Turn] {
-				r.t.Errorf("turn %d of session %q is stored twice", list[i].Turn, name)
+				f.t.Errorf("turn %d of session %q is stored twice", list[i].Turn, name)
 			}
 			turns[list[i].Turn] = true
 			if list[i].Outcome == sample.Incomplete {
@@ -90,11 +90,11 @@ func (r *fixture) outcomes(names ...string) (complete, incomplete int64) {
 			}
 		}
 	}
-	stats, err := r.backend.backend.(interface {
+	stats, err := f.backend.backend.(interface {
 		Stats(ctx context.Context) (map[string]int64, error)
-	}).Stats(r.t.Context())
+	}).Stats(f.t.Context())
 	if err != nil || stats["exchanges"] != complete+incomplete || stats["exchanges_ever"] != stats["exchanges"] {
-		r.t.Errorf("Stats = %v, %v, want exchanges = exchanges_ever = %d", stats, err, complete+incomplete)
+		f.t.Errorf("Stats = %v, %v, want exchanges = exchanges_ever = %d", stats, err, complete+incomplete)
 	}
 	return complete, incomplete
 }
@@ -114,8 +114,8 @@ const (
 
 // modelTurn is a turn in the model of TestAccountMatchesTheStore.
 type modelTurn struct {
-	x         *sample.Exchange
-	b         *store.TurnStart
+	exchange  *sample.Exchange
+	start     *store.TurnStart
 	state     turnState
 	delivered bool // a delivery happened since the turn began or ended
 }
@@ -125,7 +125,7 @@ type modelTurn struct {
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		r := newFixture(t, optOutEnvFiles(t))
+		f := newFixture(t, optOutEnvFiles(t))
 		var turns []*modelTurn
 		noteCrash := func() {
 			for _, m := range turns {
@@ -150,7 +150,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		openTurn := func(label string) *modelTurn {
 			var open []*modelTurn
 			for _, m := range turns {
-				if m.state == begun && m.b != nil {
+				if m.state == begun && m.start != nil {
 					open = append(open, m)
 				}
 			}
@@ -160,66 +160,66 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			return open[rapid.IntRange(0, len(open)-1).Draw(rt, label)]
 		}
 		add := func(state turnState) *modelTurn {
-			m := &modelTurn{x: newExchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), state: state}
+			m := &modelTurn{exchange: newExchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, f.clock.now()), state: state}
 			turns = append(turns, m)
 			return m
 		}
 		actions := map[string]func(){
-			"begin": func() { m := add(begun); m.b = r.store.Begin(m.x) },
-			"offer": func() { m := add(ended); r.store.Offer(store.Turn{Exchange: m.x, Size: 100}) },
+			"begin": func() { m := add(begun); m.start = f.store.Begin(m.exchange) },
+			"offer": func() { m := add(ended); f.store.Offer(store.Turn{Exchange: m.exchange, Size: 100}) },
 			"end": func() {
 				if m := openTurn("ends"); m != nil {
-					r.endTurn(m.x, m.b)
+					f.endTurn(m.exchange, m.start)
 					m.state, m.delivered = ended, false
 				}
 			},
 			"opt out": func() {
 				if m := openTurn("opts out"); m != nil {
-					readEnvFile(m.x)
-					r.endTurn(m.x, m.b)
+					readEnvFile(m.exchange)
+					f.endTurn(m.exchange, m.start)
 					m.state, m.delivered = dropped, false
 				}
 			},
 			"abandon": func() {
 				if m := openTurn("is abandoned"); m != nil {
-					r.store.Abandon(m.b)
+					f.store.Abandon(m.start)
 					m.state, m.delivered = dropped, false
 				}
 			},
-			"begin session": func() { r.beginSession(tenantA, "s0", newAssignment(true)) },
+			"begin session": func() { f.beginSession(tenantA, "s0", newAssignment(true)) },
 			"fail a call": func() {
-				r.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
+				f.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
 			},
 			"deliver": func() {
-				r.clock.add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "seconds")) * time.Second)
-				r.deliver()
+				f.clock.add(time.Duration(rapid.IntRange(0, 6).Draw(rt, "seconds")) * time.Second)
+				f.deliver()
 				noteDelivery()
 			},
-			"crash": func() { noteCrash(); r = r.restart(optOutEnvFiles(t)) },
+			"crash": func() { noteCrash(); f = f.restart(optOutEnvFiles(t)) },
 		}
 		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "begin session", "fail a call", "deliver", "deliver", "deliver", "crash"}
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			actions[rapid.SampledFrom(names).Draw(rt, "action")]()
 		}
-		r.backend.allowWrites()
-		r.backend.failNext("sync", 0, nil)
-		r.wait(8 * time.Second)
+		f.backend.allowWrites()
+		f.backend.failNext("sync", 0, nil)
+		f.wait(8 * time.Second)
 		noteDelivery()
 		noteCrash()
-		r = r.restart(optOutEnvFiles(t))
-		defer r.kill()
-		r.wait(2 * time.Second)
-		b := r.balancedAccount(true)
+		f = f.restart(optOutEnvFiles(t))
+		defer f.kill()
+		f.wait(2 * time.Second)
+		b := f.balancedAccount(true)
 		if b.Spooled != 0 {
 			rt.Fatalf("account after the delivery = %+v, want Spooled = 0", b)
 		}
-		complete, incomplete := r.outcomes("s0", "s1", "s2")
+		complete, incomplete := f.outcomes("s0", "s1", "s2")
 		if b.Stored != complete || b.Incomplete != incomplete {
 			rt.Fatalf("stored exchanges: got %d complete and %d incomplete, want %d and %d as in the account", complete, incomplete, b.Stored, b.Incomplete)
 		}
 		stored := map[string]string{}
 		for _, name := range []string{"s0", "s1", "s2"} {
-			list, err := r.backend.Exchanges(t.Context(), tenantA, sessionID(name))
+			list, err := f.backend.Exchanges(t.Context(), tenantA, sessionID(name))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -232,8 +232,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				written: {sample.Complete}, stubbed: {sample.Incomplete}, dropped: {""},
 				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
 			}[m.state]
-			if !slices.Contains(allowed, stored[m.x.ID]) {
-				rt.Fatalf("turn %d in state %s: stored outcome %q, want one of %q", i+1, m.state, stored[m.x.ID], allowed)
+			if !slices.Contains(allowed, stored[m.exchange.ID]) {
+				rt.Fatalf("turn %d in state %s: stored outcome %q, want one of %q", i+1, m.state, stored[m.exchange.ID], allowed)
 			}
 		}
 		if t.Failed() {
@@ -247,16 +247,16 @@ func TestAccountMatchesTheStore(t *testing.T) {
 func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12
-	r := newFixture(t, nil)
-	r.backend.failWrites()
+	f := newFixture(t, nil)
+	f.backend.failWrites()
 	for turn := 1; turn <= turns; turn++ {
-		r.beginSession(tenantA, "s", newAssignment(true))
-		r.offerLarge("s", turn, 2<<10)
-		r.startTurn("open", turn)
-		r.addKey(replyKey, sessionID("s"))
-		r.wait(time.Second)
+		f.beginSession(tenantA, "s", newAssignment(true))
+		f.offerLarge("s", turn, 2<<10)
+		f.startTurn("open", turn)
+		f.addKey(replyKey, sessionID("s"))
+		f.wait(time.Second)
 	}
-	whole := r.dir
+	whole := f.dir
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := copyDir(t, whole)
 		var names []string
@@ -285,7 +285,7 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			rt.Fatal(err)
 		}
-		next := openFixture(t, dir, r.clock, nil)
+		next := openFixture(t, dir, f.clock, nil)
 		defer next.kill()
 		next.deliverAll()
 		next.offer("s", turns+1)

@@ -25,11 +25,11 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 
 // readExchanges returns the number of exchanges that Exchanges returns. It changes the returned list, which must not
 // change the cache.
-func (r *fixture) readExchanges(id session.ID) int {
-	r.t.Helper()
-	list, err := r.store.Exchanges(r.t.Context(), tenantA, id)
+func (f *fixture) readExchanges(id session.ID) int {
+	f.t.Helper()
+	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	for i := range list {
 		list[i].Turn = -1
@@ -38,27 +38,27 @@ func (r *fixture) readExchanges(id session.ID) int {
 }
 
 // readUntilCached reads a session until a read hits the cache, because the cache stores entries asynchronously.
-func (r *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
-	r.t.Helper()
+func (f *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
+	f.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
-		r.readExchanges(id)
+		f.readExchanges(id)
 	}
 }
 
 func TestExchangesAreReadFromTheCache(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedFixture(t, 1<<20)
-	id := r.playOneTurn("s", trial.Assignment{})
-	r.readUntilCached(cache, id)
+	f, cache := cachedFixture(t, 1<<20)
+	id := f.playOneTurn("s", trial.Assignment{})
+	f.readUntilCached(cache, id)
 	misses := cache.Misses()
 	for range 10 {
-		list, err := r.store.Exchanges(t.Context(), tenantA, id)
+		list, err := f.store.Exchanges(t.Context(), tenantA, id)
 		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
 			t.Fatalf("Exchanges = %+v, %v, want only turn 1, with new items", list, err)
 		}
 	}
 	checkEqual(t, "cache misses after ten reads", cache.Misses(), misses)
-	checkEqual(t, "exchanges of another tenant", len(must(r.store.Exchanges(t.Context(), "other", id))), 0)
+	checkEqual(t, "exchanges of another tenant", len(must(f.store.Exchanges(t.Context(), "other", id))), 0)
 }
 
 // must returns v, and panics on an error.
@@ -72,8 +72,8 @@ func must[T any](v T, err error) T {
 // A read returns every exchange that was delivered before the read began.
 func TestCachedExchangesAreCurrent(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedFixture(t, 1<<20)
-	id := r.playOneTurn("s", trial.Assignment{})
+	f, cache := cachedFixture(t, 1<<20)
+	id := f.playOneTurn("s", trial.Assignment{})
 	var readers sync.WaitGroup
 	done := make(chan struct{})
 	for range 3 {
@@ -83,15 +83,15 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 				case <-done:
 					return
 				default:
-					r.readExchanges(id)
+					f.readExchanges(id)
 				}
 			}
 		})
 	}
 	for turn := 2; turn < 60; turn++ {
-		r.offer("s", turn)
-		r.deliver()
-		checkEqual(t, "exchanges after a delivery", r.readExchanges(id), turn)
+		f.offer("s", turn)
+		f.deliver()
+		checkEqual(t, "exchanges after a delivery", f.readExchanges(id), turn)
 	}
 	close(done)
 	readers.Wait()
@@ -102,46 +102,46 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 
 func TestForgettingRemovesExchangesFromTheCache(t *testing.T) {
 	t.Parallel()
-	for name, forget := range map[string]func(r *fixture) error{
-		"session": func(r *fixture) error { _, err := r.store.ForgetSession(r.t.Context(), tenantA, "s"); return err },
-		"tenant":  func(r *fixture) error { _, err := r.store.ForgetTenant(r.t.Context(), tenantA); return err },
+	for name, forget := range map[string]func(f *fixture) error{
+		"session": func(f *fixture) error { _, err := f.store.ForgetSession(f.t.Context(), tenantA, "s"); return err },
+		"tenant":  func(f *fixture) error { _, err := f.store.ForgetTenant(f.t.Context(), tenantA); return err },
 	} {
-		r, cache := cachedFixture(t, 1<<20)
-		id := r.playOneTurn("s", trial.Assignment{})
-		r.readUntilCached(cache, id)
-		r.run()
-		if err := forget(r); err != nil {
+		f, cache := cachedFixture(t, 1<<20)
+		id := f.playOneTurn("s", trial.Assignment{})
+		f.readUntilCached(cache, id)
+		f.run()
+		if err := forget(f); err != nil {
 			t.Fatalf("forgetting the %s: %v", name, err)
 		}
-		checkEqual(t, "exchanges after forgetting the "+name, r.readExchanges(id), 0)
+		checkEqual(t, "exchanges after forgetting the "+name, f.readExchanges(id), 0)
 	}
 }
 
 func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedFixture(t, 1<<20)
-	id := r.playOneTurn("s", trial.Assignment{})
-	r.readUntilCached(cache, id)
-	r.store.SetRetention(time.Hour)
-	r.clock.add(2 * time.Hour)
-	r.run()
-	for r.exchanges(id) > 0 {
+	f, cache := cachedFixture(t, 1<<20)
+	id := f.playOneTurn("s", trial.Assignment{})
+	f.readUntilCached(cache, id)
+	f.store.SetRetention(time.Hour)
+	f.clock.add(2 * time.Hour)
+	f.run()
+	for f.exchanges(id) > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	for r.readExchanges(id) > 0 { // the cache is emptied after the deletion
+	for f.readExchanges(id) > 0 { // the cache is emptied after the deletion
 		time.Sleep(time.Millisecond)
 	}
 }
 
 func TestExchangeCacheSizeIsLimited(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedFixture(t, 16<<10)
+	f, cache := cachedFixture(t, 16<<10)
 	for i := range 50 {
-		r.playOneTurn(fmt.Sprint("s", i), trial.Assignment{})
+		f.playOneTurn(fmt.Sprint("s", i), trial.Assignment{})
 	}
 	for range 3 {
 		for i := range 50 {
-			checkEqual(t, "exchanges of a session", r.readExchanges(sessionID(fmt.Sprint("s", i))), 1)
+			checkEqual(t, "exchanges of a session", f.readExchanges(sessionID(fmt.Sprint("s", i))), 1)
 		}
 	}
 	if n := cache.Misses(); n < 100 {
@@ -152,12 +152,12 @@ func TestExchangeCacheSizeIsLimited(t *testing.T) {
 // Exchanges of a cached session include imported exchanges right after the import.
 func TestImportInvalidatesCachedExchanges(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedFixture(t, 1<<20)
-	id := r.playOneTurn("s", trial.Assignment{})
-	r.readUntilCached(cache, id)
-	second := newExchange(tenantA, "s", 2, r.clock.now())
-	if err := r.store.Import(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
+	f, cache := cachedFixture(t, 1<<20)
+	id := f.playOneTurn("s", trial.Assignment{})
+	f.readUntilCached(cache, id)
+	second := newExchange(tenantA, "s", 2, f.clock.now())
+	if err := f.store.Import(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "exchanges after the import", r.readExchanges(id), 2)
+	checkEqual(t, "exchanges after the import", f.readExchanges(id), 2)
 }

@@ -15,8 +15,8 @@ import (
 // The count of a facet value is the number of sessions that the query selects with an additional filter by this value.
 func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.writeSessions(90, func(i int, rec *session.Record) {
+	f := newFixture(t, nil)
+	f.writeSessions(90, func(i int, rec *session.Record) {
 		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
 		rec.Thread.Turns, rec.Facts.Turns = 1, 1
 		rec.Facts.Tools = []string{"bash", fmt.Sprint("tool-", i%3)}
@@ -27,29 +27,29 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 			rec.Assignment.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Injected: i%3 > 0}}
 		}
 	})
-	recent, err := r.archive.Recent(t.Context(), tenantA, time.Time{}, time.Time{})
+	recent, err := f.archive.Recent(t.Context(), tenantA, time.Time{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Fate: store.FateWithheld}} {
 		q.Tenant, q.Limit = tenantA, store.MaxRows
-		f := recent.Facets(&q)
-		checkEqual(t, "Facets.Counted", f.Counted, len(r.browse(q).Sessions))
-		for _, v := range f.Agents {
+		facets := recent.Facets(&q)
+		checkEqual(t, "Facets.Counted", facets.Counted, len(f.browse(q).Sessions))
+		for _, v := range facets.Agents {
 			by := q
 			by.Agent = v.Value
-			checkEqual(t, "sessions of the agent "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			checkEqual(t, "sessions of the agent "+v.Value, len(f.browse(by).Sessions), v.Sessions)
 		}
-		for _, v := range f.Tools {
+		for _, v := range facets.Tools {
 			by := q
 			by.ToolName = v.Value
-			checkEqual(t, "sessions with the tool "+v.Value, len(r.browse(by).Sessions), v.Sessions)
+			checkEqual(t, "sessions with the tool "+v.Value, len(f.browse(by).Sessions), v.Sessions)
 		}
-		for _, l := range f.Lessons {
+		for _, l := range facets.Lessons {
 			for fate, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
 				by := q
 				by.Lesson, by.Fate = l.Slug, fate
-				checkEqual(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(r.browse(by).Sessions), n)
+				checkEqual(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(f.browse(by).Sessions), n)
 			}
 		}
 	}
@@ -59,9 +59,9 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 // its assignment.
 func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	const section = "rule:AGENTS.md#Search"
-	r.writeSessions(3, func(i int, rec *session.Record) {
+	f.writeSessions(3, func(i int, rec *session.Record) {
 		if rec.Assignment.Control = i == 2; rec.Assignment.Control {
 			rec.Assignment.Matched = []trial.Match{{Arm: trial.LoopArm}}
 			return
@@ -70,31 +70,31 @@ func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 			{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Injected: i == 0}, {Slug: section, Arm: section + "@1"},
 		}
 	})
-	recent, err := r.archive.Recent(t.Context(), tenantA, time.Time{}, time.Time{})
+	recent, err := f.archive.Recent(t.Context(), tenantA, time.Time{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := recent.Facets(&store.SessionQuery{})
-	checkList(t, "facet of lessons", f.Lessons, []store.LessonFacet{
+	facets := recent.Facets(&store.SessionQuery{})
+	checkList(t, "facet of lessons", facets.Lessons, []store.LessonFacet{
 		{Slug: trial.LoopArm.Slug(), Matched: 3, Injected: 1, Withheld: 1, Control: 1}, {Slug: section, Matched: 2, Withheld: 2},
 	})
-	for _, l := range f.Lessons {
+	for _, l := range facets.Lessons {
 		q := store.SessionQuery{Tenant: tenantA, Lesson: l.Slug, Fate: store.FateMatched}
-		checkEqual(t, "listed sessions in which lesson "+l.Slug+" matched", len(r.browse(q).Sessions), l.Matched)
+		checkEqual(t, "listed sessions in which lesson "+l.Slug+" matched", len(f.browse(q).Sessions), l.Matched)
 	}
 }
 
 // A row of an older release has no facts. The list shows its session without a task and without a count of errors.
 func TestRowWithoutFactsIsListed(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.writeSessions(3, func(i int, rec *session.Record) {
+	f := newFixture(t, nil)
+	f.writeSessions(3, func(i int, rec *session.Record) {
 		if i == 1 {
 			rec.Facts = session.Facts{Turns: 1, Task: "fix it", Tools: []string{"bash"}, Errors: 2}
 			rec.Thread.Turns = 1
 		}
 	})
-	list := r.browse(store.SessionQuery{})
+	list := f.browse(store.SessionQuery{})
 	for _, x := range list.Sessions {
 		hasFacts := x.Name == "s1"
 		if (x.Errors != nil) != hasFacts || (x.Task != "") != hasFacts || x.Tools == nil {
@@ -107,9 +107,9 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 // decisions to inject or to withhold a lesson), its reward, and its exclusion from the experiment.
 func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	run := session.RunKey(tenantA, "nightly")
-	r.writeSessions(4, func(i int, rec *session.Record) {
+	f.writeSessions(4, func(i int, rec *session.Record) {
 		if i == 0 {
 			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 3
 			rec.Assignment.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Injected: true}, {Slug: "b", Arm: "b@1"}}
@@ -119,10 +119,10 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = []string{"a"}
 	})
-	if _, err := r.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: run, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.2, Tier: 2}}}); err != nil {
+	if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: run, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.2, Tier: 2}}}); err != nil {
 		t.Fatal(err)
 	}
-	list := r.browse(store.SessionQuery{Run: "nightly"})
+	list := f.browse(store.SessionQuery{Run: "nightly"})
 	checkEqual(t, "sessions of the run", len(list.Sessions), 3)
 	checkEqual(t, "SessionList.Read, which does not count the run", list.Read, 3)
 	for _, x := range list.Sessions {
@@ -136,9 +136,9 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 // Measured sections of rules files are marked as shared, because the run does not store which session sent them.
 func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	run := session.RunKey(tenantA, "nightly")
-	r.writeSessions(3, func(i int, rec *session.Record) {
+	f.writeSessions(3, func(i int, rec *session.Record) {
 		if i == 0 {
 			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 2
 			rec.Assignment.Picks = []trial.Pick{
@@ -152,7 +152,7 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	for name, want := range map[string]string{
 		"s1": "a injected false, rule:AGENTS.md#Search withheld true", "s2": "b withheld false, rule:AGENTS.md#Search withheld true",
 	} {
-		tr, err := r.archive.Transcript(t.Context(), tenantA, name, 0)
+		tr, err := f.archive.Transcript(t.Context(), tenantA, name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,79 +16,79 @@ import (
 // feedback to the session when the key arrives.
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	checkEqual(t, "answer to early feedback", r.postByKey(tenantA, replyKey, newScore("a", 1, .7)), store.Posted{Status: store.Parked})
-	checkEqual(t, "answer to repeated early feedback", r.postByKey(tenantA, replyKey, newScore("a", 1, .7)), store.Posted{Status: store.Parked})
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.addKey(replyKey, id)
-	r.deliver()
-	checkEqual(t, "reward", r.reward(id), .7)
-	checkEqual(t, "counter rewarded", r.counter("", "rewarded"), 1)
+	f := newFixture(t, nil)
+	checkEqual(t, "answer to early feedback", f.postByKey(tenantA, replyKey, newScore("a", 1, .7)), store.Posted{Status: store.Parked})
+	checkEqual(t, "answer to repeated early feedback", f.postByKey(tenantA, replyKey, newScore("a", 1, .7)), store.Posted{Status: store.Parked})
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.addKey(replyKey, id)
+	f.deliver()
+	checkEqual(t, "reward", f.reward(id), .7)
+	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }
 
 // A session with session.MaxFeedback entries refuses more feedback, and the refusal does not mark the session as
 // touched.
 func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.addKey(replyKey, id)
-	r.deliver()
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.addKey(replyKey, id)
+	f.deliver()
 	list := make([]feedback.Entry, session.MaxFeedback+2)
 	for i := range list {
 		list[i] = newScore(fmt.Sprint(i), 1, .7)
 	}
-	checkEqual(t, "error of PostFeedback with two entries above the limit", r.store.PostFeedback(r.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
-	checkEqual(t, "sessions touched by new feedback", len(r.store.Touched()), 1)
-	checkEqual(t, "Tally.FeedbackFull", r.store.Tally.FeedbackFull.Load(), 2)
-	if _, err := r.store.Post(r.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
+	checkEqual(t, "error of PostFeedback with two entries above the limit", f.store.PostFeedback(f.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
+	checkEqual(t, "sessions touched by new feedback", len(f.store.Touched()), 1)
+	checkEqual(t, "Tally.FeedbackFull", f.store.Tally.FeedbackFull.Load(), 2)
+	if _, err := f.store.Post(f.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("Post on a full session: err = %v, want session.FeedbackFull", err)
 	}
-	checkEqual(t, "sessions touched by refused feedback", len(r.store.Touched()), 0)
+	checkEqual(t, "sessions touched by refused feedback", len(f.store.Touched()), 0)
 }
 
 // Feedback finds its session by a key at each stage of the key: while the store holds the key until the recorder has
 // judged whether the turn opted out, while the key waits for the recorder, in the outbox, and in the backend.
 func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
-	r.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: r.clock.now()})
-	checkEqual(t, "answer while the key is held", r.postByKey(tenantA, replyKey, newScore("a", 1, .7)), joined)
-	r.store.ReleaseKeys("req", true)
-	checkEqual(t, "answer while the key waits for the recorder", r.postByKey(tenantA, replyKey, newScore("a", 2, .7)), joined)
-	r.backend.failWrites()
+	f.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: f.clock.now()})
+	checkEqual(t, "answer while the key is held", f.postByKey(tenantA, replyKey, newScore("a", 1, .7)), joined)
+	f.store.ReleaseKeys("req", true)
+	checkEqual(t, "answer while the key waits for the recorder", f.postByKey(tenantA, replyKey, newScore("a", 2, .7)), joined)
+	f.backend.failWrites()
 	for range 3 {
-		r.wait(time.Second)
-		checkEqual(t, "answer while the key is in the outbox", r.postByKey(tenantA, replyKey, newScore("a", 3, .7)), joined)
+		f.wait(time.Second)
+		checkEqual(t, "answer while the key is in the outbox", f.postByKey(tenantA, replyKey, newScore("a", 3, .7)), joined)
 	}
-	r.backend.allowWrites()
-	r.wait(time.Second)
-	checkEqual(t, "answer when the backend has the key", r.postByKey(tenantA, replyKey, newScore("a", 4, .7)), joined)
-	r = r.restart(nil)
-	checkEqual(t, "answer after a restart", r.postByKey(tenantA, replyKey, newScore("a", 5, .7)), joined)
-	r.store.HoldKeys("out", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: r.clock.now()})
-	r.store.ReleaseKeys("out", false)
-	checkEqual(t, "answer after the key was dropped", r.postByKey(tenantA, replyKey+1, newScore("b", 1, .7)), store.Posted{Status: store.Parked})
+	f.backend.allowWrites()
+	f.wait(time.Second)
+	checkEqual(t, "answer when the backend has the key", f.postByKey(tenantA, replyKey, newScore("a", 4, .7)), joined)
+	f = f.restart(nil)
+	checkEqual(t, "answer after a restart", f.postByKey(tenantA, replyKey, newScore("a", 5, .7)), joined)
+	f.store.HoldKeys("out", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: f.clock.now()})
+	f.store.ReleaseKeys("out", false)
+	checkEqual(t, "answer after the key was dropped", f.postByKey(tenantA, replyKey+1, newScore("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
 // Parked feedback joins the sessions of keys that are added after a restart.
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	for i := range 5 {
-		r.postByKey(tenantA, replyKey+session.EchoKey(i), newScore("a", 1, float64(i)/10))
+		f.postByKey(tenantA, replyKey+session.EchoKey(i), newScore("a", 1, float64(i)/10))
 	}
-	r = r.restart(nil)
+	f = f.restart(nil)
 	for i := range 5 { // each in a separate batch
-		id := r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
-		r.addKey(replyKey+session.EchoKey(i), id)
-		r.deliver()
+		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		f.addKey(replyKey+session.EchoKey(i), id)
+		f.deliver()
 	}
-	r.closeSessions()
+	f.closeSessions()
 	for i := range 5 {
-		a := r.applied(sessionID(fmt.Sprint("s", i)))
+		a := f.applied(sessionID(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
 			t.Errorf("Applied of session s%d = %+v, want reward %v", i, a, float64(i)/10)
 		}
@@ -98,90 +98,90 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 // Feedback that another replica has parked also joins the session of its key.
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	first := r.beginSession(tenantA, "first", newAssignment(true))
-	if err := r.backend.Park(r.t.Context(), tenantA, replyKey+1, newScore("a", 1, 1)); err != nil {
+	f := newFixture(t, nil)
+	first := f.beginSession(tenantA, "first", newAssignment(true))
+	if err := f.backend.Park(f.t.Context(), tenantA, replyKey+1, newScore("a", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
-	r.addKey(replyKey+1, first)
-	r.deliver()
-	if err := r.backend.Park(r.t.Context(), tenantA, replyKey, newScore("b", 1, .3)); err != nil {
+	f.addKey(replyKey+1, first)
+	f.deliver()
+	if err := f.backend.Park(f.t.Context(), tenantA, replyKey, newScore("b", 1, .3)); err != nil {
 		t.Fatal(err)
 	}
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.addKey(replyKey, id)
-	r.deliver()
-	checkEqual(t, "reward", r.reward(id), .3)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.addKey(replyKey, id)
+	f.deliver()
+	checkEqual(t, "reward", f.reward(id), .3)
 }
 
 func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.postByKey(tenantA, replyKey, newScore("a", 1, .7))
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.addKey(replyKey, id)
-	r.backend.failNext("join", 2, errDown)
-	r.deliver()
-	checkList(t, "failed steps", r.takeFailures(), []string{"unpark"})
+	f := newFixture(t, nil)
+	f.postByKey(tenantA, replyKey, newScore("a", 1, .7))
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.addKey(replyKey, id)
+	f.backend.failNext("join", 2, errDown)
+	f.deliver()
+	checkList(t, "failed steps", f.takeFailures(), []string{"unpark"})
 	for range 2 {
-		r.clock.add(2 * time.Second)
-		r.deliver()
+		f.clock.add(2 * time.Second)
+		f.deliver()
 	}
-	checkEqual(t, "reward", r.reward(id), .7)
+	checkEqual(t, "reward", f.reward(id), .7)
 }
 
 // Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
 func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
 	lookups := 0
-	r.backend.onCall(func(op string) {
+	f.backend.onCall(func(op string) {
 		if op != "echo" {
 			return
 		}
 		if lookups++; lookups == 1 {
-			r.addKey(replyKey, id)
+			f.addKey(replyKey, id)
 		}
 	})
-	checkEqual(t, "answer to feedback", r.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
-	r.backend.onCall(nil)
-	r.deliver()
-	r.closeSessions()
-	checkEqual(t, "counter rewarded", r.counter("", "rewarded"), 1)
+	checkEqual(t, "answer to feedback", f.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	f.backend.onCall(nil)
+	f.deliver()
+	f.closeSessions()
+	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }
 
 // Feedback finds its session before the turn ends and before the key is in the database.
 func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	ses := r.store.Add(&session.Record{
-		Identity:   session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, "s"), Tenant: tenantA, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
+	f := newFixture(t, nil)
+	ses := f.store.Add(&session.Record{
+		Identity:   session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, "s"), Tenant: tenantA, Name: "s", Started: f.clock.now(), Seen: f.clock.now()},
 		Assignment: newAssignment(true),
 	})
-	r.addKey(replyKey, ses.Record.Identity.ID)
-	checkEqual(t, "answer to feedback during the turn", r.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
-	checkEqual(t, "answer to feedback of another tenant", r.postByKey("other", replyKey, newScore("a", 1, 1)), store.Posted{Status: store.Parked})
-	r.store.Release(ses, store.Decided)
-	r.deliver()
-	checkEqual(t, "reward", r.reward(ses.Record.Identity.ID), 1)
+	f.addKey(replyKey, ses.Record.Identity.ID)
+	checkEqual(t, "answer to feedback during the turn", f.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
+	checkEqual(t, "answer to feedback of another tenant", f.postByKey("other", replyKey, newScore("a", 1, 1)), store.Posted{Status: store.Parked})
+	f.store.Release(ses, store.Decided)
+	f.deliver()
+	checkEqual(t, "reward", f.reward(ses.Record.Identity.ID), 1)
 }
 
 func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.playOneTurn("s", newAssignment(true))
+	f := newFixture(t, nil)
+	id := f.playOneTurn("s", newAssignment(true))
 	list := session.Candidates(tenantA, "s")
-	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, newScore("a", 1, 1))
+	got, err := f.store.Post(f.t.Context(), tenantA, list, replyKey, newScore("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
 		t.Errorf("Post with the candidates of a name = %+v, %v, want status %s and session s", got, err, store.Joined)
 	}
-	got, err = r.store.Post(r.t.Context(), "other", []session.ID{id}, replyKey, newScore("b", 1, 1))
+	got, err = f.store.Post(f.t.Context(), "other", []session.ID{id}, replyKey, newScore("b", 1, 1))
 	if err != nil || got.Status != store.Parked {
 		t.Errorf("Post on the session of another tenant = %+v, %v, want status %s", got, err, store.Parked)
 	}
-	r = r.restart(nil)
-	if got, err = r.store.Post(r.t.Context(), tenantA, []session.ID{id}, replyKey, newScore("c", 2, 0)); err != nil || got.Session != "s" {
+	f = f.restart(nil)
+	if got, err = f.store.Post(f.t.Context(), tenantA, []session.ID{id}, replyKey, newScore("c", 2, 0)); err != nil || got.Session != "s" {
 		t.Errorf("Post on a session that is not in memory = %+v, %v, want session s", got, err)
 	}
 }
@@ -190,11 +190,11 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 // finds no session of another tenant.
 func TestRateBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.playOneTurn("s", newAssignment(true))
-	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	r.closeSessions()
-	list, err := r.backend.NewestSamples(r.t.Context(), tenantA, session.ListRange{Limit: 10})
+	f := newFixture(t, nil)
+	id := f.playOneTurn("s", newAssignment(true))
+	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	f.closeSessions()
+	list, err := f.backend.NewestSamples(f.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
 		t.Fatalf("NewestSamples = %d samples, %v, want 1, nil", len(list.List), err)
 	}
@@ -206,17 +206,17 @@ func TestRateBySessionRequestResponseAndSample(t *testing.T) {
 			{SampleID: list.List[0].Sample.ID},
 		} {
 			p.Entry = newScore(fmt.Sprint("f", n), 1, 1)
-			if got, err := r.store.Rate(r.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
+			if got, err := f.store.Rate(f.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
 				t.Errorf("Rate(%+v) = %+v, %v, want %+v, nil", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
-			got, err := r.store.Rate(r.t.Context(), "other", p)
+			got, err := f.store.Rate(f.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
 				t.Errorf("Rate(%+v) of another tenant = %+v, %v, want status %s, or store.ErrNoSession for a sample", p, got, err, store.Parked)
 			}
 		}
-		r = r.restart(nil)
+		f = f.restart(nil)
 	}
-	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: newScore("r", 1, 1)}); err != nil || got.Status != store.Parked {
+	if got, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: newScore("r", 1, 1)}); err != nil || got.Status != store.Parked {
 		t.Errorf("Rate of an unknown run = %+v, %v, want status %s", got, err, store.Parked)
 	}
 }
@@ -248,27 +248,27 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 		"thanks with sentiment":      {2, []detect.Signal{thanks}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t, func(o *store.Options) { o.Sentiment = c.sentiment })
-			id := r.beginSession(tenantA, "s", newAssignment(true))
-			r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
-			r.deliver()
-			checkEqual(t, "reward", r.reward(id), c.want)
+			f := newFixture(t, func(o *store.Options) { o.Sentiment = c.sentiment })
+			id := f.beginSession(tenantA, "s", newAssignment(true))
+			f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", c.turn, f.clock.now()), Size: 10, Signals: c.signals})
+			f.deliver()
+			checkEqual(t, "reward", f.reward(id), c.want)
 		})
 	}
 }
 
 func TestSignalsSurviveAnOutage(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
-	r.backend.failNext("feedback", 2, errDown)
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 2, f.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+	f.backend.failNext("feedback", 2, errDown)
 	for range 3 {
-		r.deliver()
-		r.clock.add(2 * time.Second)
+		f.deliver()
+		f.clock.add(2 * time.Second)
 	}
-	checkList(t, "failed steps", r.takeFailures(), []string{"implicit", "implicit"})
-	checkEqual(t, "reward", r.reward(id), 1)
+	checkList(t, "failed steps", f.takeFailures(), []string{"implicit", "implicit"})
+	checkEqual(t, "reward", f.reward(id), 1)
 }
 
 // When the limit of keys in memory is reached, a new key is dropped, and feedback with the key is parked. After other
@@ -280,38 +280,38 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 	for name, held := range map[string]bool{"held keys": true, "keys that wait for the recorder": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, nil)
-			id := r.beginSession(tenantA, "s", newAssignment(true))
-			r.deliver()
+			f := newFixture(t, nil)
+			id := f.beginSession(tenantA, "s", newAssignment(true))
+			f.deliver()
 			for i := range lists {
 				list := make([]session.Echo, each)
 				for k := range list {
-					list[k] = session.Echo{Tenant: tenantA, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: r.clock.now()}
+					list[k] = session.Echo{Tenant: tenantA, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: f.clock.now()}
 				}
 				if held {
-					r.store.HoldKeys(fmt.Sprint(i), list...)
+					f.store.HoldKeys(fmt.Sprint(i), list...)
 				} else {
-					r.store.AddEchoes(list...)
+					f.store.AddEchoes(list...)
 				}
 			}
-			late := session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()}
+			late := session.Echo{Tenant: tenantA, Key: key, ID: id, At: f.clock.now()}
 			add := func() {
 				if held {
-					r.store.HoldKeys("late", late)
+					f.store.HoldKeys("late", late)
 				} else {
-					r.store.AddEchoes(late)
+					f.store.AddEchoes(late)
 				}
 			}
 			add()
-			checkEqual(t, "status of feedback with a key above the limit", r.postByKey(tenantA, key, newScore("a", 1, 1)).Status, store.Parked)
+			checkEqual(t, "status of feedback with a key above the limit", f.postByKey(tenantA, key, newScore("a", 1, 1)).Status, store.Parked)
 			for i := range lists {
-				r.store.ReleaseKeys(fmt.Sprint(i), false)
+				f.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
 			if !held {
-				r.deliver()
+				f.deliver()
 			}
 			add()
-			checkEqual(t, "status of feedback with a key below the limit", r.postByKey(tenantA, key, newScore("b", 1, 1)).Status, store.Joined)
+			checkEqual(t, "status of feedback with a key below the limit", f.postByKey(tenantA, key, newScore("b", 1, 1)).Status, store.Joined)
 		})
 	}
 }

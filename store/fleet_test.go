@@ -69,11 +69,11 @@ func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 	})
 	b = openFixture(t, t.TempDir(), a.clock, func(o *store.Options) {
 		o.Fleet = shared
-		f := o.Backend.(*faultyBackend) //nolint:forcetypeassert // of openFixture
-		if err := f.backend.Close(); err != nil {
+		inner := o.Backend.(*faultyBackend) //nolint:forcetypeassert // openFixture sets a *faultyBackend
+		if err := inner.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
-		f.backend = unclosed{a.backend.backend}
+		inner.backend = unclosed{a.backend.backend}
 		if change != nil {
 			change(o)
 		}
@@ -240,8 +240,8 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		checkList(t, "stored turns after the deletion", a.storedTurns(markerWord), nil)
 		_, ok := a.row(id)
 		checkEqual(t, "the session has a row after the deletion", ok, false)
-		for _, r := range []*fixture{a, b} {
-			checkList(t, "files of a replica that contain the word", filesWith(t, r.dir, markerWord), nil)
+		for _, f := range []*fixture{a, b} {
+			checkList(t, "files of a replica that contain the word", filesWith(t, f.dir, markerWord), nil)
 		}
 	})
 }
@@ -250,44 +250,44 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 // finds only sessions of its tenant.
 func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	t.Parallel()
-	var be *lossyBackend
-	r := newFixture(t, withFleet(&be, "one"))
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.deliver()
-	row, _ := r.row(id)
-	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })
-	checkEqual(t, "turns in memory", r.store.Newest(&row).Thread.Turns, 3)
-	checkEqual(t, "turns of an unknown session", r.store.Newest(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
-	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
-	checkEqual(t, "turns with a row that is newer than the record in memory", r.store.Newest(&row).Thread.Turns, 1)
-	member, ok, err := r.store.Member(t.Context(), tenantA, id)
+	var lossy *lossyBackend
+	f := newFixture(t, withFleet(&lossy, "one"))
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.deliver()
+	row, _ := f.row(id)
+	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })
+	checkEqual(t, "turns in memory", f.store.Newest(&row).Thread.Turns, 3)
+	checkEqual(t, "turns of an unknown session", f.store.Newest(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
+	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
+	checkEqual(t, "turns with a row that is newer than the record in memory", f.store.Newest(&row).Thread.Turns, 1)
+	member, ok, err := f.store.Member(t.Context(), tenantA, id)
 	checkEqual(t, "name, ok and error of Member", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
-	_, ok, err = r.store.Member(t.Context(), "them", id)
+	_, ok, err = f.store.Member(t.Context(), "them", id)
 	checkEqual(t, "ok and error of Member for another tenant", fmt.Sprint(ok, err), "false <nil>")
 }
 
 // Undelivered returns the sessions with exchanges that the backend does not have.
 func TestUndeliveredReturnsSessionsOfUndeliveredExchanges(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
-		r.store.WithDeliveryPaused(func() {
+		f.store.WithDeliveryPaused(func() {
 			var refs map[session.Ref]bool
-			refs, ok = r.store.Undelivered()
+			refs, ok = f.store.Undelivered()
 			n = len(refs)
 		})
 		return n, ok
 	}
-	r.deliver()
-	r.offer("a", 1, 2)
-	r.offer("b", 1)
+	f.deliver()
+	f.offer("a", 1, 2)
+	f.offer("b", 1)
 	n, ok := undelivered()
 	checkEqual(t, "undelivered sessions and ok while turns are in memory", fmt.Sprint(n, ok), "2 true")
-	r.backend.failNext("write", 1, errDown)
-	r.deliver()
+	f.backend.failNext("write", 1, errDown)
+	f.deliver()
 	_, ok = undelivered()
 	checkEqual(t, "ok after a failed delivery", ok, false)
-	r.wait(2 * time.Second)
+	f.wait(2 * time.Second)
 	n, ok = undelivered()
 	checkEqual(t, "undelivered sessions and ok after the delivery", fmt.Sprint(n, ok), "0 true")
 }
@@ -295,13 +295,13 @@ func TestUndeliveredReturnsSessionsOfUndeliveredExchanges(t *testing.T) {
 // Imported exchanges are redacted, and opted-out exchanges are omitted.
 func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, optOutEnvFiles(t))
+	f := newFixture(t, optOutEnvFiles(t))
 	kept, out, answers := newExchange(tenantA, "kept", 1, startTime), newExchange(tenantA, "out", 1, startTime), newExchange(tenantA, "answers", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
 	readEnvFile(out)
-	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
+	list := f.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
 		t.Errorf(`Cleanse = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
 	}
-	checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 2)
+	checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 2)
 }

@@ -17,64 +17,64 @@ import (
 )
 
 // sessionWithWord creates a session whose reply and feedback contain markerWord.
-func (r *fixture) sessionWithWord(tenant, name string) session.ID {
-	r.t.Helper()
-	id := r.beginSession(tenant, name, newAssignment(true))
-	x := newExchange(tenant, name, 1, r.clock.now())
+func (f *fixture) sessionWithWord(tenant, name string) session.ID {
+	f.t.Helper()
+	id := f.beginSession(tenant, name, newAssignment(true))
+	x := newExchange(tenant, name, 1, f.clock.now())
 	x.Reply.Text = "It is in " + markerWord + "."
-	r.store.Offer(store.Turn{Exchange: x, Size: 100})
-	r.store.AddEchoes(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: r.clock.now()})
-	r.deliver()
+	f.store.Offer(store.Turn{Exchange: x, Size: 100})
+	f.store.AddEchoes(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: f.clock.now()})
+	f.deliver()
 	e := newScore("f", 1, 1)
 	e.Comment = "Not " + markerWord
-	r.postFeedback(tenant, id, e)
+	f.postFeedback(tenant, id, e)
 	return id
 }
 
 // forget forgets the session of tenantA with this name, and fails the test unless exactly one session is forgotten.
-func (r *fixture) forget(name string) {
-	r.t.Helper()
-	if n, err := r.store.ForgetSession(r.t.Context(), tenantA, name); n != 1 || err != nil {
-		r.t.Fatalf("ForgetSession(%s) = %d, %v, want 1, nil", name, n, err)
+func (f *fixture) forget(name string) {
+	f.t.Helper()
+	if n, err := f.store.ForgetSession(f.t.Context(), tenantA, name); n != 1 || err != nil {
+		f.t.Fatalf("ForgetSession(%s) = %d, %v, want 1, nil", name, n, err)
 	}
 }
 
 func TestForgettingASessionKeepsCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		id, other := r.sessionWithWord(tenantA, markerWord+"-1"), r.sessionWithWord(tenantA, "other")
-		r.closeSessions()
-		before := r.counters(tenantA)
-		r.forget(markerWord + "-1")
-		checkEqual(t, "exchanges of the forgotten session", r.exchanges(id), 0)
-		checkEqual(t, "exchanges of the other session", r.exchanges(other), 1)
-		checkEqual(t, "counters after the deletion", r.counters(tenantA), before)
+		f := runFixture(t, nil)
+		id, other := f.sessionWithWord(tenantA, markerWord+"-1"), f.sessionWithWord(tenantA, "other")
+		f.closeSessions()
+		before := f.counters(tenantA)
+		f.forget(markerWord + "-1")
+		checkEqual(t, "exchanges of the forgotten session", f.exchanges(id), 0)
+		checkEqual(t, "exchanges of the other session", f.exchanges(other), 1)
+		checkEqual(t, "counters after the deletion", f.counters(tenantA), before)
 	})
 }
 
 func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
+		f := runFixture(t, nil)
 		var first session.ID
 		for _, name := range []string{"a", "b", "c"} {
-			first = r.sessionWithWord("acme", name)
+			first = f.sessionWithWord("acme", name)
 		}
 		e := newScore("early", 1, 1)
 		e.Comment = markerWord
-		r.postByKey("acme", 77, e)
-		other := r.beginSession(tenantA, "other", newAssignment(true))
-		r.deliver()
-		if len(filesWith(t, r.dir, markerWord)) == 0 {
+		f.postByKey("acme", 77, e)
+		other := f.beginSession(tenantA, "other", newAssignment(true))
+		f.deliver()
+		if len(filesWith(t, f.dir, markerWord)) == 0 {
 			t.Fatalf("no file contains %q before the tenant is forgotten", markerWord)
 		}
-		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
+		if n, err := f.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
 			t.Fatalf("ForgetTenant = %d, %v, want 3, nil", n, err)
 		}
-		checkList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
-		checkEqual(t, "a session of the forgotten tenant is in memory", r.inMemory("acme", first), false)
-		checkEqual(t, "the session of the other tenant is in memory", r.inMemory(tenantA, other), true)
+		checkList(t, "files that hold the word", filesWith(t, f.dir, markerWord), nil)
+		checkEqual(t, "a session of the forgotten tenant is in memory", f.inMemory("acme", first), false)
+		checkEqual(t, "the session of the other tenant is in memory", f.inMemory(tenantA, other), true)
 	})
 }
 
@@ -83,25 +83,25 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		id := r.sessionWithWord(tenantA, "busy")
-		held := r.store.AcquireInMemory(id)
-		start := r.clock.now()
-		r.clock.add(time.Second)
-		r.forget("busy")
-		r.clock.add(time.Second)
-		r.store.Release(held, store.Decided)
-		r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "busy", 2, start), Size: 100})
-		r.deliver()
-		if _, ok := r.row(id); ok {
+		f := runFixture(t, nil)
+		id := f.sessionWithWord(tenantA, "busy")
+		held := f.store.AcquireInMemory(id)
+		start := f.clock.now()
+		f.clock.add(time.Second)
+		f.forget("busy")
+		f.clock.add(time.Second)
+		f.store.Release(held, store.Decided)
+		f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "busy", 2, start), Size: 100})
+		f.deliver()
+		if _, ok := f.row(id); ok {
 			t.Error("the request in progress stored a row of the forgotten session")
 		}
-		checkEqual(t, "exchanges of the forgotten session", r.exchanges(id), 0)
-		checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
-		r.beginSession(tenantA, "busy", newAssignment(true))
-		r.offer("busy", 1)
-		r.deliver()
-		checkEqual(t, "exchanges of the new session", r.exchanges(id), 1)
+		checkEqual(t, "exchanges of the forgotten session", f.exchanges(id), 0)
+		checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 1)
+		f.beginSession(tenantA, "busy", newAssignment(true))
+		f.offer("busy", 1)
+		f.deliver()
+		checkEqual(t, "exchanges of the new session", f.exchanges(id), 1)
 	})
 }
 
@@ -113,31 +113,31 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var be *lossyBackend
-				r := runFixture(t, withFleet(&be, "one"))
-				id := r.sessionWithWord(tenantA, "busy")
-				held := r.store.AcquireInMemory(id)
-				be.announced = func() { // all earlier rows are delivered before the announcement
+				var lossy *lossyBackend
+				f := runFixture(t, withFleet(&lossy, "one"))
+				id := f.sessionWithWord(tenantA, "busy")
+				held := f.store.AcquireInMemory(id)
+				lossy.announced = func() { // all earlier rows are delivered before the announcement
 					held.Record.Mutex.Lock()
-					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, r.clock.now().Add(time.Hour)
+					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, f.clock.now().Add(time.Hour)
 					held.Record.Mutex.Unlock()
-					r.store.Release(held, store.Decided)
+					f.store.Release(held, store.Decided)
 					time.Sleep(time.Second) // the recorder takes the row
 				}
 				if wholeTenant {
-					n, err := r.store.ForgetTenant(t.Context(), tenantA)
+					n, err := f.store.ForgetTenant(t.Context(), tenantA)
 					checkEqual(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
-					r.forget("busy")
+					f.forget("busy")
 				}
-				r.deliver()
-				if _, ok := r.row(id); ok {
+				f.deliver()
+				if _, ok := f.row(id); ok {
 					t.Error("the row written during the deletion is stored")
 				}
-				r.clock.add(time.Second)
-				r.beginSession(tenantA, "busy", newAssignment(true))
-				r.deliver()
-				if _, ok := r.row(id); !ok {
+				f.clock.add(time.Second)
+				f.beginSession(tenantA, "busy", newAssignment(true))
+				f.deliver()
+				if _, ok := f.row(id); !ok {
 					t.Error("the new session with the name busy has no row")
 				}
 			})
@@ -150,24 +150,24 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var be *lossyBackend
-		r := runFixture(t, func(o *store.Options) {
-			withFleet(&be, "one")(o)
+		var lossy *lossyBackend
+		f := runFixture(t, func(o *store.Options) {
+			withFleet(&lossy, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		r.beginSession(tenantA, "first", newAssignment(true)) // delivered at once; the rows of later sessions wait an hour
+		f.beginSession(tenantA, "first", newAssignment(true)) // delivered at once; the rows of later sessions wait an hour
 		time.Sleep(time.Second)
-		forgotten, kept := r.beginSession(tenantA, "forgotten", newAssignment(true)), r.beginSession(tenantA, "kept", newAssignment(true))
+		forgotten, kept := f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))
 		time.Sleep(time.Second)
-		if _, ok := r.row(forgotten); ok {
+		if _, ok := f.row(forgotten); ok {
 			t.Fatal("the row of the session is stored before the deletion, want it to wait for its delivery")
 		}
-		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"})
+		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-time.Minute / 2), Place: "1"})
 		time.Sleep(2 * time.Second)
-		r.clock.add(time.Hour)
+		f.clock.add(time.Hour)
 		time.Sleep(time.Second)
-		_, forgottenHasRow := r.row(forgotten)
-		_, keptHasRow := r.row(kept)
+		_, forgottenHasRow := f.row(forgotten)
+		_, keptHasRow := f.row(kept)
 		checkEqual(t, "the forgotten session has a row", forgottenHasRow, false)
 		checkEqual(t, "the other session has a row", keptHasRow, true)
 	})
@@ -177,37 +177,37 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 // their session. The other rows are delivered.
 func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	t.Parallel()
-	var be *lossyBackend
-	r := newFixture(t, withFleet(&be, "one"))
-	r.backend.failWrites()
-	forgotten, kept := r.beginSession(tenantA, "forgotten", newAssignment(true)), r.beginSession(tenantA, "kept", newAssignment(true))
+	var lossy *lossyBackend
+	f := newFixture(t, withFleet(&lossy, "one"))
+	f.backend.failWrites()
+	forgotten, kept := f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))
 	for _, name := range []string{"forgotten", "kept"} {
-		r.offer(name, 1)
-		r.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
-		r.startTurn(name, 3)
-		r.addKey(session.EchoKeyOf(tenantA, name), sessionID(name))
+		f.offer(name, 1)
+		f.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, 2, f.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+		f.startTurn(name, 3)
+		f.addKey(session.EchoKeyOf(tenantA, name), sessionID(name))
 	}
-	r.deliver()
-	r = r.restart(func(o *store.Options) {
-		withFleet(&be, "one")(o)
-		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: r.clock.now().Add(time.Second), Place: "1"})
+	f.deliver()
+	f = f.restart(func(o *store.Options) {
+		withFleet(&lossy, "one")(o)
+		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Place: "1"})
 	})
-	r.wait(durableAfter)
-	_, forgottenHasRow := r.row(forgotten)
-	_, keptHasRow := r.row(kept)
+	f.wait(durableAfter)
+	_, forgottenHasRow := f.row(forgotten)
+	_, keptHasRow := f.row(kept)
 	checkEqual(t, "the forgotten session has a row", forgottenHasRow, false)
 	checkEqual(t, "the other session has a row", keptHasRow, true)
-	checkList(t, "turns of the forgotten session", r.storedTurns("forgotten"), nil)
-	checkList(t, "turns of the other session", r.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
+	checkList(t, "turns of the forgotten session", f.storedTurns("forgotten"), nil)
+	checkList(t, "turns of the other session", f.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"forgotten": 0, "kept": 1} {
 		key := session.EchoKeyOf(tenantA, name)
-		checkEqual(t, "number of sessions with the key of session "+name, len(r.sessionsOf(key)), want)
-		entries, err := r.backend.Feedback(t.Context(), tenantA, sessionID(name))
+		checkEqual(t, "number of sessions with the key of session "+name, len(f.sessionsOf(key)), want)
+		entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID(name))
 		if err != nil || len(entries) != want {
 			t.Errorf("Feedback(%s) = %+v, %v, want %d entries", name, entries, err, want)
 		}
 	}
-	account := r.balancedAccount(true)
+	account := f.balancedAccount(true)
 	checkEqual(t, "Account.Admitted and Account.Spooled", fmt.Sprint(account.Admitted, account.Spooled), "6 0")
 }
 
@@ -215,28 +215,28 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		r.sessionWithWord(tenantA, markerWord)
-		r.offer("s", 1, 2)
+		f := runFixture(t, nil)
+		f.sessionWithWord(tenantA, markerWord)
+		f.offer("s", 1, 2)
 		var turn atomic.Int64
 		turn.Store(2)
-		r.backend.onCall(func(op string) {
+		f.backend.onCall(func(op string) {
 			if op != "write" && op != "sync" || turn.Load() == 5 {
 				return
 			}
-			before := r.balancedAccount(true).Admitted
-			r.offer("s", int(turn.Add(1)))
+			before := f.balancedAccount(true).Admitted
+			f.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
-			if got := r.balancedAccount(true).Admitted; got <= before {
+			if got := f.balancedAccount(true).Admitted; got <= before {
 				t.Errorf("Account.Admitted during the call %s of the backend = %d, want > %d", op, got, before)
 			}
 		})
-		r.forget(markerWord)
-		checkList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
+		f.forget(markerWord)
+		checkList(t, "files that hold the word", filesWith(t, f.dir, markerWord), nil)
 		checkAtLeast(t, "newest turn recorded before the end of the deletion", turn.Load(), 3)
 		time.Sleep(durableAfter)
-		admitted := r.balancedAccount(true).Admitted
-		crashed := r.crash(nil)
+		admitted := f.balancedAccount(true).Admitted
+		crashed := f.crash(nil)
 		crashed.deliver()
 		checkEqual(t, "stored exchanges after a crash", int64(crashed.exchanges(sessionID("s"))), turn.Load())
 		checkAccount(t, "account", crashed.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
@@ -247,13 +247,13 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		r.beginSession(tenantA, "s", newAssignment(true))
-		r.backend.failNext("write", 1, session.ErrDiskFull)
-		if n, err := r.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
+		f := runFixture(t, nil)
+		f.beginSession(tenantA, "s", newAssignment(true))
+		f.backend.failNext("write", 1, session.ErrDiskFull)
+		if n, err := f.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
 			t.Errorf("ForgetSession = %d, %v, want 0, session.ErrDiskFull", n, err)
 		}
-		r.forget("s")
+		f.forget("s")
 	})
 }
 
@@ -261,9 +261,9 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		r.beginSession(tenantA, "s", newAssignment(true))
-		r.forget("s")
+		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
+		f.beginSession(tenantA, "s", newAssignment(true))
+		f.forget("s")
 	})
 }
 
@@ -275,39 +275,39 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := openFixture(t, t.TempDir(), &clock{}, nil)
-				r.backend.failWrites()
-				r.beginSession(tenantA, markerWord, newAssignment(true))
+				f := openFixture(t, t.TempDir(), &clock{}, nil)
+				f.backend.failWrites()
+				f.beginSession(tenantA, markerWord, newAssignment(true))
 				for turn := 1; turn <= 5; turn++ {
-					r.offer(markerWord, 10+turn)
-					r.deliver()
+					f.offer(markerWord, 10+turn)
+					f.deliver()
 				}
-				r.kill()
-				r.damageOutboxFiles(markerWord)
-				r = openFixture(t, r.dir, r.clock, nil)
-				r.deliver()
-				checkAtMost(t, "stored turns of the damaged file", len(r.storedTurns(markerWord)), 4)
-				checkAtLeast(t, "outbox files with the word after damage", len(r.outboxFilesWith(markerWord)), 1)
-				r.run()
-				r.beginSession(tenantA, markerWord, newAssignment(true))
-				r.offer(markerWord, 1)
-				x, b := r.startTurn(markerWord, 2)
+				f.kill()
+				f.damageOutboxFiles(markerWord)
+				f = openFixture(t, f.dir, f.clock, nil)
+				f.deliver()
+				checkAtMost(t, "stored turns of the damaged file", len(f.storedTurns(markerWord)), 4)
+				checkAtLeast(t, "outbox files with the word after damage", len(f.outboxFilesWith(markerWord)), 1)
+				f.run()
+				f.beginSession(tenantA, markerWord, newAssignment(true))
+				f.offer(markerWord, 1)
+				x, start := f.startTurn(markerWord, 2)
 				time.Sleep(time.Second)
-				r.startTurn(markerWord, 3) // not recorded yet
-				checkAtLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(markerWord)), 1)
+				f.startTurn(markerWord, 3) // not recorded yet
+				checkAtLeast(t, "outbox files with the word before the deletion", len(f.outboxFilesWith(markerWord)), 1)
 				if wholeTenant {
-					n, err := r.store.ForgetTenant(t.Context(), tenantA)
+					n, err := f.store.ForgetTenant(t.Context(), tenantA)
 					checkEqual(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
-					r.forget(markerWord)
+					f.forget(markerWord)
 				}
-				checkList(t, "outbox files with the word after the deletion", r.outboxFilesWith(markerWord), nil)
+				checkList(t, "outbox files with the word after the deletion", f.outboxFilesWith(markerWord), nil)
 				time.Sleep(time.Second)
-				checkList(t, "outbox files with the word after the third turn was recorded", r.outboxFilesWith(markerWord), nil)
-				r.endTurn(x, b)
+				checkList(t, "outbox files with the word after the third turn was recorded", f.outboxFilesWith(markerWord), nil)
+				f.endTurn(x, start)
 				time.Sleep(time.Second)
-				checkList(t, "outbox files with the word after the second turn ended", r.outboxFilesWith(markerWord), nil)
-				crashed := r.crash(nil)
+				checkList(t, "outbox files with the word after the second turn ended", f.outboxFilesWith(markerWord), nil)
+				crashed := f.crash(nil)
 				crashed.deliver()
 				checkList(t, "outbox files with the word after a crash", crashed.outboxFilesWith(markerWord), nil)
 				checkList(t, "stored turns after a crash", crashed.storedTurns(markerWord), nil)
@@ -318,21 +318,21 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 }
 
 // damageOutboxFiles changes the byte before the last occurrence of a text in each outbox file that contains the text.
-func (r *fixture) damageOutboxFiles(text string) {
-	r.t.Helper()
-	names := r.outboxFilesWith(text)
+func (f *fixture) damageOutboxFiles(text string) {
+	f.t.Helper()
+	names := f.outboxFilesWith(text)
 	if len(names) == 0 {
-		r.t.Fatalf("no outbox file contains %q", text)
+		f.t.Fatalf("no outbox file contains %q", text)
 	}
 	for _, name := range names {
-		path := filepath.Join(filepath.Dir(r.options.Queue.Path), name)
+		path := filepath.Join(filepath.Dir(f.options.Queue.Path), name)
 		b, err := os.ReadFile(path)
 		if err != nil {
-			r.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		b[bytes.LastIndex(b, []byte(text))-1] ^= 0xff
 		if err := os.WriteFile(path, b, 0o600); err != nil {
-			r.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 	}
 }
@@ -343,36 +343,36 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
-		r := runFixture(t, func(o *store.Options) { o.Retention = 30 * day })
+		f := runFixture(t, func(o *store.Options) { o.Retention = 30 * day })
 		advance := func(d time.Duration) {
-			r.clock.add(d)
+			f.clock.add(d)
 			time.Sleep(3 * time.Second)
 		}
-		old := r.sessionWithWord(tenantA, "old")
+		old := f.sessionWithWord(tenantA, "old")
 		advance(20 * day)
-		recent := r.sessionWithWord(tenantA, "recent")
+		recent := f.sessionWithWord(tenantA, "recent")
 		e := newScore("early", 1, 1)
-		e.At = r.clock.now()
-		r.postByKey(tenantA, 77, e)
-		checkEqual(t, "exchanges of the old session before the retention period ends", r.exchanges(old), 1)
+		e.At = f.clock.now()
+		f.postByKey(tenantA, 77, e)
+		checkEqual(t, "exchanges of the old session before the retention period ends", f.exchanges(old), 1)
 		advance(11 * day)
-		checkEqual(t, "exchanges of the old session after the retention period", r.exchanges(old), 0)
-		checkEqual(t, "exchanges of the recent session", r.exchanges(recent), 1)
-		checkEqual(t, "Tally.Retired", r.store.Tally.Retired.Load(), 1)
+		checkEqual(t, "exchanges of the old session after the retention period", f.exchanges(old), 0)
+		checkEqual(t, "exchanges of the recent session", f.exchanges(recent), 1)
+		checkEqual(t, "Tally.Retired", f.store.Tally.Retired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
-		if got, err := r.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
+		if got, err := f.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
 			t.Errorf("FindEcho of the deleted session's key = %v, %v, want none", got, err)
 		}
-		if n, err := r.backend.PurgeParked(t.Context(), r.clock.now()); err != nil || n != 0 {
+		if n, err := f.backend.PurgeParked(t.Context(), f.clock.now()); err != nil || n != 0 {
 			t.Errorf("PurgeParked after retention deleted the parked feedback = %d, %v, want 0, nil", n, err)
 		}
-		r.store.SetRetention(0)
+		f.store.SetRetention(0)
 		advance(1000 * day)
-		checkEqual(t, "exchanges of the recent session without retention", r.exchanges(recent), 1)
-		r.store.SetRetention(time.Hour)
+		checkEqual(t, "exchanges of the recent session without retention", f.exchanges(recent), 1)
+		f.store.SetRetention(time.Hour)
 		advance(day)
-		checkEqual(t, "exchanges of the recent session after the retention period was shortened", r.exchanges(recent), 0)
-		checkList(t, "failed steps", r.takeFailures(), nil)
+		checkEqual(t, "exchanges of the recent session after the retention period was shortened", f.exchanges(recent), 0)
+		checkList(t, "failed steps", f.takeFailures(), nil)
 	})
 }
 
@@ -380,15 +380,15 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 func TestTouchedOmitsForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		ids := []session.ID{r.beginSession(tenantA, "forgotten", newAssignment(true)), r.beginSession(tenantA, "kept", newAssignment(true))}
-		r.deliver()
+		f := runFixture(t, nil)
+		ids := []session.ID{f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))}
+		f.deliver()
 		for _, id := range ids {
-			r.store.Touch(tenantA, id)
-			r.store.Touch("other", id)
+			f.store.Touch(tenantA, id)
+			f.store.Touch("other", id)
 		}
-		r.forget("forgotten")
-		touched := r.store.Touched()
+		f.forget("forgotten")
+		touched := f.store.Touched()
 		checkEqual(t, "the forgotten session is touched", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
 		checkEqual(t, "touched sessions", len(touched), 3)
 	})

@@ -24,15 +24,15 @@ func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 type offerCounts struct{ offered, refused int }
 
 // play offers n turns, delivers them and advances the clock.
-func (o *offerCounts) play(r *fixture, n int) {
+func (o *offerCounts) play(f *fixture, n int) {
 	for range n {
 		o.offered++
-		if !r.offerLarge("s", o.offered, 4<<10) {
+		if !f.offerLarge("s", o.offered, 4<<10) {
 			o.refused++
 		}
 	}
-	r.deliver()
-	r.clock.add(2 * time.Second)
+	f.deliver()
+	f.clock.add(2 * time.Second)
 }
 
 // account returns the expected account after the store has written every accepted turn.
@@ -49,85 +49,85 @@ func (o *offerCounts) account() string {
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	r := openFixture(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
+	f := openFixture(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
 	var o offerCounts
-	o.play(r, 5)
+	o.play(f, 5)
 	disk.Fill(t, 16<<10)
 	for range 40 {
-		o.play(r, 5)
+		o.play(f, 5)
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
-	if failures := r.takeFailures(); o.refused == 0 || len(failures) == 0 {
+	if failures := f.takeFailures(); o.refused == 0 || len(failures) == 0 {
 		t.Fatalf("on a full disk: %d refused turns, failed steps %v, want at least one of each", o.refused, failures)
 	}
-	checkEqual(t, "Store.Healthy on a full disk", r.store.Healthy(), false)
+	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
 	disk.Free(t)
-	stored := r.store.Tally.Exchanges.Load()
-	for i := 0; r.store.Tally.Exchanges.Load() <= stored+5; i++ {
+	stored := f.store.Tally.Exchanges.Load()
+	for i := 0; f.store.Tally.Exchanges.Load() <= stored+5; i++ {
 		if i == 10 {
-			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, r.takeFailures())
+			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, f.takeFailures())
 		}
-		o.play(r, 5)
+		o.play(f, 5)
 	}
-	r.wait(durableAfter)
-	checkEqual(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
-	checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), int64(o.refused))
-	r.checkMemoryIsFree()
-	r = r.restart(nil)
-	r.deliver()
-	checkAccount(t, "account after a crash", r.account(true), o.account())
-	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered-o.refused)
+	f.wait(durableAfter)
+	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
+	checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), int64(o.refused))
+	f.checkMemoryIsFree()
+	f = f.restart(nil)
+	f.deliver()
+	checkAccount(t, "account after a crash", f.account(true), o.account())
+	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered-o.refused)
 }
 
 // An outbox that filled the disk during an outage frees the disk after the delivery.
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
-	r := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
-	r.backend.failWrites()
+	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
+	f.backend.failWrites()
 	var o offerCounts
 	for o.refused == 0 { // until disk and memory are full
-		if o.play(r, 5); o.offered > 5000 {
+		if o.play(f, 5); o.offered > 5000 {
 			t.Fatalf("no turn was refused after %d turns", o.offered)
 		}
 	}
-	r.backend.allowWrites()
+	f.backend.allowWrites()
 	for range 10 {
-		o.play(r, 0)
+		o.play(f, 0)
 	}
-	r.wait(durableAfter)
-	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered-o.refused)
-	checkAtMost(t, "bytes of the outbox", r.store.OutboxBytes(), 1<<20)
-	checkAccount(t, "account", r.account(true), o.account())
-	r.checkMemoryIsFree()
+	f.wait(durableAfter)
+	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered-o.refused)
+	checkAtMost(t, "bytes of the outbox", f.store.OutboxBytes(), 1<<20)
+	checkAccount(t, "account", f.account(true), o.account())
+	f.checkMemoryIsFree()
 }
 
 // If the backend reports a full disk, the outbox frees disk space before the next write to the backend.
 func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	r := newFixture(t, outboxOnDisk(disk))
+	f := newFixture(t, outboxOnDisk(disk))
 	var o offerCounts
 	for range 10 {
-		o.play(r, 5)
+		o.play(f, 5)
 	}
 	var freeBytes []int64 // at each write to the backend
-	r.backend.onCall(func(op string) {
+	f.backend.onCall(func(op string) {
 		if op == "write" {
 			freeBytes = append(freeBytes, disk.FreeBytes(t))
 		}
 	})
-	r.backend.failNext("write", 2, session.ErrDiskFull)
+	f.backend.failNext("write", 2, session.ErrDiskFull)
 	for range 4 {
-		o.play(r, 1)
+		o.play(f, 1)
 	}
-	r.backend.onCall(nil)
+	f.backend.onCall(nil)
 	if len(freeBytes) < 3 || runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
 		t.Errorf("free bytes at each write: got %v, want at least 3 writes, the third with at least 64 KiB more than the first", freeBytes)
 	}
-	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered)
-	checkAccount(t, "account", r.account(true), o.account())
-	r.checkMemoryIsFree()
+	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered)
+	checkAccount(t, "account", f.account(true), o.account())
+	f.checkMemoryIsFree()
 }
 
 // remoteBackend is a Redis backend that fails on demand.
@@ -162,12 +162,12 @@ func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := o.Backend.(*faultyBackend) //nolint:forcetypeassert // of openFixture
-		if err := f.backend.Close(); err != nil {
+		inner := o.Backend.(*faultyBackend) //nolint:forcetypeassert // openFixture sets a *faultyBackend
+		if err := inner.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
-		f.backend = db
-		o.Backend, o.Fleet = remoteBackend{f, db}, remoteBackend{f, db}
+		inner.backend = db
+		o.Backend, o.Fleet = remoteBackend{inner, db}, remoteBackend{inner, db}
 	}
 }
 
@@ -183,103 +183,103 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 		outboxOnDisk(disk)(o)
 		o.Queue.MemoryBytes = 200 << 10
 	}
-	r := newFixture(t, open)
+	f := newFixture(t, open)
 	var o offerCounts
-	o.play(r, 5)
-	x, begun := r.startTurn("s", 9000)
-	r.deliver()
+	o.play(f, 5)
+	x, begun := f.startTurn("s", 9000)
+	f.deliver()
 	disk.Fill(t, 0)
 	for range 10 {
-		o.play(r, 5)
+		o.play(f, 5)
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
-	r.endTurn(x, begun)
+	f.endTurn(x, begun)
 	o.offered++
-	o.play(r, 5)
-	checkEqual(t, "stored exchanges on a full disk", r.exchanges(sessionID("s")), o.offered)
+	o.play(f, 5)
+	checkEqual(t, "stored exchanges on a full disk", f.exchanges(sessionID("s")), o.offered)
 	checkEqual(t, "refused turns", o.refused, 0)
-	checkAccount(t, "account on a full disk", r.account(true), o.account())
+	checkAccount(t, "account on a full disk", f.account(true), o.account())
 
-	r.backend.failWrites()
+	f.backend.failWrites()
 	for range 30 {
-		o.play(r, 5)
+		o.play(f, 5)
 		disk.Fill(t, 0)
 	}
 	checkAtLeast(t, "refused turns during an outage on a full disk", o.refused, 51)
-	r.backend.allowWrites()
+	f.backend.allowWrites()
 	for range 3 {
-		o.play(r, 0)
+		o.play(f, 0)
 	}
-	checkEqual(t, "stored exchanges after the outage", r.exchanges(sessionID("s")), o.offered-o.refused)
-	checkAccount(t, "account after the outage", r.account(true), o.account())
+	checkEqual(t, "stored exchanges after the outage", f.exchanges(sessionID("s")), o.offered-o.refused)
+	checkAccount(t, "account after the outage", f.account(true), o.account())
 
-	r = r.restart(open)
-	r.deliver()
-	o.play(r, 5)
-	o.play(r, 0)
-	checkAccount(t, "account after a crash", r.account(true), o.account())
+	f = f.restart(open)
+	f.deliver()
+	o.play(f, 5)
+	o.play(f, 0)
+	checkAccount(t, "account after a crash", f.account(true), o.account())
 	disk.Free(t)
 	for range 4 {
-		o.play(r, 5)
+		o.play(f, 5)
 	}
-	checkEqual(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
-	checkEqual(t, "stored exchanges after the disk has space", r.exchanges(sessionID("s")), o.offered-o.refused)
-	checkAccount(t, "account after the disk has space", r.account(false), o.account())
-	r = r.restart(open)
-	r.deliver()
-	checkAccount(t, "account after a second crash", r.account(false), o.account())
-	r.checkMemoryIsFree()
+	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
+	checkEqual(t, "stored exchanges after the disk has space", f.exchanges(sessionID("s")), o.offered-o.refused)
+	checkAccount(t, "account after the disk has space", f.account(false), o.account())
+	f = f.restart(open)
+	f.deliver()
+	checkAccount(t, "account after a second crash", f.account(false), o.account())
+	f.checkMemoryIsFree()
 }
 
 // On a full disk, exchanges for a database on the same machine wait in memory. A stop writes them to the database.
 func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newFixture(t, outboxOnDisk(disk))
+	f := newFixture(t, outboxOnDisk(disk))
 	var o offerCounts
-	o.play(r, 5)
+	o.play(f, 5)
 	disk.Fill(t, 0)
 	for range 4 {
-		o.play(r, 12)
+		o.play(f, 12)
 		disk.Fill(t, 0)
 	}
-	checkEqual(t, "Store.Healthy on a full disk", r.store.Healthy(), false)
-	checkAtMost(t, "stored exchanges before the stop", r.exchanges(sessionID("s")), o.offered-1)
-	_ = r.drain() // returns the error of the full disk
-	checkEqual(t, "stored exchanges after the stop", r.exchanges(sessionID("s")), o.offered)
-	checkAccount(t, "account", accountText(r.balancedAccount(false)), o.account())
+	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
+	checkAtMost(t, "stored exchanges before the stop", f.exchanges(sessionID("s")), o.offered-1)
+	_ = f.drain() // returns the error of the full disk
+	checkEqual(t, "stored exchanges after the stop", f.exchanges(sessionID("s")), o.offered)
+	checkAccount(t, "account", accountText(f.balancedAccount(false)), o.account())
 }
 
 // Turns that wait for a local database on a full disk are stored when the disk has space again.
 func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newFixture(t, outboxOnDisk(disk))
+	f := newFixture(t, outboxOnDisk(disk))
 	var o offerCounts
-	o.play(r, 1)
+	o.play(f, 1)
 	disk.Fill(t, 0)
 	for range 4 {
-		o.play(r, 5)
+		o.play(f, 5)
 		disk.Fill(t, 0)
 	}
-	checkEqual(t, "the failed steps contain spool", slices.Contains(r.takeFailures(), "spool"), true)
+	checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), "spool"), true)
 	disk.Free(t)
 	for range 3 {
-		o.play(r, 1)
+		o.play(f, 1)
 	}
-	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), o.offered)
-	checkEqual(t, "Store.Healthy after the disk has space", r.store.Healthy(), true)
-	checkAccount(t, "account", r.account(true), o.account())
-	r.checkMemoryIsFree()
+	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered)
+	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
+	checkAccount(t, "account", f.account(true), o.account())
+	f.checkMemoryIsFree()
 }
 
 // On a full disk, ended turns and changed sessions do not accumulate in memory. The test is not parallel because it
 // measures the size of the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
-	r.offer("s", 1)
-	r.deliver()
+	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
+	f.offer("s", 1)
+	f.deliver()
 	disk.Fill(t, 0)
 	heap := func() int64 {
 		runtime.GC()
@@ -291,15 +291,15 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	playTurns := func(n int) {
 		for range n {
 			turns++
-			x, b := r.startTurn("s", turns+1)
-			r.beginSession(tenantA, "s", newAssignment(true))
+			x, start := f.startTurn("s", turns+1)
+			f.beginSession(tenantA, "s", newAssignment(true))
 			x.Reply.Text = noise(turns, 1<<10)
 			if turns%10 == 0 {
-				r.clock.add(2 * time.Second)
-				r.deliver()
+				f.clock.add(2 * time.Second)
+				f.deliver()
 				disk.Fill(t, 0)
 			}
-			if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
+			if !f.store.Offer(store.Turn{Exchange: x, Start: start, Size: 100}) {
 				refused++
 			}
 		}
@@ -311,7 +311,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 		t.Errorf("heap growth after 8,000 turns of 1 KiB: got %d KiB, want at most 4096 KiB", grown>>10)
 	}
 	disk.Free(t)
-	r.wait(10 * time.Second)
-	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", turns+1, turns+1-refused, refused))
-	r.checkMemoryIsFree()
+	f.wait(10 * time.Second)
+	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", turns+1, turns+1-refused, refused))
+	f.checkMemoryIsFree()
 }

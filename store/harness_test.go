@@ -225,9 +225,9 @@ func newFixture(t testing.TB, change func(o *store.Options)) *fixture {
 // runFixture opens a store in a new directory and runs the store. The test is in a synctest bubble.
 func runFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	t.Helper()
-	r := openFixture(t, t.TempDir(), &clock{}, change)
-	r.run()
-	return r
+	f := openFixture(t, t.TempDir(), &clock{}, change)
+	f.run()
+	return f
 }
 
 // openFixture opens a store in a directory. change alters the options of the store; nil keeps the options.
@@ -237,105 +237,105 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, fail: map[string]int{}}}
+	f := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, fail: map[string]int{}}}
 	o := store.Options{
-		Now: clk.now, Backend: r.backend,
+		Now: clk.now, Backend: f.backend,
 		Lookup:  5 * time.Second, // a loaded machine is not a fault
 		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: outboxIn(dir), Bytes: 1 << 30},
 		Content: store.ContentOptions{Keep: true, Personal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, _ error) { r.addFailure(string(step)) },
-			Panicked: func(step label.Step, _ any) { r.addFailure("panic " + string(step)) },
+			Failed:   func(step label.Step, _ error) { f.addFailure(string(step)) },
+			Panicked: func(step label.Step, _ any) { f.addFailure("panic " + string(step)) },
 		},
 	}
 	if change != nil {
 		change(&o)
 	}
-	r.options = o
-	if r.store, err = store.Open(t.Context(), o); err != nil {
+	f.options = o
+	if f.store, err = store.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	r.archive = r.store.Archive(feedback.Definition{CloseAfter: closeAge})
-	t.Cleanup(r.end)
-	return r
+	f.archive = f.store.Archive(feedback.Definition{CloseAfter: closeAge})
+	t.Cleanup(f.end)
+	return f
 }
 
 // addFailure records the step of a reported failure.
-func (r *fixture) addFailure(step string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failures = append(r.failures, step)
+func (f *fixture) addFailure(step string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failures = append(f.failures, step)
 }
 
 // takeFailures returns the steps of the failures reported since its last call.
-func (r *fixture) takeFailures() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := r.failures
-	r.failures = nil
+func (f *fixture) takeFailures() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.failures
+	f.failures = nil
 	return out
 }
 
 // run starts the store's goroutines.
-func (r *fixture) run() {
-	ctx, cancel := context.WithCancel(r.t.Context())
-	r.cancel, r.done = cancel, make(chan error, 1)
-	go func() { r.done <- r.store.Run(ctx) }()
+func (f *fixture) run() {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	f.cancel, f.done = cancel, make(chan error, 1)
+	go func() { f.done <- f.store.Run(ctx) }()
 }
 
 // drain ends Run as a stop of the program does, and returns the error of Run. If Run is not running, drain calls Run
 // with a canceled context. Run then writes everything in memory and returns.
-func (r *fixture) drain() error {
-	if r.cancel == nil {
-		ctx, cancel := context.WithCancel(r.t.Context())
+func (f *fixture) drain() error {
+	if f.cancel == nil {
+		ctx, cancel := context.WithCancel(f.t.Context())
 		cancel()
-		return r.store.Run(ctx)
+		return f.store.Run(ctx)
 	}
-	r.cancel()
-	r.cancel = nil
-	return <-r.done
+	f.cancel()
+	f.cancel = nil
+	return <-f.done
 }
 
 // stop ends the store as a stop of the program does.
-func (r *fixture) stop() {
-	r.t.Helper()
-	if err := r.drain(); err != nil {
-		r.t.Error(err)
+func (f *fixture) stop() {
+	f.t.Helper()
+	if err := f.drain(); err != nil {
+		f.t.Error(err)
 	}
-	r.kill()
+	f.kill()
 }
 
 // kill closes the store without writing the rows in memory.
-func (r *fixture) kill() {
-	r.t.Helper()
-	if err := r.store.Close(); err != nil {
-		r.t.Error(err)
+func (f *fixture) kill() {
+	f.t.Helper()
+	if err := f.store.Close(); err != nil {
+		f.t.Error(err)
 	}
-	r.store = nil
+	f.store = nil
 }
 
 // end ends the store at the end of a test.
-func (r *fixture) end() {
+func (f *fixture) end() {
 	switch {
-	case r.store == nil:
-	case r.cancel != nil:
-		r.stop()
+	case f.store == nil:
+	case f.cancel != nil:
+		f.stop()
 	default:
-		r.kill()
+		f.kill()
 	}
 }
 
 // restart kills the store and opens its directory again.
-func (r *fixture) restart(change func(o *store.Options)) *fixture {
-	r.t.Helper()
-	r.kill()
-	return openFixture(r.t, r.dir, r.clock, change)
+func (f *fixture) restart(change func(o *store.Options)) *fixture {
+	f.t.Helper()
+	f.kill()
+	return openFixture(f.t, f.dir, f.clock, change)
 }
 
 // crash opens a copy of the store's directory in its present state. The store itself ends with the test.
-func (r *fixture) crash(change func(o *store.Options)) *fixture {
-	r.t.Helper()
-	return openFixture(r.t, copyDir(r.t, r.dir), r.clock, change)
+func (f *fixture) crash(change func(o *store.Options)) *fixture {
+	f.t.Helper()
+	return openFixture(f.t, copyDir(f.t, f.dir), f.clock, change)
 }
 
 // copyDir copies a directory in its present state, as a crash would leave it, and returns the path of the copy.
@@ -369,38 +369,38 @@ func copyDir(t testing.TB, dir string) string {
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
 // sessionsOf returns the sessions with an echo key, which is the hash of an id or a text that identifies a session.
-func (r *fixture) sessionsOf(key session.EchoKey) []session.ID {
-	r.t.Helper()
-	found, late := r.store.Echoes(r.t.Context(), tenantA, []session.EchoKey{key})
+func (f *fixture) sessionsOf(key session.EchoKey) []session.ID {
+	f.t.Helper()
+	found, late := f.store.Echoes(f.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
-		r.t.Errorf("Echoes(%x): late = true, want false", key)
+		f.t.Errorf("Echoes(%x): late = true, want false", key)
 	}
 	return found[key]
 }
 
 // deliver writes everything queued to the backend.
-func (r *fixture) deliver() { r.store.Deliver(r.t.Context()) }
+func (f *fixture) deliver() { f.store.Deliver(f.t.Context()) }
 
 // deliverAll advances the clock, with a delivery every second, until the outbox is empty, for at most five minutes of
 // the clock. Each delivery has a time limit, so a busy machine needs several deliveries of a large queue.
-func (r *fixture) deliverAll() {
-	for n := 0; n == 0 || n < 300 && r.balancedAccount(true).Spooled+r.store.Tally.Pending.Load() > 0; n++ {
-		r.wait(time.Second)
+func (f *fixture) deliverAll() {
+	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Tally.Pending.Load() > 0; n++ {
+		f.wait(time.Second)
 	}
 }
 
 // wait advances the clock, with a delivery every second.
-func (r *fixture) wait(d time.Duration) {
+func (f *fixture) wait(d time.Duration) {
 	for ; d > 0; d -= time.Second {
-		r.clock.add(time.Second)
-		r.deliver()
+		f.clock.add(time.Second)
+		f.deliver()
 	}
 }
 
 // balancedAccount reads the account of the outbox, and fails the test unless the account balances.
-func (r *fixture) balancedAccount(running bool) store.Account {
-	r.t.Helper()
-	return readAccount(r.t, r.options.Queue.Path, running)
+func (f *fixture) balancedAccount(running bool) store.Account {
+	f.t.Helper()
+	return readAccount(f.t, f.options.Queue.Path, running)
 }
 
 // readAccount reads the account of an outbox, and fails the test unless the account balances: each admitted exchange is
@@ -422,12 +422,12 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 }
 
 // account returns the account after a delivery, in the form of accountText.
-func (r *fixture) account(running bool) string {
-	r.t.Helper()
-	if r.store != nil && r.cancel == nil {
-		r.wait(time.Second)
+func (f *fixture) account(running bool) string {
+	f.t.Helper()
+	if f.store != nil && f.cancel == nil {
+		f.wait(time.Second)
 	}
-	return accountText(r.balancedAccount(running))
+	return accountText(f.balancedAccount(running))
 }
 
 // accountText returns the counts of an account as "admitted = stored + spooled + incomplete + dropped".
@@ -441,17 +441,17 @@ func accountText(b store.Account) string {
 
 // checkMemoryIsFree fails the test if any memory for exchanges is in use. Call checkMemoryIsFree only at the end of a
 // test or before restart, because its own offered turn fills the memory and is never recorded.
-func (r *fixture) checkMemoryIsFree() {
-	r.t.Helper()
-	checkEqual(r.t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
+func (f *fixture) checkMemoryIsFree() {
+	f.t.Helper()
+	checkEqual(f.t, "Tally.Pending", f.store.Tally.Pending.Load(), 0)
 	offer := func(size int64) bool {
-		return r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, r.clock.now()), Size: size})
+		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, f.clock.now()), Size: size})
 	}
-	if limit := r.options.Queue.MemoryBytes; !offer(limit) {
-		r.t.Errorf("Offer of a turn of %d bytes = false, want true: some memory for exchanges is in use", limit)
+	if limit := f.options.Queue.MemoryBytes; !offer(limit) {
+		f.t.Errorf("Offer of a turn of %d bytes = false, want true: some memory for exchanges is in use", limit)
 	}
 	if offer(1) {
-		r.t.Error("Offer of 1 byte more than Queue.MemoryBytes = true, want false")
+		f.t.Error("Offer of 1 byte more than Queue.MemoryBytes = true, want false")
 	}
 }
 
@@ -475,44 +475,44 @@ func filesWith(t testing.TB, dir, text string) (names []string) {
 }
 
 // outboxFilesWith returns the names of the outbox files that contain a string.
-func (r *fixture) outboxFilesWith(text string) []string {
-	r.t.Helper()
-	return filesWith(r.t, filepath.Dir(r.options.Queue.Path), text)
+func (f *fixture) outboxFilesWith(text string) []string {
+	f.t.Helper()
+	return filesWith(f.t, filepath.Dir(f.options.Queue.Path), text)
 }
 
 // closeSessions moves the clock past closeAge and closes all due sessions as the learner does.
-func (r *fixture) closeSessions() {
-	r.t.Helper()
-	r.clock.add(closeAge + time.Second)
-	r.deliver()
-	rows, err := r.backend.Due(r.t.Context(), r.clock.now().Add(-closeAge), session.Row{}, 1000)
+func (f *fixture) closeSessions() {
+	f.t.Helper()
+	f.clock.add(closeAge + time.Second)
+	f.deliver()
+	rows, err := f.backend.Due(f.t.Context(), f.clock.now().Add(-closeAge), session.Row{}, 1000)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	for i := range rows {
-		if err := r.settleRow(&rows[i]); err != nil {
-			r.t.Error(err)
+		if err := f.settleRow(&rows[i]); err != nil {
+			f.t.Error(err)
 		}
 	}
 }
 
 // settleRow closes one session as the learner does: samples, reward, and the counters "closed" and "rewarded".
-func (r *fixture) settleRow(row *session.Row) error {
-	ctx := r.t.Context()
-	entries, feedbackState, err := r.backend.SessionFeedback(ctx, row.Tenant, row.ID)
+func (f *fixture) settleRow(row *session.Row) error {
+	ctx := f.t.Context()
+	entries, feedbackState, err := f.backend.SessionFeedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return err
 	}
-	ex, err := r.backend.Exchanges(ctx, row.Tenant, row.ID)
+	ex, err := f.backend.Exchanges(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return err
 	}
-	if len(ex) > 0 && r.options.Content.Keep {
+	if len(ex) > 0 && f.options.Content.Keep {
 		var b session.Batch
 		for _, m := range samplesOf(row.Tenant, row.ID, ex, entries) {
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: row.Tenant, Agent: ex[0].Agent, ID: row.ID, Sample: m})
 		}
-		if err := r.backend.Write(ctx, b); err != nil {
+		if err := f.backend.Write(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -522,7 +522,7 @@ func (r *fixture) settleRow(row *session.Row) error {
 	if out.OK {
 		deltas.Add("", "rewarded", 1, 1)
 	}
-	_, err = r.backend.Settle(ctx, []session.Settlement{{
+	_, err = f.backend.Settle(ctx, []session.Settlement{{
 		Tenant: row.Tenant, ID: row.ID, FeedbackState: feedbackState, Deltas: deltas,
 		To: session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
 	}})
@@ -544,122 +544,122 @@ func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []fee
 }
 
 // beginSession creates a session with an assignment, as the first request of a session does.
-func (r *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
+func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
-	ses := r.store.Add(&session.Record{
+	ses := f.store.Add(&session.Record{
 		Identity: session.Identity{
-			ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clock.now(), Seen: r.clock.now(),
+			ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now(),
 		},
 		Thread:     session.Thread{Turns: 1},
 		Assignment: a,
 	})
-	r.store.Release(ses, store.Decided)
+	f.store.Release(ses, store.Decided)
 	return id
 }
 
 // change alters the record of a session in memory.
-func (r *fixture) change(id session.ID, c store.Change, change func(rec *session.Record)) {
-	r.t.Helper()
-	ses := r.store.AcquireInMemory(id)
+func (f *fixture) change(id session.ID, c store.Change, change func(rec *session.Record)) {
+	f.t.Helper()
+	ses := f.store.AcquireInMemory(id)
 	if ses == nil {
-		r.t.Fatalf("AcquireInMemory(%s) = nil, want a session", id)
+		f.t.Fatalf("AcquireInMemory(%s) = nil, want a session", id)
 	}
 	ses.Record.Mutex.Lock()
 	change(ses.Record)
 	ses.Record.Mutex.Unlock()
-	r.store.Release(ses, c)
+	f.store.Release(ses, c)
 }
 
 // inMemory reports whether a session is in memory, without counting as a use of the session.
-func (r *fixture) inMemory(tenant string, id session.ID) bool {
-	return r.store.Snapshot(session.Ref{Tenant: tenant, ID: id}) != nil
+func (f *fixture) inMemory(tenant string, id session.ID) bool {
+	return f.store.Snapshot(session.Ref{Tenant: tenant, ID: id}) != nil
 }
 
 // offer offers turns of one session.
-func (r *fixture) offer(name string, turns ...int) {
-	r.t.Helper()
+func (f *fixture) offer(name string, turns ...int) {
+	f.t.Helper()
 	for _, n := range turns {
-		if !r.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, n, r.clock.now()), Size: 100}) {
-			r.t.Fatalf("Offer of turn %d of session %s = false, want true", n, name)
+		if !f.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, n, f.clock.now()), Size: 100}) {
+			f.t.Fatalf("Offer of turn %d of session %s = false, want true", n, name)
 		}
 	}
 }
 
 // offerLarge offers a turn of about the given size that does not compress, and reports whether the store
 // accepted the turn.
-func (r *fixture) offerLarge(name string, turn, size int) bool {
-	x := newExchange(tenantA, name, turn, r.clock.now())
+func (f *fixture) offerLarge(name string, turn, size int) bool {
+	x := newExchange(tenantA, name, turn, f.clock.now())
 	x.Reply.Text = noise(turn, size)
-	return r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
+	return f.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
 // startTurn begins a turn. The turn is in progress until endTurn.
-func (r *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
-	x := newExchange(tenantA, name, turn, r.clock.now())
-	return x, r.store.Begin(x)
+func (f *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
+	x := newExchange(tenantA, name, turn, f.clock.now())
+	return x, f.store.Begin(x)
 }
 
 // endTurn ends a turn that startTurn began.
-func (r *fixture) endTurn(x *sample.Exchange, b *store.TurnStart) {
-	r.t.Helper()
-	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
-		r.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, x.SessionName)
+func (f *fixture) endTurn(x *sample.Exchange, start *store.TurnStart) {
+	f.t.Helper()
+	if !f.store.Offer(store.Turn{Exchange: x, Start: start, Size: 100}) {
+		f.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, x.SessionName)
 	}
 }
 
 // playOneTurn begins a session with one turn, and delivers the session and the turn.
-func (r *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
-	r.t.Helper()
-	id := r.beginSession(tenantA, name, a)
-	r.offer(name, 1)
-	r.deliver()
+func (f *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
+	f.t.Helper()
+	id := f.beginSession(tenantA, name, a)
+	f.offer(name, 1)
+	f.deliver()
 	return id
 }
 
 // addKey adds an echo key of a session.
-func (r *fixture) addKey(key session.EchoKey, id session.ID) {
-	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()})
+func (f *fixture) addKey(key session.EchoKey, id session.ID) {
+	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: f.clock.now()})
 }
 
 // postFeedback posts feedback on a known session.
-func (r *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
-	r.t.Helper()
-	got, err := r.store.Post(r.t.Context(), tenant, []session.ID{id}, 0, e)
+func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
+	f.t.Helper()
+	got, err := f.store.Post(f.t.Context(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		r.t.Fatalf("Post = %+v, %v, want status %s", got, err, store.Joined)
+		f.t.Fatalf("Post = %+v, %v, want status %s", got, err, store.Joined)
 	}
 }
 
 // postByKey posts feedback with a key and without a session, like a client that knows only the id of a reply.
-func (r *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
-	r.t.Helper()
-	got, err := r.store.Post(r.t.Context(), tenant, nil, key, e)
+func (f *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
+	f.t.Helper()
+	got, err := f.store.Post(f.t.Context(), tenant, nil, key, e)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return got
 }
 
 // counters returns the tenant's counters in the database as JSON, which is "null" without counters.
-func (r *fixture) counters(tenant string) string {
-	r.t.Helper()
-	list, err := r.backend.Counters(r.t.Context(), tenant)
+func (f *fixture) counters(tenant string) string {
+	f.t.Helper()
+	list, err := f.backend.Counters(f.t.Context(), tenant)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return string(text)
 }
 
 // counter returns the sum of a counter over all days.
-func (r *fixture) counter(scope, field string) (sum float64) {
-	r.t.Helper()
-	list, err := r.backend.Counters(r.t.Context(), tenantA)
+func (f *fixture) counter(scope, field string) (sum float64) {
+	f.t.Helper()
+	list, err := f.backend.Counters(f.t.Context(), tenantA)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	for _, d := range list {
 		if d.Key.Scope == scope && d.Key.Field == field {
@@ -670,20 +670,20 @@ func (r *fixture) counter(scope, field string) (sum float64) {
 }
 
 // applied returns the settled state of a session: the reward that the last settlement counted.
-func (r *fixture) applied(id session.ID) session.Applied {
-	r.t.Helper()
-	a, err := r.backend.Applied(r.t.Context(), tenantA, id)
+func (f *fixture) applied(id session.ID) session.Applied {
+	f.t.Helper()
+	a, err := f.backend.Applied(f.t.Context(), tenantA, id)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return a
 }
 
 // reward closes all sessions, and returns the reward of a session; -1 means the session has no reward.
-func (r *fixture) reward(id session.ID) float64 {
-	r.t.Helper()
-	r.closeSessions()
-	a := r.applied(id)
+func (f *fixture) reward(id session.ID) float64 {
+	f.t.Helper()
+	f.closeSessions()
+	a := f.applied(id)
 	if !a.Rewarded {
 		return -1
 	}
@@ -691,59 +691,59 @@ func (r *fixture) reward(id session.ID) float64 {
 }
 
 // row returns the stored row of a session.
-func (r *fixture) row(id session.ID) (session.Row, bool) {
-	r.t.Helper()
-	row, ok, err := r.backend.backend.Session(r.t.Context(), tenantA, id)
+func (f *fixture) row(id session.ID) (session.Row, bool) {
+	f.t.Helper()
+	row, ok, err := f.backend.backend.Session(f.t.Context(), tenantA, id)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return row, ok
 }
 
 // storedTurnCount returns the number of turns in the stored row of a session; 0 without a row.
-func (r *fixture) storedTurnCount(id session.ID) int {
-	r.t.Helper()
-	row, ok := r.row(id)
+func (f *fixture) storedTurnCount(id session.ID) int {
+	f.t.Helper()
+	row, ok := f.row(id)
 	if !ok {
 		return 0
 	}
 	rec, err := session.Decode(id, row.Data)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return rec.Thread.Turns
 }
 
 // turnCount returns the number of turns in the record of a session. Acquire reads the record from the backend
 // if the session is not in memory.
-func (r *fixture) turnCount(id session.ID) int {
-	r.t.Helper()
-	ses, late := r.store.Acquire(r.t.Context(), tenantA, id)
+func (f *fixture) turnCount(id session.ID) int {
+	f.t.Helper()
+	ses, late := f.store.Acquire(f.t.Context(), tenantA, id)
 	if ses == nil || late {
-		r.t.Fatalf("Acquire = %v, late %v, want a session, late false", ses, late)
+		f.t.Fatalf("Acquire = %v, late %v, want a session, late false", ses, late)
 	}
-	defer r.store.Release(ses, store.Unchanged)
+	defer f.store.Release(ses, store.Unchanged)
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	return ses.Record.Thread.Turns
 }
 
 // exchanges returns the number of stored exchanges of a session.
-func (r *fixture) exchanges(id session.ID) int {
-	r.t.Helper()
-	list, err := r.backend.Exchanges(r.t.Context(), tenantA, id)
+func (f *fixture) exchanges(id session.ID) int {
+	f.t.Helper()
+	list, err := f.backend.Exchanges(f.t.Context(), tenantA, id)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return len(list)
 }
 
 // storedTurns returns the number and the outcome of each stored turn of a session, such as "1 complete".
-func (r *fixture) storedTurns(name string) (turns []string) {
-	r.t.Helper()
-	list, err := r.backend.Exchanges(r.t.Context(), tenantA, sessionID(name))
+func (f *fixture) storedTurns(name string) (turns []string) {
+	f.t.Helper()
+	list, err := f.backend.Exchanges(f.t.Context(), tenantA, sessionID(name))
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	for i := range list {
 		turns = append(turns, fmt.Sprint(list[i].Turn, " ", list[i].Outcome))

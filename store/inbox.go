@@ -63,35 +63,35 @@ func (q *inbox) Begin(x *sample.Exchange) *TurnStart {
 	if !q.stubs {
 		return nil
 	}
-	b := &TurnStart{exchange: x}
+	start := &TurnStart{exchange: x}
 	q.mu.Lock()
-	q.begun = append(q.begun, b)
+	q.begun = append(q.begun, start)
 	q.mu.Unlock()
-	return b
+	return start
 }
 
 // Abandon ends a turn of Begin that is not offered, because a step failed.
-func (q *inbox) Abandon(b *TurnStart) {
-	if b != nil && !b.done.Load() {
+func (q *inbox) Abandon(start *TurnStart) {
+	if start != nil && !start.done.Load() {
 		q.tally.DroppedBad.Add(1)
-		q.abandon(b, droppedBad)
+		q.abandon(start, droppedBad)
 	}
 }
 
 // abandon ends a turn that has no exchange to store. The recorder later counts the turn under the reason.
-func (q *inbox) abandon(b *TurnStart, reason string) {
+func (q *inbox) abandon(start *TurnStart, reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.abandoned = append(q.abandoned, abandonedTurn{b, reason})
-	b.end()
+	q.abandoned = append(q.abandoned, abandonedTurn{start, reason})
+	start.end()
 }
 
 // end marks a turn as ended. The caller holds the mutex of the inbox, and calls end in the critical section in which
 // the turn enters the queue or the abandoned turns. Otherwise the recorder could write the stub of the turn after the
 // exchange.
-func (b *TurnStart) end() {
-	if b != nil {
-		b.done.Store(true)
+func (start *TurnStart) end() {
+	if start != nil {
+		start.done.Store(true)
 	}
 }
 

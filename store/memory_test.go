@@ -18,88 +18,88 @@ import (
 const idleTime = 11 * time.Minute
 
 // idleFor advances the clock by d, and waits until the running store has evicted idle sessions.
-func (r *fixture) idleFor(d time.Duration) {
-	r.clock.add(d)
+func (f *fixture) idleFor(d time.Duration) {
+	f.clock.add(d)
 	time.Sleep(time.Second)
 }
 
 func TestAcquireReadsASessionOnce(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	id := sessionID("s")
-	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
+	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
 		t.Errorf("Acquire of an unknown session = %v, late %v, want nil, late false", ses, late)
 	}
-	if ses := r.store.AcquireInMemory(id); ses != nil {
+	if ses := f.store.AcquireInMemory(id); ses != nil {
 		t.Errorf("AcquireInMemory of an unknown session = %v, want nil", ses)
 	}
-	r.beginSession(tenantA, "s", newAssignment(true))
-	r.backend.takeCalls()
-	checkEqual(t, "turns of the session in memory", r.turnCount(id), 1)
-	checkEqual(t, "look-ups of sessions in the backend while the session is in memory", r.backend.takeLookups(), 0)
-	r.deliver()
-	r = r.restart(nil)
-	checkEqual(t, "sessions in memory after a restart", r.store.Sessions(), 0)
-	checkEqual(t, "turns of the session in the database", r.turnCount(id), 1)
-	checkEqual(t, "turns of the session at the second call of Acquire", r.turnCount(id), 1)
-	checkEqual(t, "look-ups of sessions in the backend", r.backend.takeLookups(), 1)
-	checkEqual(t, "sessions in memory", r.store.Sessions(), 1)
+	f.beginSession(tenantA, "s", newAssignment(true))
+	f.backend.takeCalls()
+	checkEqual(t, "turns of the session in memory", f.turnCount(id), 1)
+	checkEqual(t, "look-ups of sessions in the backend while the session is in memory", f.backend.takeLookups(), 0)
+	f.deliver()
+	f = f.restart(nil)
+	checkEqual(t, "sessions in memory after a restart", f.store.Sessions(), 0)
+	checkEqual(t, "turns of the session in the database", f.turnCount(id), 1)
+	checkEqual(t, "turns of the session at the second call of Acquire", f.turnCount(id), 1)
+	checkEqual(t, "look-ups of sessions in the backend", f.backend.takeLookups(), 1)
+	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 }
 
 // Acquire distinguishes a backend that does not answer, or returns a damaged row, from a backend without the
 // session.
 func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	id := sessionID("s")
-	r.backend.failNext("session", 1, errDown)
-	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
+	f.backend.failNext("session", 1, errDown)
+	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
 		t.Errorf("Acquire during an outage = %v, late %v, want nil, late true", ses, late)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if ses, late := r.store.Acquire(ended, tenantA, id); ses != nil || !late {
+	if ses, late := f.store.Acquire(ended, tenantA, id); ses != nil || !late {
 		t.Errorf("Acquire with a canceled context = %v, late %v, want nil, late true", ses, late)
 	}
-	if m, late := r.store.Echoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
+	if m, late := f.store.Echoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
 		t.Errorf("Echoes with a canceled context = %v, late %v, want nil, late true", m, late)
 	}
-	row := session.Row{Tenant: tenantA, ID: id, Started: r.clock.now(), Data: []byte("{half")}
-	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
+	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Data: []byte("{half")}
+	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
-	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
+	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
 		t.Errorf("Acquire of a damaged row = %v, late %v, want nil, late true", ses, late)
 	}
-	checkList(t, "failed steps", r.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
-	if m, late := r.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
+	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
+	if m, late := f.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
 		t.Errorf("Echoes without keys = %v, late %v, want nil, late false", m, late)
 	}
 }
 
 func TestConcurrentAddReturnsOneSession(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	id := sessionID("s")
 	const n = 32
 	var wg sync.WaitGroup
 	got := make([]*store.Session, n)
 	for i := range n {
 		wg.Go(func() {
-			got[i] = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: r.clock.now()}})
+			got[i] = f.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: f.clock.now()}})
 			got[i].Record.Mutex.Lock()
 			got[i].Record.Thread.Turns++
 			got[i].Record.Mutex.Unlock()
-			r.store.Release(got[i], store.Decided)
+			f.store.Release(got[i], store.Decided)
 		})
 	}
 	wg.Wait()
 	for _, ses := range got[1:] {
 		checkEqual(t, "session that Add returned", ses, got[0])
 	}
-	checkEqual(t, "sessions in memory", r.store.Sessions(), 1)
-	r.deliver()
-	checkEqual(t, "turns after a restart", r.restart(nil).turnCount(id), n)
+	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
+	f.deliver()
+	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), n)
 }
 
 // An idle session leaves memory after its row is written. The next use reads the session from the database, with
@@ -107,29 +107,29 @@ func TestConcurrentAddReturnsOneSession(t *testing.T) {
 func TestIdleSessionsLeaveMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		idle, held, used := r.beginSession(tenantA, "idle", newAssignment(true)), r.beginSession(tenantA, "held", newAssignment(true)), r.beginSession(tenantA, "used", newAssignment(true))
-		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("unchanged"), Tenant: tenantA}}), store.Unchanged)
+		f := runFixture(t, nil)
+		idle, held, used := f.beginSession(tenantA, "idle", newAssignment(true)), f.beginSession(tenantA, "held", newAssignment(true)), f.beginSession(tenantA, "used", newAssignment(true))
+		f.store.Release(f.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("unchanged"), Tenant: tenantA}}), store.Unchanged)
 		time.Sleep(time.Second)
-		holder := r.store.AcquireInMemory(held)
-		checkEqual(t, "sessions in memory before the idle time", r.store.Sessions(), 4)
-		r.clock.add(idleTime)
-		r.store.Release(r.store.AcquireInMemory(used), store.Unchanged)
+		holder := f.store.AcquireInMemory(held)
+		checkEqual(t, "sessions in memory before the idle time", f.store.Sessions(), 4)
+		f.clock.add(idleTime)
+		f.store.Release(f.store.AcquireInMemory(used), store.Unchanged)
 		time.Sleep(time.Second)
 		for name, want := range map[string]bool{"idle": false, "unchanged": false, "held": true, "used": true} {
-			checkEqual(t, "the session "+name+" is in memory after the idle time", r.inMemory(tenantA, sessionID(name)), want)
+			checkEqual(t, "the session "+name+" is in memory after the idle time", f.inMemory(tenantA, sessionID(name)), want)
 		}
-		r.store.Release(holder, store.Unchanged)
-		r.backend.takeCalls()
-		checkEqual(t, "turns from the database", r.turnCount(idle), 1)
+		f.store.Release(holder, store.Unchanged)
+		f.backend.takeCalls()
+		checkEqual(t, "turns from the database", f.turnCount(idle), 1)
 		for turns, c := range map[int]store.Change{5: store.Decided, 6: store.Counted} {
-			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
-			r.idleFor(idleTime)
-			r.idleFor(idleTime)
-			checkEqual(t, "the idle session is in memory", r.inMemory(tenantA, idle), false)
-			checkEqual(t, "turns of the evicted session", r.turnCount(idle), turns)
+			f.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
+			f.idleFor(idleTime)
+			f.idleFor(idleTime)
+			checkEqual(t, "the idle session is in memory", f.inMemory(tenantA, idle), false)
+			checkEqual(t, "turns of the evicted session", f.turnCount(idle), turns)
 		}
-		checkEqual(t, "look-ups of sessions in the backend", r.backend.takeLookups(), 3)
+		checkEqual(t, "look-ups of sessions in the backend", f.backend.takeLookups(), 3)
 	})
 }
 
@@ -137,16 +137,16 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		r.backend.failWrites()
-		id := r.beginSession(tenantA, "s", newAssignment(true))
-		r.idleFor(idleTime)
-		checkEqual(t, "the session is in memory during the outage", r.inMemory(tenantA, id), true)
-		r.backend.allowWrites()
-		r.idleFor(idleTime)
-		r.idleFor(idleTime)
-		checkEqual(t, "the session is in memory after the outage", r.inMemory(tenantA, id), false)
-		checkEqual(t, "turns of the evicted session", r.turnCount(id), 1)
+		f := runFixture(t, nil)
+		f.backend.failWrites()
+		id := f.beginSession(tenantA, "s", newAssignment(true))
+		f.idleFor(idleTime)
+		checkEqual(t, "the session is in memory during the outage", f.inMemory(tenantA, id), true)
+		f.backend.allowWrites()
+		f.idleFor(idleTime)
+		f.idleFor(idleTime)
+		checkEqual(t, "the session is in memory after the outage", f.inMemory(tenantA, id), false)
+		checkEqual(t, "turns of the evicted session", f.turnCount(id), 1)
 	})
 }
 
@@ -154,22 +154,22 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 func TestSessionsInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 50
-	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	first := r.beginSession(tenantA, "first", newAssignment(true))
+	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	first := f.beginSession(tenantA, "first", newAssignment(true))
 	for i := range 10 * limit {
-		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
-		r.deliver()
-		r.store.Release(r.store.AcquireInMemory(first), store.Unchanged) // in use all the time
-		if n := r.store.Sessions(); n > limit {
+		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		f.deliver()
+		f.store.Release(f.store.AcquireInMemory(first), store.Unchanged) // in use all the time
+		if n := f.store.Sessions(); n > limit {
 			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
-	checkEqual(t, "the session in use is in memory", r.inMemory(tenantA, first), true)
-	checkEqual(t, "the session s0 is in memory", r.inMemory(tenantA, sessionID("s0")), false)
-	checkEqual(t, "the newest session is in memory", r.inMemory(tenantA, sessionID(fmt.Sprint("s", 10*limit-1))), true)
-	r.backend.takeCalls()
-	checkEqual(t, "turns of the evicted session", r.turnCount(sessionID("s0")), 1)
-	checkEqual(t, "look-ups of sessions in the backend", r.backend.takeLookups(), 1)
+	checkEqual(t, "the session in use is in memory", f.inMemory(tenantA, first), true)
+	checkEqual(t, "the session s0 is in memory", f.inMemory(tenantA, sessionID("s0")), false)
+	checkEqual(t, "the newest session is in memory", f.inMemory(tenantA, sessionID(fmt.Sprint("s", 10*limit-1))), true)
+	f.backend.takeCalls()
+	checkEqual(t, "turns of the evicted session", f.turnCount(sessionID("s0")), 1)
+	checkEqual(t, "look-ups of sessions in the backend", f.backend.takeLookups(), 1)
 }
 
 // During an outage a session is evicted when the outbox has its row. Acquire reports an evicted session as late, not
@@ -177,21 +177,21 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
-	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	r.backend.failWrites()
+	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	f.backend.failWrites()
 	for i := range 10 * limit {
-		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
-		r.deliver()
-		if n := r.store.Sessions(); n > limit {
+		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		f.deliver()
+		if n := f.store.Sessions(); n > limit {
 			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
-	if ses, late := r.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !late {
+	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !late {
 		t.Errorf("Acquire of a session that only the outbox has = %v, late %v, want nil, late true", ses, late)
 	}
-	r.backend.allowWrites()
-	r.wait(2 * time.Second)
-	if ses, late := r.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || late {
+	f.backend.allowWrites()
+	f.wait(2 * time.Second)
+	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || late {
 		t.Errorf("Acquire after the outage = %v, late %v, want a session, late false", ses, late)
 	}
 }
@@ -201,30 +201,30 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
-	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	first := r.beginSession(tenantA, "first", newAssignment(true))
+	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	first := f.beginSession(tenantA, "first", newAssignment(true))
 	began := 1
 	for i := range 10 * limit {
-		if r.store.FullReason(tenantA) != "" {
+		if f.store.FullReason(tenantA) != "" {
 			continue
 		}
-		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		began++
 	}
 	checkEqual(t, "sessions that began", began, limit-limit/16)
 	for i := range limit { // without a call of FullReason
 		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
-		if ses := r.store.Add(rec); ses != nil {
-			r.store.Release(ses, store.Decided)
+		if ses := f.store.Add(rec); ses != nil {
+			f.store.Release(ses, store.Decided)
 			began++
 		}
 	}
-	checkEqual(t, "sessions in memory", r.store.Sessions(), limit-limit/16)
+	checkEqual(t, "sessions in memory", f.store.Sessions(), limit-limit/16)
 	checkEqual(t, "sessions that began without a call of FullReason", began, limit-limit/16)
-	checkEqual(t, "the first session is in memory", r.inMemory(tenantA, first), true)
-	r.deliver()
-	checkEqual(t, "FullReason after the rows are written", r.store.FullReason(tenantA), "")
-	checkEqual(t, "turns of the first session", r.turnCount(first), 1)
+	checkEqual(t, "the first session is in memory", f.inMemory(tenantA, first), true)
+	f.deliver()
+	checkEqual(t, "FullReason after the rows are written", f.store.FullReason(tenantA), "")
+	checkEqual(t, "turns of the first session", f.turnCount(first), 1)
 }
 
 // The row of a session is written after the recorder has judged whether the turn opted out. The session of a turn in
@@ -232,84 +232,84 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	t.Parallel()
 	const limit = 32
-	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
-	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
-	if !r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
+	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	ses := f.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
+	if !f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 1, f.clock.now()), Size: 100, Session: ses}) {
 		t.Fatal("Offer refused the turn")
 	}
-	r.store.Release(ses, store.Unchanged)
+	f.store.Release(ses, store.Unchanged)
 	fillMemory := func() {
 		for i := range limit {
-			if r.store.FullReason(tenantA) == "" {
-				r.beginSession(tenantA, fmt.Sprint("other", i), newAssignment(true))
+			if f.store.FullReason(tenantA) == "" {
+				f.beginSession(tenantA, fmt.Sprint("other", i), newAssignment(true))
 			}
 		}
 	}
 	fillMemory()
-	checkEqual(t, "the session of the queued turn is in memory", r.inMemory(tenantA, sessionID("s")), true)
-	r.deliver()
+	checkEqual(t, "the session of the queued turn is in memory", f.inMemory(tenantA, sessionID("s")), true)
+	f.deliver()
 	fillMemory()
-	checkEqual(t, "the session of the judged turn is in memory", r.inMemory(tenantA, sessionID("s")), false)
+	checkEqual(t, "the session of the judged turn is in memory", f.inMemory(tenantA, sessionID("s")), false)
 }
 
 // Long requests keep their sessions in memory. The store still evicts other sessions to make room for new sessions.
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
 	const limit, longRequests = 64, 40
-	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	for i := range limit - limit/16 {
-		id := r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		if i < longRequests {
-			defer r.store.Release(r.store.AcquireInMemory(id), store.Unchanged)
+			defer f.store.Release(f.store.AcquireInMemory(id), store.Unchanged)
 		}
 	}
-	r.deliver()
+	f.deliver()
 	for i := range limit {
 		for range longRequests/16 + 1 { // FullReason examines at most 16 sessions
-			r.store.FullReason(tenantA)
+			f.store.FullReason(tenantA)
 		}
-		checkEqual(t, fmt.Sprint("FullReason before new session ", i), r.store.FullReason(tenantA), "")
-		r.beginSession(tenantA, fmt.Sprint("more", i), newAssignment(true))
-		r.deliver()
+		checkEqual(t, fmt.Sprint("FullReason before new session ", i), f.store.FullReason(tenantA), "")
+		f.beginSession(tenantA, fmt.Sprint("more", i), newAssignment(true))
+		f.deliver()
 	}
 }
 
 // No change is lost when goroutines use and release sessions while the store writes the same sessions.
 func TestConcurrentUseLosesNoChange(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	const workers, rounds, sessions = 6, 60, 5
 	name := func(i int) string { return string(rune('a' + i%sessions)) }
-	r.run()
+	f.run()
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
 			for i := range rounds {
 				id := sessionID(name(w + i))
-				ses, late := r.store.Acquire(t.Context(), tenantA, id)
+				ses, late := f.store.Acquire(t.Context(), tenantA, id)
 				if late {
 					t.Error("Acquire: late = true, want false")
 					return
 				}
 				if ses == nil {
-					ses = r.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: name(w + i), Started: r.clock.now(), Seen: r.clock.now()}})
+					ses = f.store.Add(&session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: name(w + i), Started: f.clock.now(), Seen: f.clock.now()}})
 				}
 				ses.Record.Mutex.Lock()
 				ses.Record.Thread.Turns++
 				ses.Record.Mutex.Unlock()
-				r.store.Release(ses, []store.Change{store.Counted, store.Decided}[i%2])
-				r.clock.add(time.Millisecond)
+				f.store.Release(ses, []store.Change{store.Counted, store.Decided}[i%2])
+				f.clock.add(time.Millisecond)
 			}
 		})
 	}
 	wg.Wait()
-	if err := r.drain(); err != nil {
+	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	r = r.restart(nil)
+	f = f.restart(nil)
 	sum := 0
 	for i := range sessions {
-		sum += r.turnCount(sessionID(name(i)))
+		sum += f.turnCount(sessionID(name(i)))
 	}
 	checkEqual(t, "turns of all sessions", sum, workers*rounds)
 }
@@ -320,40 +320,40 @@ type hangingBackend struct {
 	hangs bool
 }
 
-func (s *hangingBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
-	if s.hangs {
+func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+	if h.hangs {
 		<-ctx.Done()
 		return session.Row{}, false, ctx.Err()
 	}
-	return s.faultyBackend.Session(ctx, tenant, id)
+	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
 // playTurnOn plays one turn of a session on the replica r, as the proxy does. A session that is not in memory is
 // read from the backend. If the backend does not answer in time, the session gets a stand-in: a temporary record.
-func (r *fixture) playTurnOn(id session.ID, name string) *session.Record {
-	r.t.Helper()
-	r.clock.add(time.Second)
-	ses, late := r.store.AcquireInMemory(id), false
+func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
+	f.t.Helper()
+	f.clock.add(time.Second)
+	ses, late := f.store.AcquireInMemory(id), false
 	switch {
 	case ses == nil:
-		ses, late = r.store.Acquire(r.t.Context(), tenantA, id)
+		ses, late = f.store.Acquire(f.t.Context(), tenantA, id)
 	case ses.Unsure():
-		r.store.Refresh(r.t.Context(), ses)
+		f.store.Refresh(f.t.Context(), ses)
 	}
 	if ses == nil {
 		rec := &session.Record{
-			Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clock.now()},
+			Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now()},
 			State:    session.State{Provisional: late},
 		}
 		rec.Assignment.Excluded = late
-		ses = r.store.Add(rec)
+		ses = f.store.Add(rec)
 	}
 	ses.Record.Mutex.Lock()
 	ses.Record.Thread.Turns++
-	ses.Record.Identity.Seen = r.clock.now()
+	ses.Record.Identity.Seen = f.clock.now()
 	ses.Record.Mutex.Unlock()
-	r.store.Release(ses, store.Decided)
-	r.deliver()
+	f.store.Release(ses, store.Decided)
+	f.deliver()
 	return ses.Record
 }
 
@@ -363,15 +363,15 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		home := newFixture(t, nil)
-		var be *hangingBackend
+		var hanging *hangingBackend
 		other := openFixture(t, t.TempDir(), home.clock, func(o *store.Options) {
-			f := o.Backend.(*faultyBackend) //nolint:forcetypeassert // of openFixture
-			if err := f.backend.Close(); err != nil {
+			inner := o.Backend.(*faultyBackend) //nolint:forcetypeassert // openFixture sets a *faultyBackend
+			if err := inner.backend.Close(); err != nil {
 				t.Fatal(err)
 			}
-			f.backend = unclosed{home.backend.backend}
-			be = &hangingBackend{faultyBackend: f}
-			o.Backend, o.Lookup = be, 10*time.Millisecond
+			inner.backend = unclosed{home.backend.backend}
+			hanging = &hangingBackend{faultyBackend: inner}
+			o.Backend, o.Lookup = hanging, 10*time.Millisecond
 		})
 		id := home.beginSession(tenantA, "s", newAssignment(true))
 		home.deliver()
@@ -384,7 +384,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 			}
 			return rec
 		}
-		be.hangs = true
+		hanging.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
 			checkEqual(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.Provisional, rec.Assignment.Excluded), "true true")
@@ -392,7 +392,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 			checkEqual(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.Provisional, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
 		checkEqual(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
-		be.hangs = false
+		hanging.hangs = false
 		rec := other.playTurnOn(id, "s")
 		checkEqual(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.Provisional, len(rec.Assignment.Picks)), "false 1")
 		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
@@ -400,10 +400,10 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		checkEqual(t, "turns in the stored row", record().Thread.Turns, 3)
 
 		// If the backend has no record, the stand-in becomes the record, and there is no further look-up.
-		be.hangs = true
+		hanging.hangs = true
 		newID := sessionID("new")
 		checkEqual(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.Provisional, true)
-		be.hangs = false
+		hanging.hangs = false
 		other.playTurnOn(newID, "new")
 		other.backend.takeCalls()
 		checkEqual(t, "turns of the record", other.playTurnOn(newID, "new").Thread.Turns, 3)
@@ -417,10 +417,10 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 // look-up was late.
 func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	id := session.RunKey(tenantA, "nightly")
 	run := func(standIn bool) *session.Record {
-		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, r.clock.now())
+		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, f.clock.now())
 		rec.State.Provisional = standIn
 		return rec
 	}
@@ -430,11 +430,11 @@ func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := r.store.Add(run(true))
-	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
+	unit := f.store.Add(run(true))
+	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
-	r.store.Rejoin(t.Context(), unit)
+	f.store.Rejoin(t.Context(), unit)
 	got := unit.Record
 	checkEqual(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.Provisional, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
@@ -447,29 +447,29 @@ func (unclosed) Close() error { return nil }
 // Refresh takes counts and times that another replica wrote if they are newer than the counts and times in memory.
 func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", trial.Assignment{})
-	r.deliver()
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", trial.Assignment{})
+	f.deliver()
 	rec := &session.Record{
-		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: "s", Started: r.clock.now(), Seen: r.clock.now().Add(time.Minute)},
+		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: "s", Started: f.clock.now(), Seen: f.clock.now().Add(time.Minute)},
 		Thread:   session.Thread{Turns: 7},
 	}
 	row, err := rec.Row(func(text string) (string, bool) { return text, true })
 	if err == nil {
-		err = r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}})
+		err = f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	ses := r.store.AcquireInMemory(id)
-	r.store.Refresh(t.Context(), ses)
-	r.store.Release(ses, store.Unchanged)
-	checkEqual(t, "turns after a write of another replica", r.turnCount(id), 7)
-	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
-	ses = r.store.AcquireInMemory(id)
-	r.store.Refresh(t.Context(), ses)
-	r.store.Release(ses, store.Unchanged)
-	checkEqual(t, "turns after a refresh of a record that is newer in memory", r.turnCount(id), 9)
+	ses := f.store.AcquireInMemory(id)
+	f.store.Refresh(t.Context(), ses)
+	f.store.Release(ses, store.Unchanged)
+	checkEqual(t, "turns after a write of another replica", f.turnCount(id), 7)
+	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
+	ses = f.store.AcquireInMemory(id)
+	f.store.Refresh(t.Context(), ses)
+	f.store.Release(ses, store.Unchanged)
+	checkEqual(t, "turns after a refresh of a record that is newer in memory", f.turnCount(id), 9)
 }
 
 // A tenant with too many sessions fills only its share of memory. Its further sessions get no lessons, and
@@ -478,22 +478,22 @@ func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32
-	r := newFixture(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
+	f := newFixture(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
 	began := 0
 	for i := range 10 * limit {
-		if reason := r.store.FullReason(tenantA); reason != "" {
+		if reason := f.store.FullReason(tenantA); reason != "" {
 			checkEqual(t, "FullReason of the flooding tenant", reason, label.ExcludedTenant)
 			continue
 		}
-		r.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
+		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		began++
 	}
 	checkEqual(t, "sessions of the tenant that began", began, share)
-	checkEqual(t, "FullReason of another tenant", r.store.FullReason("another"), "")
-	other := r.beginSession("another", "other", newAssignment(true))
-	r.deliver()
-	checkEqual(t, "FullReason of the flooding tenant after the rows are stored", r.store.FullReason(tenantA), "")
-	r.beginSession(tenantA, "late", newAssignment(true))
-	checkEqual(t, "the tenant's oldest session is in memory", r.inMemory(tenantA, sessionID("s0")), false)
-	checkEqual(t, "the session of the other tenant is in memory", r.inMemory("another", other), true)
+	checkEqual(t, "FullReason of another tenant", f.store.FullReason("another"), "")
+	other := f.beginSession("another", "other", newAssignment(true))
+	f.deliver()
+	checkEqual(t, "FullReason of the flooding tenant after the rows are stored", f.store.FullReason(tenantA), "")
+	f.beginSession(tenantA, "late", newAssignment(true))
+	checkEqual(t, "the tenant's oldest session is in memory", f.inMemory(tenantA, sessionID("s0")), false)
+	checkEqual(t, "the session of the other tenant is in memory", f.inMemory("another", other), true)
 }

@@ -25,23 +25,23 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 		"opt-out of turn 2":       {newOptOut(t, "*.env"), "on 1"},
 		"another path of no turn": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
-		r := newFixture(t, nil)
-		v := r.newConversation("s")
+		f := newFixture(t, nil)
+		v := f.newConversation("s")
 		v.turn(1, nil)
 		v.turn(2, readEnvFile)
 		for i, about := range []string{"1", "2", "the session"} {
 			e := feedback.Entry{
-				ID: fmt.Sprint("f", i), At: r.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeCorrection, Score: 0.5, Tier: 1,
+				ID: fmt.Sprint("f", i), At: f.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeCorrection, Score: 0.5, Tier: 1,
 				Comment: "on " + about, Correction: json.RawMessage(`"8"`), Details: json.RawMessage(`{"a":1}`), Turn: i + 1,
 			}
 			if i == 2 {
 				e.Turn = 0
 			}
-			r.postFeedback(tenantA, v.id, e)
+			f.postFeedback(tenantA, v.id, e)
 		}
 		v.deliverAll()
-		r.store.SetOptOut(c.optOut)
-		tr, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
+		f.store.SetOptOut(c.optOut)
+		tr, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
 			t.Fatalf("%s: Transcript: Rewarded = %+v, err = %v, want a reward from 3 sources", name, tr.Rewarded, err)
 		}

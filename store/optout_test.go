@@ -16,27 +16,27 @@ import (
 
 // conversation plays the turns of one session as the proxy does.
 type conversation struct {
-	r    *fixture
-	id   session.ID
-	name string
+	fixture *fixture
+	id      session.ID
+	name    string
 }
 
 // newConversation begins a conversation.
-func (r *fixture) newConversation(name string) *conversation {
+func (f *fixture) newConversation(name string) *conversation {
 	id := session.KeyOf(tenantA, session.SpaceName, name)
-	ses := r.store.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
+	ses := f.store.Add(&session.Record{
+		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: f.clock.now(), Seen: f.clock.now()},
 		Assignment: newAssignment(true),
 	})
-	r.store.Release(ses, store.Unchanged)
-	return &conversation{r: r, id: id, name: name}
+	f.store.Release(ses, store.Unchanged)
+	return &conversation{fixture: f, id: id, name: name}
 }
 
 // turn plays turn n. prepare may change the exchange before the offer; nil keeps it. The hash of the list is 1000+n, of
 // the item 2000+n, and of the block's anchor 3000+n. The echo key is 4000+n.
 func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
-	c.r.t.Helper()
-	ses := c.r.store.AcquireInMemory(c.id)
+	c.fixture.t.Helper()
+	ses := c.fixture.store.AcquireInMemory(c.id)
 	ses.Record.Mutex.Lock()
 	ses.Record.Thread.Turns, ses.Record.Thread.ListHash, ses.Record.Thread.Items = n, uint64(1000+n), 2*n
 	ses.Record.Thread.LastTurn = session.LastTurn{FirstNew: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
@@ -44,7 +44,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses.Record.Lessons.Loops.WarnedCalls = map[string]bool{fmt.Sprint("call-", n): true}
 	ses.Record.Await(n)
 	ses.Record.Mutex.Unlock()
-	x := newExchange(tenantA, c.name, n, c.r.clock.now())
+	x := newExchange(tenantA, c.name, n, c.fixture.clock.now())
 	x.New, x.NewFrom, x.Repeated = []json.RawMessage{
 		json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":"reply %d"}`, n-1)),
 		json.RawMessage(fmt.Sprintf(`{"role":"user","content":"ask %d"}`, n)),
@@ -53,35 +53,35 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	if prepare != nil {
 		prepare(x)
 	}
-	c.r.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: session.EchoKey(4000 + n), ID: c.id, At: c.r.clock.now()})
-	c.r.store.Offer(store.Turn{Exchange: x, Size: 100})
-	c.r.store.Release(ses, store.Decided)
+	c.fixture.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: session.EchoKey(4000 + n), ID: c.id, At: c.fixture.clock.now()})
+	c.fixture.store.Offer(store.Turn{Exchange: x, Size: 100})
+	c.fixture.store.Release(ses, store.Decided)
 	c.deliverAll()
 }
 
 // deliverAll moves the clock past the delay of counted changes, and delivers all changes to the backend.
 func (c *conversation) deliverAll() {
-	c.r.clock.add(2 * time.Second)
-	c.r.deliver()
+	c.fixture.clock.add(2 * time.Second)
+	c.fixture.deliver()
 }
 
 // row returns the stored record as text.
 func (c *conversation) row() string {
-	c.r.t.Helper()
-	row, _ := c.r.row(c.id)
+	c.fixture.t.Helper()
+	row, _ := c.fixture.row(c.id)
 	return string(row.Data)
 }
 
 // record returns the stored record; nil without a record.
 func (c *conversation) record() *session.Record {
-	c.r.t.Helper()
-	row, ok := c.r.row(c.id)
+	c.fixture.t.Helper()
+	row, ok := c.fixture.row(c.id)
 	if !ok {
 		return nil
 	}
 	rec, err := session.Decode(c.id, row.Data)
 	if err != nil {
-		c.r.t.Fatal(err)
+		c.fixture.t.Fatal(err)
 	}
 	return rec
 }
@@ -90,8 +90,8 @@ func (c *conversation) record() *session.Record {
 // The other turns are kept.
 func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, optOutEnvFiles(t))
-	c := r.newConversation("s")
+	f := newFixture(t, optOutEnvFiles(t))
+	c := f.newConversation("s")
 	c.turn(1, nil)
 	checkEqual(t, "hash of the list", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
@@ -116,7 +116,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 			t.Errorf("row after the third turn = %s, want it to contain %s, a hash of a kept turn", third, want)
 		}
 	}
-	list, err := r.backend.Exchanges(t.Context(), tenantA, c.id)
+	list, err := f.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("Exchanges = %d exchanges, %v, want 2 (turns 1 and 3)", len(list), err)
 	}
@@ -124,22 +124,22 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	if stored.Turn != 3 || stored.NewFrom != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
 		t.Errorf("second stored exchange: Turn = %d, NewFrom = %d, New = %s, want 3, 5 and one item without \"reply 2\"", stored.Turn, stored.NewFrom, stored.New)
 	}
-	found, err := r.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
+	found, err := f.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
 		t.Errorf("FindEcho = %v, %v, want the keys 4001 and 4003", found, err)
 	}
-	checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
+	checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
-		checkList(t, "files that contain "+trace, filesWith(t, r.dir, trace), nil)
+		checkList(t, "files that contain "+trace, filesWith(t, f.dir, trace), nil)
 	}
 }
 
 // The row of a session waits until the recorder has judged whether the newest turn opted out.
 func TestRowWaitsForOptOutDecision(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, optOutEnvFiles(t))
-	c := r.newConversation("s")
-	r.change(c.id, store.Decided, func(rec *session.Record) {
+	f := newFixture(t, optOutEnvFiles(t))
+	c := f.newConversation("s")
+	f.change(c.id, store.Decided, func(rec *session.Record) {
 		rec.Thread.Turns, rec.Thread.ListHash = 1, 1001
 		rec.Await(1)
 	})
@@ -147,7 +147,7 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	if row := c.row(); row != "" {
 		t.Errorf("row before the turn was judged = %s, want none", row)
 	}
-	r.store.OptedOut(newExchange(tenantA, "s", 1, r.clock.now()), nil) // the proxy calls OptedOut for a turn that the full queue refused
+	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // the proxy calls OptedOut for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
 		t.Errorf("row after the turn was judged = %q, want ListHash = 1001", c.row())
@@ -159,27 +159,27 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, optOutEnvFiles(t))
-		c := r.newConversation("s")
+		f := runFixture(t, optOutEnvFiles(t))
+		c := f.newConversation("s")
 		c.turn(1, readEnvFile)
 		c.turn(2, readEnvFile)
 		e := newScore("f", 1, 1)
 		e.Comment = "about the .env"
-		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
+		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
 			t.Errorf("Post on an opted-out session = %+v, %v, want status %s", got, err, store.Ignored)
 		}
-		r.closeSessions()
+		f.closeSessions()
 		if row := c.row(); row != "" {
 			t.Errorf("stored row of an opted-out session = %s, want none", row)
 		}
-		checkEqual(t, "counters", r.counters(tenantA), "null")
-		names, err := r.backend.Tenants(t.Context())
+		checkEqual(t, "counters", f.counters(tenantA), "null")
+		names, err := f.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
 			t.Errorf("Tenants = %v, %v, want none", names, err)
 		}
-		r.idleFor(idleTime)
-		again := r.store.AcquireInMemory(c.id)
+		f.idleFor(idleTime)
+		again := f.store.AcquireInMemory(c.id)
 		if again == nil || !again.Record.Hidden(2) {
 			t.Errorf("AcquireInMemory after idleTime = %v, want a session whose turn 2 is hidden", again)
 		}
@@ -196,26 +196,26 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 			o.Content.Secret = []byte(secret)
 		}
 	}
-	r := newFixture(t, withSecret("a"))
-	c := r.newConversation(markerWord)
-	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.ByRequest = session.ByHeader, true })
+	f := newFixture(t, withSecret("a"))
+	c := f.newConversation(markerWord)
+	f.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.ByRequest = session.ByHeader, true })
 	for turn := 1; turn <= 3; turn++ {
 		c.turn(turn, readEnvFile)
 	}
-	if err := r.drain(); err != nil {
+	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	r.kill()
+	f.kill()
 	for _, trace := range []string{markerWord, c.id.String(), string(c.id[:]), ".env"} {
-		checkList(t, "files that contain a trace of the session", filesWith(t, r.dir, trace), nil)
+		checkList(t, "files that contain a trace of the session", filesWith(t, f.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
-		r = openFixture(t, r.dir, r.clock, withSecret(secret))
-		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: r.clock.now()}})
+		f = openFixture(t, f.dir, f.clock, withSecret(secret))
+		ses := f.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: f.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
 		checkEqual(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
-		r.store.Release(ses, store.Unchanged)
-		r.kill()
+		f.store.Release(ses, store.Unchanged)
+		f.kill()
 	}
 }
 
@@ -223,19 +223,19 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newFixture(t, optOutEnvFiles(t))
-		c := r.newConversation("s")
-		r.change(c.id, store.Unchanged, func(rec *session.Record) {
+		f := newFixture(t, optOutEnvFiles(t))
+		c := f.newConversation("s")
+		f.change(c.id, store.Unchanged, func(rec *session.Record) {
 			rec.Thread.Turns = 1
 			rec.Await(1)
 		})
-		x := newExchange(tenantA, "s", 1, r.clock.now())
+		x := newExchange(tenantA, "s", 1, f.clock.now())
 		readEnvFile(x)
 		go func() {
 			synctest.Wait() // until the feedback waits
-			r.store.OptedOut(x, nil)
+			f.store.OptedOut(x, nil)
 		}()
-		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, newScore("f", 1, 1))
+		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, newScore("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
 			t.Errorf("Post before the turn was judged = %+v, %v, want status %q", got, err, store.Ignored)
 		}
@@ -244,11 +244,11 @@ func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 
 func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	c := r.newConversation("s")
+	f := newFixture(t, nil)
+	c := f.newConversation("s")
 	c.turn(1, readEnvFile)
-	checkEqual(t, "stored exchanges before the pattern is set", r.exchanges(c.id), 1)
-	r.store.SetOptOut(newOptOut(t, "*.env"))
+	checkEqual(t, "stored exchanges before the pattern is set", f.exchanges(c.id), 1)
+	f.store.SetOptOut(newOptOut(t, "*.env"))
 	c.turn(2, readEnvFile)
-	checkEqual(t, "stored exchanges after a turn that matches the pattern", r.exchanges(c.id), 1)
+	checkEqual(t, "stored exchanges after a turn that matches the pattern", f.exchanges(c.id), 1)
 }

@@ -21,9 +21,9 @@ import (
 func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
+		f := runFixture(t, nil)
 		release, writing := make(chan struct{}), make(chan struct{}, 1)
-		r.backend.onCall(func(op string) {
+		f.backend.onCall(func(op string) {
 			if op == "write" {
 				select {
 				case writing <- struct{}{}:
@@ -32,18 +32,18 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 				<-release
 			}
 		})
-		r.offer("first", 1)
+		f.offer("first", 1)
 		<-writing
 		for i := range int64(3) {
-			r.offer(fmt.Sprint("meanwhile-", i), 1)
-			eventually(t, "the turn to be recorded while the backend is blocked", func() bool { return r.balancedAccount(true).Spooled == i+2 })
+			f.offer(fmt.Sprint("meanwhile-", i), 1)
+			eventually(t, "the turn to be recorded while the backend is blocked", func() bool { return f.balancedAccount(true).Spooled == i+2 })
 		}
-		checkAccount(t, "account while the backend is blocked", r.account(true), "4 = 0 + 4 + 0")
+		checkAccount(t, "account while the backend is blocked", f.account(true), "4 = 0 + 4 + 0")
 		close(release)
-		if err := r.drain(); err != nil {
+		if err := f.drain(); err != nil {
 			t.Fatal(err)
 		}
-		checkAccount(t, "account after the stop", r.account(false), "4 = 4 + 0 + 0")
+		checkAccount(t, "account after the stop", f.account(false), "4 = 4 + 0 + 0")
 	})
 }
 
@@ -55,39 +55,39 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 		t.Run(map[bool]string{false: "without a restart", true: "after a crash"}[crash], func(t *testing.T) {
 			t.Parallel()
 			smallMemory := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
-			r := newFixture(t, smallMemory)
-			r.backend.failWrites()
+			f := newFixture(t, smallMemory)
+			f.backend.failWrites()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
-				r.beginSession(tenantA, name, newAssignment(true))
-				r.addKey(session.EchoKey(1000+i), sessionID(name))
-				r.offer(name, 1, 2)
-				r.wait(time.Second)
+				f.beginSession(tenantA, name, newAssignment(true))
+				f.addKey(session.EchoKey(1000+i), sessionID(name))
+				f.offer(name, 1, 2)
+				f.wait(time.Second)
 			}
-			checkEqual(t, "Account.Spooled during the outage", r.balancedAccount(true).Spooled, 100)
-			checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 100)
-			checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 0)
-			r.backend.allowWrites()
+			checkEqual(t, "Account.Spooled during the outage", f.balancedAccount(true).Spooled, 100)
+			checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 100)
+			checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), 0)
+			f.backend.allowWrites()
 			if crash {
-				r = r.restart(smallMemory)
+				f = f.restart(smallMemory)
 			}
-			r.wait(time.Second)
-			r.offer("s0", 3)
-			r.deliver()
-			checkAccount(t, "account", r.account(true), "101 = 101 + 0 + 0")
+			f.wait(time.Second)
+			f.offer("s0", 3)
+			f.deliver()
+			checkAccount(t, "account", f.account(true), "101 = 101 + 0 + 0")
 			for i := range 50 {
 				name, want := fmt.Sprint("s", i), []string{"1 complete", "2 complete"}
 				if i == 0 {
 					want = append(want, "3 complete")
 				}
-				checkList(t, "stored turns of "+name, r.storedTurns(name), want)
-				if _, ok := r.row(sessionID(name)); !ok {
+				checkList(t, "stored turns of "+name, f.storedTurns(name), want)
+				if _, ok := f.row(sessionID(name)); !ok {
 					t.Errorf("session %s has no row after the outage", name)
 				}
 				key := session.EchoKey(1000 + i)
-				checkList(t, "sessions of the key", r.sessionsOf(key), []session.ID{sessionID(name)})
+				checkList(t, "sessions of the key", f.sessionsOf(key), []session.ID{sessionID(name)})
 			}
-			r.checkMemoryIsFree()
+			f.checkMemoryIsFree()
 		})
 	}
 }
@@ -95,36 +95,36 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 // The newest row of a session wins, even if older rows are delivered after a crash.
 func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.backend.failWrites()
-	id := r.beginSession(tenantA, "s", newAssignment(true))
+	f := newFixture(t, nil)
+	f.backend.failWrites()
+	id := f.beginSession(tenantA, "s", newAssignment(true))
 	for turns := 1; turns <= 5; turns++ {
-		r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
-		r.wait(time.Second)
+		f.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
+		f.wait(time.Second)
 	}
-	r = r.crash(nil)
-	r.deliver()
-	checkEqual(t, "turns in the stored row", r.storedTurnCount(id), 5)
+	f = f.crash(nil)
+	f.deliver()
+	checkEqual(t, "turns in the stored row", f.storedTurnCount(id), 5)
 }
 
 // After a restart, Acquire reports a session with an undelivered row as late, not as unknown.
 func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.backend.failWrites()
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.deliver()
-	_, late := r.store.Acquire(t.Context(), tenantA, session.ID{9})
+	f := newFixture(t, nil)
+	f.backend.failWrites()
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.deliver()
+	_, late := f.store.Acquire(t.Context(), tenantA, session.ID{9})
 	checkEqual(t, "a session that does not exist is late", late, false)
-	r = r.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
-	_, late = r.store.Acquire(t.Context(), tenantA, id)
+	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
+	_, late = f.store.Acquire(t.Context(), tenantA, id)
 	checkEqual(t, "the undelivered session is late after the restart", late, true)
-	r.wait(time.Second)
-	ses, late := r.store.Acquire(t.Context(), tenantA, id)
+	f.wait(time.Second)
+	ses, late := f.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
 		t.Fatalf("Acquire of a delivered session = %v, late %v, want a session, late false", ses, late)
 	}
-	r.store.Release(ses, store.Unchanged)
+	f.store.Release(ses, store.Unchanged)
 }
 
 // lossyBackend is a shared backend. A new epoch means that the backend has lost its last writes.
@@ -166,55 +166,55 @@ func (l *lossyBackend) OptOutOf(context.Context, session.ID) (session.OptOutMark
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
 // withFleet makes the backend of a fixture a lossyBackend with an epoch, as if several replicas (a fleet) shared it,
-// and stores the lossyBackend in be.
-func withFleet(be **lossyBackend, epoch string) func(o *store.Options) {
+// and stores the lossyBackend in *lossy.
+func withFleet(lossy **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
-		*be = &lossyBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
-		o.Backend, o.Fleet = *be, *be
+		*lossy = &lossyBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
+		o.Backend, o.Fleet = *lossy, *lossy
 	}
 }
 
 // deleteSession deletes a session from the backend.
-func (r *fixture) deleteSession(name string) {
-	r.t.Helper()
-	if ok, err := r.backend.Forget(r.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
-		r.t.Fatalf("Forget(%s) = %v, %v, want true, nil", name, ok, err)
+func (f *fixture) deleteSession(name string) {
+	f.t.Helper()
+	if ok, err := f.backend.Forget(f.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
+		f.t.Fatalf("Forget(%s) = %v, %v, want true, nil", name, ok, err)
 	}
 }
 
 // A shared backend with a new epoch has lost its last writes. The store delivers the last rows again.
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
-	var be *lossyBackend
-	r := newFixture(t, withFleet(&be, "one"))
+	var lossy *lossyBackend
+	f := newFixture(t, withFleet(&lossy, "one"))
 	for _, name := range []string{"old", "middle", "new"} {
-		r.beginSession(tenantA, name, newAssignment(true))
-		r.offer(name, 1)
-		r.wait(5 * time.Second)
+		f.beginSession(tenantA, name, newAssignment(true))
+		f.offer(name, 1)
+		f.wait(5 * time.Second)
 	}
-	checkAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
+	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	for _, epoch := range []string{"two", "three"} { // each change of the epoch starts a new delivery
-		r.deleteSession("new")
-		be.epoch = epoch
-		r.wait(time.Second)
-		checkList(t, "turns delivered again", r.storedTurns("new"), []string{"1 complete"})
-		checkAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
+		f.deleteSession("new")
+		lossy.epoch = epoch
+		f.wait(time.Second)
+		checkList(t, "turns delivered again", f.storedTurns("new"), []string{"1 complete"})
+		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, b := r.startTurn("new", 2) // the backend loses the end of this turn while precept is down
-	r.deliver()
-	r.endTurn(x, b)
-	r.deliver()
-	if err := r.drain(); err != nil {
+	x, start := f.startTurn("new", 2) // the backend loses the end of this turn while precept is down
+	f.deliver()
+	f.endTurn(x, start)
+	f.deliver()
+	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	r.deleteSession("new")
-	r = r.restart(withFleet(&be, "four"))
-	r.wait(time.Second)
-	checkList(t, "turns delivered again after a stop", r.storedTurns("new"), []string{"1 complete", "2 complete"})
-	checkAccount(t, "account", r.account(true), "4 = 4 + 0 + 0")
-	checkList(t, "failed steps", r.takeFailures(), nil)
-	r.checkMemoryIsFree()
+	f.deleteSession("new")
+	f = f.restart(withFleet(&lossy, "four"))
+	f.wait(time.Second)
+	checkList(t, "turns delivered again after a stop", f.storedTurns("new"), []string{"1 complete", "2 complete"})
+	checkAccount(t, "account", f.account(true), "4 = 4 + 0 + 0")
+	checkList(t, "failed steps", f.takeFailures(), nil)
+	f.checkMemoryIsFree()
 }
 
 // Delivered exchanges leave the outbox once the backend can no longer lose them: after a sync of a local database, or
@@ -224,30 +224,30 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		t.Run(map[bool]string{false: "local database", true: "shared server"}[shared], func(t *testing.T) {
 			t.Parallel()
-			var be *lossyBackend
-			r := newFixture(t, func(o *store.Options) {
+			var lossy *lossyBackend
+			f := newFixture(t, func(o *store.Options) {
 				o.Queue.Bytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
 				if shared {
-					withFleet(&be, "one")(o)
+					withFleet(&lossy, "one")(o)
 				}
 			})
 			for turn := range 8 {
-				r.offerLarge("s", turn+1, 16<<10)
-				r.deliver()
+				f.offerLarge("s", turn+1, 16<<10)
+				f.deliver()
 			}
-			before := r.store.OutboxBytes()
+			before := f.store.OutboxBytes()
 			checkAtLeast(t, "bytes of the outbox before a sync", before, 100<<10+1)
-			r.backend.failNext("sync", 1<<30, errDown)
-			r.wait(durableAfter)
-			checkAtLeast(t, "bytes of the outbox while no sync succeeds", r.store.OutboxBytes(), 100<<10)
-			r.backend.failNext("sync", 0, nil)
+			f.backend.failNext("sync", 1<<30, errDown)
+			f.wait(durableAfter)
+			checkAtLeast(t, "bytes of the outbox while no sync succeeds", f.store.OutboxBytes(), 100<<10)
+			f.backend.failNext("sync", 0, nil)
 			if shared {
-				r.wait(6 * time.Second)
-				checkAtLeast(t, "bytes of the outbox while the server may lose the rows", r.store.OutboxBytes(), 100<<10)
+				f.wait(6 * time.Second)
+				checkAtLeast(t, "bytes of the outbox while the server may lose the rows", f.store.OutboxBytes(), 100<<10)
 			}
-			r.wait(durableAfter)
-			checkAtMost(t, "bytes of the outbox after the rows are durable", r.store.OutboxBytes(), before/2-1)
-			checkAccount(t, "account after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
+			f.wait(durableAfter)
+			checkAtMost(t, "bytes of the outbox after the rows are durable", f.store.OutboxBytes(), before/2-1)
+			checkAccount(t, "account after a crash", f.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
 }
@@ -256,75 +256,75 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 // exchanges when the backend is back.
 func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
-	r.backend.failWrites()
-	x, b := r.startTurn("slow", 1)
+	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
+	f.backend.failWrites()
+	x, start := f.startTurn("slow", 1)
 	const turns = 40
 	for i := range turns {
-		r.offerLarge("s", i+1, 16<<10)
-		r.wait(time.Second)
+		f.offerLarge("s", i+1, 16<<10)
+		f.wait(time.Second)
 	}
-	r.endTurn(x, b)
-	r.deliver()
-	account := r.balancedAccount(true)
+	f.endTurn(x, start)
+	f.deliver()
+	account := f.balancedAccount(true)
 	dropped := account.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
 		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with the reason quota", account.Dropped, turns/4, turns-5)
 	}
-	checkEqual(t, "Tally.DroppedQuota", r.store.Tally.DroppedQuota.Load(), dropped)
-	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), account.Spooled)
-	r.backend.allowWrites()
-	r.wait(time.Minute)
-	r.offer("s", 100)
-	r.deliver()
-	checkEqual(t, "oldest stored turn", r.storedTurns("s")[0], "1 complete")
-	checkEqual(t, "turn 100 is stored", slices.Contains(r.storedTurns("s"), "100 complete"), true)
-	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d quota", turns+2, turns+2-dropped, dropped))
-	r.checkMemoryIsFree()
+	checkEqual(t, "Tally.DroppedQuota", f.store.Tally.DroppedQuota.Load(), dropped)
+	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), account.Spooled)
+	f.backend.allowWrites()
+	f.wait(time.Minute)
+	f.offer("s", 100)
+	f.deliver()
+	checkEqual(t, "oldest stored turn", f.storedTurns("s")[0], "1 complete")
+	checkEqual(t, "turn 100 is stored", slices.Contains(f.storedTurns("s"), "100 complete"), true)
+	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d quota", turns+2, turns+2-dropped, dropped))
+	f.checkMemoryIsFree()
 }
 
 // If the outbox cannot be created, the store reports a failure and keeps undelivered exchanges in memory.
 func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) {
+	f := newFixture(t, func(o *store.Options) {
 		if err := os.WriteFile(filepath.Dir(o.Queue.Path), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})
-	checkEqual(t, "number of failed steps", len(r.takeFailures()), 1)
-	x, b := r.startTurn("s", 1)
-	r.endTurn(x, b)
-	r.backend.failNext("write", 3, errDown)
+	checkEqual(t, "number of failed steps", len(f.takeFailures()), 1)
+	x, start := f.startTurn("s", 1)
+	f.endTurn(x, start)
+	f.backend.failNext("write", 3, errDown)
 	for i := range 4 {
-		r.beginSession(tenantA, "s", trial.Assignment{})
-		r.offer("s", i+2)
-		r.wait(time.Second)
+		f.beginSession(tenantA, "s", trial.Assignment{})
+		f.offer("s", i+2)
+		f.wait(time.Second)
 	}
-	r.deliver()
-	checkEqual(t, "number of stored turns", len(r.storedTurns("s")), 5)
-	r.checkMemoryIsFree()
+	f.deliver()
+	checkEqual(t, "number of stored turns", len(f.storedTurns("s")), 5)
+	f.checkMemoryIsFree()
 }
 
 // A failure is reported with the step that failed.
 func TestFailuresNameTheFailedStep(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	checkFailures := func(event string, want ...string) {
 		t.Helper()
-		r.clock.add(5 * time.Second)
-		r.deliver()
-		checkList(t, "failed steps when "+event, r.takeFailures(), want)
+		f.clock.add(5 * time.Second)
+		f.deliver()
+		checkList(t, "failed steps when "+event, f.takeFailures(), want)
 	}
-	r.offer("s", 1)
-	r.backend.failNext("sync", 1, errDown)
+	f.offer("s", 1)
+	f.backend.failNext("sync", 1, errDown)
 	checkFailures("a sync fails", "sync")
-	r.offer("s", 2)
-	r.backend.failNext("write", 1, errDown)
+	f.offer("s", 2)
+	f.backend.failNext("write", 1, errDown)
 	checkFailures("a write fails", "write")
 	checkFailures("nothing fails")
-	r.store.Begin(newExchange(tenantA, "s", 3, r.clock.now()))
-	r.deliver()
-	r = r.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
+	f.store.Begin(newExchange(tenantA, "s", 3, f.clock.now()))
+	f.deliver()
+	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
 	checkFailures("the write of a turn without an end fails", "write")
 	checkFailures("nothing fails")
 }
@@ -332,37 +332,37 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 // Lag is the age of the oldest exchange that the backend does not have.
 func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.deliver()
-	checkEqual(t, "lag before the first turn", r.store.Lag(), 0)
-	r.backend.failWrites()
-	r.offer("s", 1)
-	r.deliver()
-	r.clock.add(10 * time.Second)
-	r.deliver()
-	if lag := r.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
+	f := newFixture(t, nil)
+	f.deliver()
+	checkEqual(t, "lag before the first turn", f.store.Lag(), 0)
+	f.backend.failWrites()
+	f.offer("s", 1)
+	f.deliver()
+	f.clock.add(10 * time.Second)
+	f.deliver()
+	if lag := f.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
 		t.Errorf("Lag while the backend is down = %v, want 10s to 20s", lag)
 	}
-	checkAtLeast(t, "bytes of the outbox while the backend is down", r.store.OutboxBytes(), 1)
-	r.backend.allowWrites()
-	r.clock.add(10 * time.Second)
-	r.deliver()
-	r.deliver()
-	checkEqual(t, "lag after the outage", r.store.Lag(), 0)
+	checkAtLeast(t, "bytes of the outbox while the backend is down", f.store.OutboxBytes(), 1)
+	f.backend.allowWrites()
+	f.clock.add(10 * time.Second)
+	f.deliver()
+	f.deliver()
+	checkEqual(t, "lag after the outage", f.store.Lag(), 0)
 }
 
 // A stop reports exchanges that neither the disk nor the backend has stored.
 func TestStopReportsLostExchanges(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) { o.Queue.Path = "" })
-	r.offer("s", 1)
-	r.deliver()
-	r.backend.failWrites()
-	r.offer("s", 2)
-	if err := r.drain(); !errors.Is(err, errDown) {
+	f := newFixture(t, func(o *store.Options) { o.Queue.Path = "" })
+	f.offer("s", 1)
+	f.deliver()
+	f.backend.failWrites()
+	f.offer("s", 2)
+	if err := f.drain(); !errors.Is(err, errDown) {
 		t.Errorf("stop with an undelivered exchange in memory: err = %v, want errDown", err)
 	}
-	checkEqual(t, "the failed steps contain stop", slices.Contains(r.takeFailures(), "stop"), true)
+	checkEqual(t, "the failed steps contain stop", slices.Contains(f.takeFailures(), "stop"), true)
 }
 
 // While the backend is down, a full outbox drops the newest exchanges of the tenant that floods it, and accepts the
@@ -378,36 +378,36 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; limit.set(o) })
-			r.backend.failWrites()
+			f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; limit.set(o) })
+			f.backend.failWrites()
 			const turns = 100
 			for i := range turns {
-				x := newExchange(tenantA, "s", i+1, r.clock.now())
+				x := newExchange(tenantA, "s", i+1, f.clock.now())
 				x.Reply.Text = noise(i+1, 16<<10)
-				r.store.Offer(store.Turn{Exchange: x, Size: 16 << 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
-				r.wait(time.Second)
+				f.store.Offer(store.Turn{Exchange: x, Size: 16 << 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
+				f.wait(time.Second)
 			}
-			dropped := r.balancedAccount(true).Dropped
-			signals := map[string]int64{"quota": r.store.Tally.Signals.Quota.Load(), "tenant": r.store.Tally.Signals.Tenant.Load()}
+			dropped := f.balancedAccount(true).Dropped
+			signals := map[string]int64{"quota": f.store.Tally.Signals.Quota.Load(), "tenant": f.store.Tally.Signals.Tenant.Load()}
 			checkEqual(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
-			checkEqual(t, "the failed steps contain spool", slices.Contains(r.takeFailures(), string(label.StepSpool)), true)
+			checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), string(label.StepSpool)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
 				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s only", dropped, turns/4, turns-5, limit.reason)
 			}
 			for i := range 3 {
-				x := newExchange("another", "other", i+1, r.clock.now())
+				x := newExchange("another", "other", i+1, f.clock.now())
 				x.Reply.Text = noise(i, 4<<10)
-				if !r.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
+				if !f.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
 					t.Fatal("Offer of a turn of the other tenant = false, want true")
 				}
-				r.wait(time.Second)
+				f.wait(time.Second)
 			}
-			checkEqual(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
-			r.backend.allowWrites()
-			r.wait(time.Minute)
-			r.offer("s", turns+1)
-			r.deliver()
-			checkEqual(t, "dropped exchanges by reason after the outage", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			checkEqual(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			f.backend.allowWrites()
+			f.wait(time.Minute)
+			f.offer("s", turns+1)
+			f.deliver()
+			checkEqual(t, "dropped exchanges by reason after the outage", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 		})
 	}
 }
@@ -436,19 +436,19 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 	for name, timeout := range map[string]error{"context deadline": context.DeadlineExceeded, "connection deadline": os.ErrDeadlineExceeded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, func(o *store.Options) {
+			f := newFixture(t, func(o *store.Options) {
 				o.Queue.MemoryBytes = 16 << 20
 				o.Backend = &slowBackend{o.Backend.(*faultyBackend), 1200 << 10, fmt.Errorf("write: %w", timeout)}
 			})
 			for n := range 60 {
-				if !r.offerLarge("s", n+1, 100<<10) {
+				if !f.offerLarge("s", n+1, 100<<10) {
 					t.Fatalf("Offer of turn %d = false, want true", n+1)
 				}
 			}
-			r.deliverAll()
-			checkAccount(t, "account", r.account(true), "60 = 60 + 0 + 0")
-			checkEqual(t, "number of stored turns", len(r.storedTurns("s")), 60)
-			r.checkMemoryIsFree()
+			f.deliverAll()
+			checkAccount(t, "account", f.account(true), "60 = 60 + 0 + 0")
+			checkEqual(t, "number of stored turns", len(f.storedTurns("s")), 60)
+			f.checkMemoryIsFree()
 		})
 	}
 }

@@ -13,42 +13,42 @@ import (
 func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10
-	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
-	r.backend.failWrites()
+	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
+	f.backend.failWrites()
 	for i := range turns {
-		x := newExchange(tenantA, "s", i+1, r.clock.now())
+		x := newExchange(tenantA, "s", i+1, f.clock.now())
 		x.Reply.Text = noise(i+1, size)
-		if !r.store.Offer(store.Turn{Exchange: x, Size: size}) {
+		if !f.store.Offer(store.Turn{Exchange: x, Size: size}) {
 			t.Fatalf("Offer of turn %d = false, want true", i+1)
 		}
 		if i%10 == 9 {
-			r.wait(time.Second)
+			f.wait(time.Second)
 		}
 	}
-	if !r.store.Offer(store.Turn{Exchange: newExchange("another", "other", 1, r.clock.now()), Size: 100}) {
+	if !f.store.Offer(store.Turn{Exchange: newExchange("another", "other", 1, f.clock.now()), Size: 100}) {
 		t.Fatal("Offer of a turn of the other tenant = false, want true")
 	}
-	r.wait(time.Second)
+	f.wait(time.Second)
 	count := func(tenant, name string) int {
-		list, err := r.backend.backend.Exchanges(t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
+		list, err := f.backend.backend.Exchanges(t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 		if err != nil {
 			t.Error(err)
 		}
 		return len(list)
 	}
 	found, before := false, 0
-	r.backend.onCall(func(op string) {
+	f.backend.onCall(func(op string) {
 		if op == "write" && !found {
 			found, before = count("another", "other") == 1, count(tenantA, "s")
 		}
 	})
-	r.backend.allowWrites()
-	r.wait(time.Minute)
+	f.backend.allowWrites()
+	f.wait(time.Minute)
 	if !found || before > turns/3 {
 		t.Errorf("exchange of the other tenant: delivered = %v after %d exchanges of the backlog, want true after at most %d", found, before, turns/3)
 	}
 	checkEqual(t, "stored exchanges of the backlog", count(tenantA, "s"), turns)
 	checkEqual(t, "stored exchanges of the other tenant", count("another", "other"), 1)
-	a := r.balancedAccount(true)
+	a := f.balancedAccount(true)
 	checkEqual(t, "Account.Stored", a.Stored, int64(turns+1))
 }

@@ -11,11 +11,11 @@ import (
 
 // rateKeyed posts feedback on the session "s" with an id that the client chose (Keyed), so that the client can repeat
 // the post.
-func (r *fixture) rateKeyed(e feedback.Entry) store.Posted {
-	r.t.Helper()
-	done, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{SessionID: "s", Keyed: true, Entry: e})
+func (f *fixture) rateKeyed(e feedback.Entry) store.Posted {
+	f.t.Helper()
+	done, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{SessionID: "s", Keyed: true, Entry: e})
 	if err != nil {
-		r.t.Fatalf("Rate(%s): %v", e.ID, err)
+		f.t.Fatalf("Rate(%s): %v", e.ID, err)
 	}
 	return done
 }
@@ -26,56 +26,56 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
 	key := session.EchoKeyOf(tenantA, "s:s")
-	for name, play := range map[string]func(r *fixture){
-		"known session": func(r *fixture) {
-			r.playOneTurn("s", newAssignment(true))
-			r.rateKeyed(first)
-			r.rateKeyed(better)
-			r.store.Touched()
-			checkEqual(r.t, "answer to the repeated post", r.rateKeyed(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
-			checkEqual(r.t, "sessions touched by the repeated post", len(r.store.Touched()), 0)
+	for name, play := range map[string]func(f *fixture){
+		"known session": func(f *fixture) {
+			f.playOneTurn("s", newAssignment(true))
+			f.rateKeyed(first)
+			f.rateKeyed(better)
+			f.store.Touched()
+			checkEqual(f.t, "answer to the repeated post", f.rateKeyed(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
+			checkEqual(f.t, "sessions touched by the repeated post", len(f.store.Touched()), 0)
 		},
-		"before the session arrives": func(r *fixture) {
+		"before the session arrives": func(f *fixture) {
 			for _, e := range []feedback.Entry{first, better, again} {
-				checkEqual(r.t, "answer", r.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(f.t, "answer", f.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
-			r.addKey(key, r.playOneTurn("s", newAssignment(true)))
-			r.deliver()
+			f.addKey(key, f.playOneTurn("s", newAssignment(true)))
+			f.deliver()
 		},
-		"repeated after the session has arrived": func(r *fixture) {
-			r.rateKeyed(first)
-			r.rateKeyed(better)
-			r.addKey(key, r.playOneTurn("s", newAssignment(true)))
-			r.deliver()
-			r.rateKeyed(again)
+		"repeated after the session has arrived": func(f *fixture) {
+			f.rateKeyed(first)
+			f.rateKeyed(better)
+			f.addKey(key, f.playOneTurn("s", newAssignment(true)))
+			f.deliver()
+			f.rateKeyed(again)
 		},
-		"repeated while the session arrives": func(r *fixture) {
-			r.rateKeyed(first)
-			r.rateKeyed(better)
-			r.addKey(key, r.playOneTurn("s", newAssignment(true)))
-			checkEqual(r.t, "status of the repeated post", r.rateKeyed(again).Status, store.Joined)
-			r.deliver()
+		"repeated while the session arrives": func(f *fixture) {
+			f.rateKeyed(first)
+			f.rateKeyed(better)
+			f.addKey(key, f.playOneTurn("s", newAssignment(true)))
+			checkEqual(f.t, "status of the repeated post", f.rateKeyed(again).Status, store.Joined)
+			f.deliver()
 		},
-		"backend outage": func(r *fixture) {
-			r.playOneTurn("s", newAssignment(true))
-			r.backend.failPosts()
+		"backend outage": func(f *fixture) {
+			f.playOneTurn("s", newAssignment(true))
+			f.backend.failPosts()
 			for _, e := range []feedback.Entry{first, better, again} {
-				checkEqual(r.t, "answer", r.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(f.t, "answer", f.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
-			r.backend.allowPosts()
-			r.wait(3 * time.Second)
-			checkEqual(r.t, "late posts after the outage", r.store.LatePosts(), 0)
+			f.backend.allowPosts()
+			f.wait(3 * time.Second)
+			checkEqual(f.t, "late posts after the outage", f.store.LatePosts(), 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, nil)
-			play(r)
-			list, err := r.backend.Feedback(t.Context(), tenantA, sessionID("s"))
+			f := newFixture(t, nil)
+			play(f)
+			list, err := f.backend.Feedback(t.Context(), tenantA, sessionID("s"))
 			if err != nil || len(list) != 2 || !list[0].At.Equal(first.At) || list[0].ID != "a" {
 				t.Errorf("Feedback = %+v, %v, want entry a at %s, then entry b", list, err, first.At)
 			}
-			checkEqual(t, "reward", r.reward(sessionID("s")), 1)
+			checkEqual(t, "reward", f.reward(sessionID("s")), 1)
 		})
 	}
 }
@@ -84,12 +84,12 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 // with the time of the first post.
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	unit, id := r.playOneTurn("parent", newAssignment(true)), r.playOneTurn("s", newAssignment(true))
-	r.rateKeyed(newScore("a", 1, 0))
-	r.change(id, store.Decided, func(rec *session.Record) { rec.Unit.ID = unit.String() })
-	r.rateKeyed(newScore("a", 3, 0))
-	list, err := r.backend.Feedback(t.Context(), tenantA, unit)
+	f := newFixture(t, nil)
+	unit, id := f.playOneTurn("parent", newAssignment(true)), f.playOneTurn("s", newAssignment(true))
+	f.rateKeyed(newScore("a", 1, 0))
+	f.change(id, store.Decided, func(rec *session.Record) { rec.Unit.ID = unit.String() })
+	f.rateKeyed(newScore("a", 3, 0))
+	list, err := f.backend.Feedback(t.Context(), tenantA, unit)
 	if err != nil || len(list) != 1 || !list[0].At.Equal(newScore("a", 1, 0).At) {
 		t.Errorf("Feedback of the unit = %+v, %v, want one entry with the time of the first post", list, err)
 	}
@@ -98,14 +98,14 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 // A post with a known id and other content is a correction, and has the time of its own post.
 func TestPostWithSameIDAndOtherContentIsACorrection(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.playOneTurn("s", newAssignment(true))
+	f := newFixture(t, nil)
+	id := f.playOneTurn("s", newAssignment(true))
 	for _, e := range []feedback.Entry{newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, .25)} {
-		r.rateKeyed(e)
+		f.rateKeyed(e)
 	}
-	list, err := r.backend.Feedback(t.Context(), tenantA, id)
+	list, err := f.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 || !list[1].At.Equal(newScore("a", 3, .25).At) || list[1].Score != .25 {
 		t.Errorf("Feedback = %+v, %v, want entry b, then the corrected entry a", list, err)
 	}
-	checkEqual(t, "reward", r.reward(id), .25)
+	checkEqual(t, "reward", f.reward(id), .25)
 }

@@ -31,11 +31,11 @@ func (f *faultyBackend) allowPosts() {
 }
 
 // postLate posts feedback while the backend is down, and fails the test unless the post is parked.
-func (r *fixture) postLate(p feedback.Post) {
-	r.t.Helper()
-	got, err := r.store.Rate(r.t.Context(), tenantA, p)
+func (f *fixture) postLate(p feedback.Post) {
+	f.t.Helper()
+	got, err := f.store.Rate(f.t.Context(), tenantA, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
-		r.t.Fatalf("Rate while the backend is down = %+v, %v, want status %s", got, err, store.Parked)
+		f.t.Fatalf("Rate while the backend is down = %+v, %v, want status %s", got, err, store.Parked)
 	}
 }
 
@@ -43,150 +43,150 @@ func (r *fixture) postLate(p feedback.Post) {
 func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
-	r := newFixture(t, nil)
-	r.playOneTurn("s", newAssignment(true))
-	r.backend.failPosts()
+	f := newFixture(t, nil)
+	f.playOneTurn("s", newAssignment(true))
+	f.backend.failPosts()
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
-			got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore(fmt.Sprint("e", i), i, .5)})
+			got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore(fmt.Sprint("e", i), i, .5)})
 			if err != nil || got.Status != store.Parked {
 				t.Errorf("client %d: Rate = status %q, %v, want %q, nil", i, got.Status, err, store.Parked)
 			}
 		})
 	}
 	all.Wait()
-	checkEqual(t, "late posts", r.store.LatePosts(), clients)
-	checkEqual(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, clients)
-	r.backend.allowPosts()
-	r.wait(3 * time.Second)
-	r.deliver()
-	checkEqual(t, "late posts after the delivery", r.store.LatePosts(), 0)
+	checkEqual(t, "late posts", f.store.LatePosts(), clients)
+	checkEqual(t, "Account.LateFeedback", f.balancedAccount(true).LateFeedback, clients)
+	f.backend.allowPosts()
+	f.wait(3 * time.Second)
+	f.deliver()
+	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
 // Late feedback survives a crash in the outbox. Feedback that its client posts three times counts once.
 func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.playOneTurn("s", newAssignment(true))
-	r.backend.failPosts()
+	f := newFixture(t, nil)
+	id := f.playOneTurn("s", newAssignment(true))
+	f.backend.failPosts()
 	e := newScore("a", 1, .25)
 	e.Comment = "my key is " + secret("late")
 	for range 3 {
-		r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
+		f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
 	}
-	checkList(t, "files with the secret", r.outboxFilesWith(secret("late")), nil)
-	r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("later", 2, .75)})
-	checkEqual(t, "late posts", r.store.LatePosts(), 4)
-	checkEqual(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, 4)
-	r.wait(3 * time.Second)
-	checkEqual(t, "late posts while the backend is down", r.store.LatePosts(), 4)
-	checkAtLeast(t, "Lag", r.store.Lag(), 2*time.Second+1)
-	r = r.crash(nil)
-	checkEqual(t, "late posts after a crash", r.store.LatePosts(), 4)
-	r.deliver()
-	checkEqual(t, "late posts after the delivery", r.store.LatePosts(), 0)
-	checkEqual(t, "Lag after the delivery", r.store.Lag(), 0)
-	list, err := r.backend.Feedback(t.Context(), tenantA, id)
+	checkList(t, "files with the secret", f.outboxFilesWith(secret("late")), nil)
+	f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("later", 2, .75)})
+	checkEqual(t, "late posts", f.store.LatePosts(), 4)
+	checkEqual(t, "Account.LateFeedback", f.balancedAccount(true).LateFeedback, 4)
+	f.wait(3 * time.Second)
+	checkEqual(t, "late posts while the backend is down", f.store.LatePosts(), 4)
+	checkAtLeast(t, "Lag", f.store.Lag(), 2*time.Second+1)
+	f = f.crash(nil)
+	checkEqual(t, "late posts after a crash", f.store.LatePosts(), 4)
+	f.deliver()
+	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
+	checkEqual(t, "Lag after the delivery", f.store.Lag(), 0)
+	list, err := f.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 {
 		t.Errorf("Feedback = %+v, %v, want 2 entries", list, err)
 	}
-	checkEqual(t, "reward from the rater's newest feedback", r.reward(id), .75)
+	checkEqual(t, "reward from the rater's newest feedback", f.reward(id), .75)
 }
 
 // Late feedback on a reply joins the session of the reply, although the row of the session also waits in the outbox.
 func TestLateFeedbackJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.backend.failPosts()
-	r.backend.failWrites()
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.offer("s", 1)
-	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: newScore("a", 1, .7)})
-	r.wait(2 * time.Second)
-	r = r.crash(nil)
-	r.wait(2 * time.Second)
-	checkEqual(t, "reward", r.reward(id), .7)
+	f := newFixture(t, nil)
+	f.backend.failPosts()
+	f.backend.failWrites()
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.offer("s", 1)
+	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	f.postLate(feedback.Post{ResponseID: "resp_1", Entry: newScore("a", 1, .7)})
+	f.wait(2 * time.Second)
+	f = f.crash(nil)
+	f.wait(2 * time.Second)
+	checkEqual(t, "reward", f.reward(id), .7)
 }
 
 // A post that the backend always refuses does not delay later posts, and is dropped after a week.
 func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	first, second := r.playOneTurn("first", newAssignment(true)), r.playOneTurn("second", newAssignment(true))
-	r.backend.failPosts()
-	r.postLate(feedback.Post{SessionID: first.String(), Entry: newScore("a", 1, .1)})
-	r.postLate(feedback.Post{SessionID: second.String(), Entry: newScore("b", 1, .9)})
-	r.backend.allowPosts()
-	r.backend.refusedSession = first
-	r.wait(5 * time.Second)
-	checkEqual(t, "late posts", r.store.LatePosts(), 1)
-	checkEqual(t, "reward of the second session", r.reward(second), .9)
-	r.clock.add(8 * 24 * time.Hour)
-	r.run()
-	eventually(t, "the late post to be dropped after a week", func() bool { return r.store.Tally.Late.Expired.Load() == 1 })
-	checkEqual(t, "late posts after a week", r.store.LatePosts(), 0)
+	f := newFixture(t, nil)
+	first, second := f.playOneTurn("first", newAssignment(true)), f.playOneTurn("second", newAssignment(true))
+	f.backend.failPosts()
+	f.postLate(feedback.Post{SessionID: first.String(), Entry: newScore("a", 1, .1)})
+	f.postLate(feedback.Post{SessionID: second.String(), Entry: newScore("b", 1, .9)})
+	f.backend.allowPosts()
+	f.backend.refusedSession = first
+	f.wait(5 * time.Second)
+	checkEqual(t, "late posts", f.store.LatePosts(), 1)
+	checkEqual(t, "reward of the second session", f.reward(second), .9)
+	f.clock.add(8 * 24 * time.Hour)
+	f.run()
+	eventually(t, "the late post to be dropped after a week", func() bool { return f.store.Tally.Late.Expired.Load() == 1 })
+	checkEqual(t, "late posts after a week", f.store.LatePosts(), 0)
 }
 
 // Late posts that the store refuses, or whose delivery panics, are dropped and counted.
 func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.playOneTurn("s", newAssignment(true))
+	f := newFixture(t, nil)
+	id := f.playOneTurn("s", newAssignment(true))
 	full := make([]feedback.Entry, session.MaxFeedback)
 	for i := range full {
 		full[i] = newScore(fmt.Sprint(i), 1, .5)
 	}
-	if err := r.store.PostFeedback(t.Context(), tenantA, map[session.ID][]feedback.Entry{id: full}); err != nil {
+	if err := f.store.PostFeedback(t.Context(), tenantA, map[session.ID][]feedback.Entry{id: full}); err != nil {
 		t.Fatal(err)
 	}
-	panics := r.playOneTurn("panics", newAssignment(true))
-	r.backend.failPosts()
-	r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("full", 1, 1)})
-	r.postLate(feedback.Post{Commit: "3f2a9c1", Entry: newScore("unknown commit", 1, 1)})
-	r.postLate(feedback.Post{SampleID: "unknown", Entry: newScore("unknown sample", 1, 1)})
-	r.postLate(feedback.Post{SessionID: panics.String(), Entry: newScore("bad", 1, 1)})
-	r.backend.allowPosts()
-	r.backend.panickingSession = panics
-	r.wait(5 * time.Second)
-	checkEqual(t, "late posts", r.store.LatePosts(), 0)
-	dropped := &r.store.Tally.Late
+	panics := f.playOneTurn("panics", newAssignment(true))
+	f.backend.failPosts()
+	f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("full", 1, 1)})
+	f.postLate(feedback.Post{Commit: "3f2a9c1", Entry: newScore("unknown commit", 1, 1)})
+	f.postLate(feedback.Post{SampleID: "unknown", Entry: newScore("unknown sample", 1, 1)})
+	f.postLate(feedback.Post{SessionID: panics.String(), Entry: newScore("bad", 1, 1)})
+	f.backend.allowPosts()
+	f.backend.panickingSession = panics
+	f.wait(5 * time.Second)
+	checkEqual(t, "late posts", f.store.LatePosts(), 0)
+	dropped := &f.store.Tally.Late
 	checkEqual(t, "Tally.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
 }
 
 // While the backend is down, an invalid post is refused and not kept, because a later attempt would also fail.
 func TestInvalidFeedbackIsNotKept(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.backend.failPosts()
-	_, err := r.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: newScore("a", 1, 1)})
+	f := newFixture(t, nil)
+	f.backend.failPosts()
+	_, err := f.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: newScore("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
 		t.Errorf("Rate with an invalid commit: err = %v, want a WorkError", err)
 	}
-	checkEqual(t, "late posts", r.store.LatePosts(), 0)
+	checkEqual(t, "late posts", f.store.LatePosts(), 0)
 }
 
 // Rate returns an error if the outbox has no room for a late post.
 func TestLateFeedbackIsLimited(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
-	r.playOneTurn("s", newAssignment(true))
-	r.backend.failPosts()
+	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
+	f.playOneTurn("s", newAssignment(true))
+	f.backend.failPosts()
 	n := 0
 	for ; n < 1000; n++ {
 		e := newScore(fmt.Sprint(n), 1, 1)
 		e.Comment = noise(n, 8<<10)
-		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: e}); err != nil {
+		if _, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: e}); err != nil {
 			break
 		}
 	}
 	if n < 10 || n > 32 {
 		t.Errorf("an outbox of 256 KiB took %d posts of 8 KiB, want 10 to 32", n)
 	}
-	r.backend.allowPosts()
-	r.wait(5 * time.Second)
-	checkEqual(t, "late posts after the delivery", r.store.LatePosts(), 0)
+	f.backend.allowPosts()
+	f.wait(5 * time.Second)
+	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
 // The text of late feedback on a forgotten session leaves the outbox files, and the feedback is not delivered.
@@ -195,26 +195,26 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 	for _, wholeTenant := range []bool{false, true} {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, nil)
-			id := r.playOneTurn("s", newAssignment(true))
-			r.backend.failPosts()
+			f := newFixture(t, nil)
+			id := f.playOneTurn("s", newAssignment(true))
+			f.backend.failPosts()
 			e := newScore("a", 1, .7)
 			e.Comment = markerWord
-			r.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
-			r.backend.allowPosts()
-			r.backend.refusedSession = id // so that the post still waits when the session is forgotten
-			r.run()
+			f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
+			f.backend.allowPosts()
+			f.backend.refusedSession = id // so that the post still waits when the session is forgotten
+			f.run()
 			var err error
 			if wholeTenant {
-				_, err = r.store.ForgetTenant(t.Context(), tenantA)
+				_, err = f.store.ForgetTenant(t.Context(), tenantA)
 			} else {
-				_, err = r.store.ForgetSession(t.Context(), tenantA, "s")
+				_, err = f.store.ForgetSession(t.Context(), tenantA, "s")
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkEqual(t, "late posts after the deletion", r.store.LatePosts(), 0)
-			checkList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
+			checkEqual(t, "late posts after the deletion", f.store.LatePosts(), 0)
+			checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 		})
 	}
 }
@@ -222,16 +222,16 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 // Feedback on an opted-out session is ignored, and does not wait in the outbox while the backend is down.
 func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, optOutEnvFiles(t))
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	x := newExchange(tenantA, "s", 1, r.clock.now())
+	f := newFixture(t, optOutEnvFiles(t))
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	x := newExchange(tenantA, "s", 1, f.clock.now())
 	readEnvFile(x)
-	r.store.Offer(store.Turn{Exchange: x, Size: 10})
-	r.deliver()
-	r.backend.failPosts()
-	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: newScore("a", 1, 1)})
-	if err != nil || got.Status != store.Ignored || r.store.LatePosts() != 0 {
-		t.Errorf("Rate on an opted-out session = %+v, %v, %d late posts, want status %s and 0 late posts", got, err, r.store.LatePosts(), store.Ignored)
+	f.store.Offer(store.Turn{Exchange: x, Size: 10})
+	f.deliver()
+	f.backend.failPosts()
+	got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: newScore("a", 1, 1)})
+	if err != nil || got.Status != store.Ignored || f.store.LatePosts() != 0 {
+		t.Errorf("Rate on an opted-out session = %+v, %v, %d late posts, want status %s and 0 late posts", got, err, f.store.LatePosts(), store.Ignored)
 	}
 }
 
@@ -241,26 +241,26 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 	for _, keyStored := range []bool{false, true} {
 		t.Run(map[bool]string{false: "key in the outbox", true: "key in the backend"}[keyStored], func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, nil)
-			id := r.playOneTurn("s", newAssignment(true))
-			r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+			f := newFixture(t, nil)
+			id := f.playOneTurn("s", newAssignment(true))
+			f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 			if keyStored {
-				r.deliver()
+				f.deliver()
 			}
-			r.backend.failPosts()
+			f.backend.failPosts()
 			e := newScore("a", 1, .7)
 			e.Comment = markerWord
-			r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
-			r.backend.allowPosts()
-			r.backend.refusedSession = id // so that the post still waits when the session is forgotten
-			r.run()
-			r.backend.takeCalls()
-			if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
+			f.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
+			f.backend.allowPosts()
+			f.backend.refusedSession = id // so that the post still waits when the session is forgotten
+			f.run()
+			f.backend.takeCalls()
+			if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
 				t.Fatal(err)
 			}
-			checkList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
+			checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 			lookups, retries := 0, 0
-			for _, op := range r.backend.takeCalls() {
+			for _, op := range f.backend.takeCalls() {
 				switch op {
 				case "echo":
 					lookups++
@@ -279,13 +279,13 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 // After one client cancels its post, the posts of other clients still go to the backend.
 func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.playOneTurn("s", newAssignment(true))
-	r.deliver()
+	f := newFixture(t, nil)
+	f.playOneTurn("s", newAssignment(true))
+	f.deliver()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _ = r.store.Rate(ctx, tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("gone", 1, .7)})
-	got, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("here", 2, .7)})
+	_, _ = f.store.Rate(ctx, tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("gone", 1, .7)})
+	got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("here", 2, .7)})
 	if err != nil || got.Status != store.Joined {
 		t.Errorf("Rate after a canceled Rate = status %q, %v, want %q, nil", got.Status, err, store.Joined)
 	}
@@ -295,10 +295,10 @@ func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 func TestForgetSessionCallsErasedHook(t *testing.T) {
 	t.Parallel()
 	var erased atomic.Int64
-	r := newFixture(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
-	r.playOneTurn("s", newAssignment(true))
-	r.run()
-	if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
+	f := newFixture(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
+	f.playOneTurn("s", newAssignment(true))
+	f.run()
+	if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
 		t.Errorf("ForgetSession: err = %v, %d calls of Hooks.Erased, want at least 1", err, erased.Load())
 	}
 }
@@ -307,50 +307,50 @@ func TestForgetSessionCallsErasedHook(t *testing.T) {
 // stays.
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()
-	var be *lossyBackend
-	r := newFixture(t, withFleet(&be, "one"))
+	var lossy *lossyBackend
+	f := newFixture(t, withFleet(&lossy, "one"))
 	for _, name := range []string{"s", "other"} {
-		r.addKey(session.EchoKeyOf(tenantA, "r:"+name), r.playOneTurn(name, newAssignment(true)))
+		f.addKey(session.EchoKeyOf(tenantA, "r:"+name), f.playOneTurn(name, newAssignment(true)))
 	}
-	r.deliver()
-	r.backend.failNext("feedback", 1<<30, errDown)
-	r.postLate(feedback.Post{ResponseID: "other", Entry: newScore("a", 1, .7)})
+	f.deliver()
+	f.backend.failNext("feedback", 1<<30, errDown)
+	f.postLate(feedback.Post{ResponseID: "other", Entry: newScore("a", 1, .7)})
 	var erasing, posted atomic.Bool
-	be.announced = func() { erasing.Store(true) }
-	r.backend.onCall(func(op string) {
+	lossy.announced = func() { erasing.Store(true) }
+	f.backend.onCall(func(op string) {
 		if op != "echo" || !erasing.Load() || posted.Swap(true) {
 			return
 		}
 		e := newScore("b", 1, .7)
 		e.Comment = markerWord
-		r.postLate(feedback.Post{ResponseID: "s", Entry: e})
+		f.postLate(feedback.Post{ResponseID: "s", Entry: e})
 	})
-	r.run()
-	r.forget("s")
+	f.run()
+	f.forget("s")
 	checkEqual(t, "feedback was posted during the erasure", posted.Load(), true)
-	checkEqual(t, "late posts after the deletion", r.store.LatePosts(), 1)
-	checkList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
+	checkEqual(t, "late posts after the deletion", f.store.LatePosts(), 1)
+	checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 }
 
 // Late feedback on a reply is deleted when another replica erases the session of the reply, even if the other replica
 // has already deleted the keys of the reply.
 func TestErasureByAnotherReplicaDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
-	var be *lossyBackend
-	r := newFixture(t, withFleet(&be, "one"))
-	id := r.playOneTurn("s", newAssignment(true))
-	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	r.deliver()
-	r.backend.failNext("feedback", 1<<30, errDown)
+	var lossy *lossyBackend
+	f := newFixture(t, withFleet(&lossy, "one"))
+	id := f.playOneTurn("s", newAssignment(true))
+	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
+	f.deliver()
+	f.backend.failNext("feedback", 1<<30, errDown)
 	e := newScore("a", 1, .7)
 	e.Comment = markerWord
-	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
-	if _, err := r.backend.Forget(t.Context(), tenantA, id); err != nil {
+	f.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
+	if _, err := f.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}
-	be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: r.clock.now().Add(time.Second), Place: "1"})
-	r.backend.allowPosts()
-	r.wait(5 * time.Second)
-	checkEqual(t, "late posts after the deletion", r.store.LatePosts(), 0)
-	checkList(t, "files with the comment", filesWith(t, r.dir, markerWord), nil)
+	lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Place: "1"})
+	f.backend.allowPosts()
+	f.wait(5 * time.Second)
+	checkEqual(t, "late posts after the deletion", f.store.LatePosts(), 0)
+	checkList(t, "files with the comment", filesWith(t, f.dir, markerWord), nil)
 }

@@ -16,39 +16,39 @@ import (
 
 // checkStored fails the test unless the backend has exactly the turns want of a session, and has a row of the session
 // if and only if want is not empty.
-func (r *fixture) checkStored(name string, want ...string) {
-	r.t.Helper()
-	checkList(r.t, fmt.Sprintf("turns of %q", name), r.storedTurns(name), want)
-	_, ok := r.row(sessionID(name))
-	checkEqual(r.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
+func (f *fixture) checkStored(name string, want ...string) {
+	f.t.Helper()
+	checkList(f.t, fmt.Sprintf("turns of %q", name), f.storedTurns(name), want)
+	_, ok := f.row(sessionID(name))
+	checkEqual(f.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
 
 // playTurn plays one whole turn with markerWord in its text.
-func (r *fixture) playTurn(name string, turn int) {
-	r.beginSession(tenantA, name, newAssignment(true))
-	x, b := r.startTurn(name, turn)
+func (f *fixture) playTurn(name string, turn int) {
+	f.beginSession(tenantA, name, newAssignment(true))
+	x, start := f.startTurn(name, turn)
 	x.Reply.Text = "In " + markerWord + "."
-	r.endTurn(x, b)
+	f.endTurn(x, start)
 }
 
 func TestTurnIsStoredAndShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		r.playTurn("s", 1)
-		r.addKey(replyKey, sessionID("s"))
+		f := runFixture(t, nil)
+		f.playTurn("s", 1)
+		f.addKey(replyKey, sessionID("s"))
 		time.Sleep(durableAfter)
-		r.checkStored("s", "1 complete")
-		checkAccount(t, "account", r.account(true), "1 = 1 + 0 + 0")
-		checkList(t, "sessions of the reply", r.sessionsOf(replyKey), []session.ID{sessionID("s")})
-		if !r.store.Healthy() || r.store.Lag() != 0 || r.store.Tally.Exchanges.Load() != 1 || r.store.Tally.Pending.Load() != 0 {
-			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
+		f.checkStored("s", "1 complete")
+		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
+		checkList(t, "sessions of the reply", f.sessionsOf(replyKey), []session.ID{sessionID("s")})
+		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Tally.Exchanges.Load() != 1 || f.store.Tally.Pending.Load() != 0 {
+			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Tally.Exchanges.Load(), f.store.Tally.Pending.Load())
 		}
-		list, err := r.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
+		list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
 			t.Errorf("Browse = %+v, %v, want only session s", list.Sessions, err)
 		}
-		shown, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
+		shown, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, markerWord) || !strings.Contains(text, "Paint the shed.") {
 			t.Errorf("Transcript = %s, %v, want the texts of the user and of the reply", text, err)
 		}
@@ -59,23 +59,23 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 func TestStopWritesEverything(t *testing.T) {
 	t.Parallel()
 	const n = 700
-	r := newFixture(t, nil)
-	r.run()
+	f := newFixture(t, nil)
+	f.run()
 	for i := range n {
-		r.playTurn(fmt.Sprint("s", i), 1)
+		f.playTurn(fmt.Sprint("s", i), 1)
 	}
-	r.postFeedback(tenantA, sessionID("s0"), newScore("f", 1, 1))
-	if err := r.drain(); err != nil {
+	f.postFeedback(tenantA, sessionID("s0"), newScore("f", 1, 1))
+	if err := f.drain(); err != nil {
 		t.Error(err)
 	}
-	<-r.store.Done()
-	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
-	checkAccount(t, "account", accountText(r.balancedAccount(false)), "700 = 700 + 0 + 0")
-	r = r.restart(nil)
+	<-f.store.Done()
+	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 0)
+	checkAccount(t, "account", accountText(f.balancedAccount(false)), "700 = 700 + 0 + 0")
+	f = f.restart(nil)
 	for i := range n {
-		r.checkStored(fmt.Sprint("s", i), "1 complete")
+		f.checkStored(fmt.Sprint("s", i), "1 complete")
 	}
-	entries, err := r.backend.Feedback(t.Context(), tenantA, sessionID("s0"))
+	entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID("s0"))
 	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
 		t.Errorf("Feedback(s0) = %+v, %v, want only the entry f", entries, err)
 	}
@@ -86,12 +86,12 @@ func TestStopWritesEverything(t *testing.T) {
 func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		r.playTurn("s", 1)
-		x, b := r.startTurn("s", 2)
+		f := runFixture(t, nil)
+		f.playTurn("s", 1)
+		x, start := f.startTurn("s", 2)
 		time.Sleep(durableAfter)
-		checkAccount(t, "account", r.account(true), "2 = 1 + 1 + 0")
-		for next, i := r, 0; i < 2; i++ {
+		checkAccount(t, "account", f.account(true), "2 = 1 + 1 + 0")
+		for next, i := f, 0; i < 2; i++ {
 			next = next.crash(nil)
 			checkAccount(t, "account before the start", accountText(next.balancedAccount(false)), "2 = 1 + 0 + 1")
 			next.run()
@@ -99,9 +99,9 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 			next.checkStored("s", "1 complete", "2 incomplete")
 			checkAccount(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
 		}
-		r.endTurn(x, b) // crash copied the directory; the first store still runs
+		f.endTurn(x, start) // crash copied the directory; the first store still runs
 		time.Sleep(durableAfter)
-		r.checkStored("s", "1 complete", "2 complete")
+		f.checkStored("s", "1 complete", "2 complete")
 	})
 }
 
@@ -109,50 +109,50 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 // restore it. The account still counts its exchanges.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
-	for by, forget := range map[string]func(r *fixture) (int, error){
-		"name": func(r *fixture) (int, error) { return r.store.ForgetSession(r.t.Context(), tenantA, "s") },
-		"id": func(r *fixture) (int, error) {
-			return r.store.ForgetSession(r.t.Context(), tenantA, sessionID("s").String())
+	for by, forget := range map[string]func(f *fixture) (int, error){
+		"name": func(f *fixture) (int, error) { return f.store.ForgetSession(f.t.Context(), tenantA, "s") },
+		"id": func(f *fixture) (int, error) {
+			return f.store.ForgetSession(f.t.Context(), tenantA, sessionID("s").String())
 		},
-		"tenant": func(r *fixture) (int, error) { return r.store.ForgetTenant(r.t.Context(), tenantA) },
+		"tenant": func(f *fixture) (int, error) { return f.store.ForgetTenant(f.t.Context(), tenantA) },
 	} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := runFixture(t, nil)
-				r.playTurn("s", 1)
-				x, b := r.startTurn("s", 2)
+				f := runFixture(t, nil)
+				f.playTurn("s", 1)
+				x, start := f.startTurn("s", 2)
 				x.Reply.Text = markerWord
 				time.Sleep(durableAfter)
-				if n, err := r.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
+				if n, err := f.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
 					t.Errorf("ForgetSession of another tenant = %d, %v, want 0, nil", n, err)
 				}
-				if len(filesWith(t, r.dir, markerWord)) == 0 {
+				if len(filesWith(t, f.dir, markerWord)) == 0 {
 					t.Fatalf("no file contains %q before the session is forgotten", markerWord)
 				}
-				if n, err := forget(r); n != 1 || err != nil {
+				if n, err := forget(f); n != 1 || err != nil {
 					t.Errorf("deletion by %s = %d, %v, want 1, nil", by, n, err)
 				}
-				checkEqual(t, "sessions in memory", r.store.Sessions(), 0)
-				checkList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
-				r.endTurn(x, b)
+				checkEqual(t, "sessions in memory", f.store.Sessions(), 0)
+				checkList(t, "files that hold the word", filesWith(t, f.dir, markerWord), nil)
+				f.endTurn(x, start)
 				time.Sleep(durableAfter)
-				r.checkStored("s")
-				checkList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, markerWord), nil)
-				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
+				f.checkStored("s")
+				checkList(t, "files that hold the word after the request in progress", filesWith(t, f.dir, markerWord), nil)
+				if _, err := f.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
 					t.Errorf("Transcript of a forgotten session: err = %v, want store.ErrNoSession", err)
 				}
-				if n, err := forget(r); n != 0 || err != nil {
+				if n, err := forget(f); n != 0 || err != nil {
 					t.Errorf("second deletion by %s = %d, %v, want 0, nil", by, n, err)
 				}
 				time.Sleep(time.Second)
-				r.playTurn("s", 1) // a new session with the same name
+				f.playTurn("s", 1) // a new session with the same name
 				time.Sleep(durableAfter)
-				r.checkStored("s", "1 complete")
-				if err := r.drain(); err != nil {
+				f.checkStored("s", "1 complete")
+				if err := f.drain(); err != nil {
 					t.Error(err)
 				}
-				checkAccount(t, "account", accountText(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
+				checkAccount(t, "account", accountText(f.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
 			})
 		})
 	}
@@ -163,24 +163,24 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, nil)
-		r.backend.failWrites()
+		f := runFixture(t, nil)
+		f.backend.failWrites()
 		for turn := 1; turn <= 3; turn++ {
-			r.playTurn("s", turn)
+			f.playTurn("s", turn)
 			time.Sleep(durableAfter)
 		}
-		r.checkStored("s")
-		checkAccount(t, "account", r.account(true), "3 = 0 + 3 + 0")
-		if r.store.Healthy() || r.store.Lag() < durableAfter || r.store.Tally.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: Healthy = %v, Lag = %v, Tally.WriteErrors = %d, want false, >= %v, > 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durableAfter)
+		f.checkStored("s")
+		checkAccount(t, "account", f.account(true), "3 = 0 + 3 + 0")
+		if f.store.Healthy() || f.store.Lag() < durableAfter || f.store.Tally.WriteErrors.Load() == 0 {
+			t.Errorf("during the outage: Healthy = %v, Lag = %v, Tally.WriteErrors = %d, want false, >= %v, > 0", f.store.Healthy(), f.store.Lag(), f.store.Tally.WriteErrors.Load(), durableAfter)
 		}
-		r.backend.allowWrites()
+		f.backend.allowWrites()
 		time.Sleep(durableAfter)
-		r.checkStored("s", "1 complete", "2 complete", "3 complete")
-		checkAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
-		if !r.store.Healthy() || r.store.Lag() != 0 {
-			t.Errorf("after the outage: Healthy = %v, Lag = %v, want true, 0", r.store.Healthy(), r.store.Lag())
+		f.checkStored("s", "1 complete", "2 complete", "3 complete")
+		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
+		if !f.store.Healthy() || f.store.Lag() != 0 {
+			t.Errorf("after the outage: Healthy = %v, Lag = %v, want true, 0", f.store.Healthy(), f.store.Lag())
 		}
-		r.checkMemoryIsFree()
+		f.checkMemoryIsFree()
 	})
 }

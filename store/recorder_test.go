@@ -19,96 +19,96 @@ import (
 
 func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", trial.Assignment{})
-	r.backend.onCall(func(op string) {
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", trial.Assignment{})
+	f.backend.onCall(func(op string) {
 		if op == "write" {
-			r.backend.onCall(nil)
-			r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = 9 })
+			f.backend.onCall(nil)
+			f.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = 9 })
 		}
 	})
-	r.deliver()
-	r.deliver()
-	checkEqual(t, "turns after a restart", r.restart(nil).turnCount(id), 9)
+	f.deliver()
+	f.deliver()
+	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), 9)
 }
 
 // A change of kind Counted is written a second later, or earlier with the next decision or at a stop.
 func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	nextTurn := func(rec *session.Record) { rec.Thread.Turns++ }
-	id := r.beginSession(tenantA, "s", trial.Assignment{})
-	r.deliver()
-	r.change(id, store.Counted, nextTurn)
-	r.deliver()
-	checkEqual(t, "stored turns right after a count", r.storedTurnCount(id), 1)
-	r.wait(time.Second)
-	checkEqual(t, "stored turns a second after a count", r.storedTurnCount(id), 2)
-	r.change(id, store.Counted, nextTurn)
-	r.change(id, store.Decided, nextTurn)
-	r.deliver()
-	checkEqual(t, "stored turns after a decision", r.storedTurnCount(id), 4)
-	r.wait(time.Second)
-	r.change(id, store.Unchanged, nextTurn)
-	r.wait(time.Second)
-	checkEqual(t, "stored turns after a change of kind Unchanged", r.storedTurnCount(id), 4)
-	r.change(id, store.Counted, nextTurn)
-	if err := r.drain(); err != nil {
+	id := f.beginSession(tenantA, "s", trial.Assignment{})
+	f.deliver()
+	f.change(id, store.Counted, nextTurn)
+	f.deliver()
+	checkEqual(t, "stored turns right after a count", f.storedTurnCount(id), 1)
+	f.wait(time.Second)
+	checkEqual(t, "stored turns a second after a count", f.storedTurnCount(id), 2)
+	f.change(id, store.Counted, nextTurn)
+	f.change(id, store.Decided, nextTurn)
+	f.deliver()
+	checkEqual(t, "stored turns after a decision", f.storedTurnCount(id), 4)
+	f.wait(time.Second)
+	f.change(id, store.Unchanged, nextTurn)
+	f.wait(time.Second)
+	checkEqual(t, "stored turns after a change of kind Unchanged", f.storedTurnCount(id), 4)
+	f.change(id, store.Counted, nextTurn)
+	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "stored turns after the stop", r.storedTurnCount(id), 6)
+	checkEqual(t, "stored turns after the stop", f.storedTurnCount(id), 6)
 }
 
 func TestMemoryForExchangesIsLimited(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
 	offer := func(turn int, size int64) bool {
-		return r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, r.clock.now()), Size: size})
+		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: size})
 	}
 	for i, want := range []bool{true, true, false} {
 		checkEqual(t, fmt.Sprint("Offer of 100 bytes, turn ", i+1), offer(i+1, 100), want)
 	}
 	checkEqual(t, "Offer of the last 50 free bytes", offer(4, 50), true)
-	checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
-	r.backend.failNext("write", 1, errDown)
-	r.deliver()
+	checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), 1)
+	f.backend.failNext("write", 1, errDown)
+	f.deliver()
 	checkEqual(t, "Offer of 1 byte after a failed write", offer(5, 1), false)
-	r.wait(time.Second)
-	r.checkMemoryIsFree()
+	f.wait(time.Second)
+	f.checkMemoryIsFree()
 }
 
 // The queue accepts at least 5000 and fewer than 20,000 turns, even if the turns are small.
 func TestQueueLengthIsLimited(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	const maxTurns = 20_000
 	n := 0
-	for ; n < maxTurns && r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
+	for ; n < maxTurns && f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", n+1, f.clock.now()), Size: 1}); n++ {
 	}
 	if n < 5000 || n == maxTurns {
 		t.Errorf("accepted turns: got %d, want 5000 to %d", n, maxTurns-1)
 	}
-	checkEqual(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
-	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(n))
-	r.deliverAll()
-	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), n)
-	checkAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
-	r.checkMemoryIsFree()
+	checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), 1)
+	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), int64(n))
+	f.deliverAll()
+	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), n)
+	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
+	f.checkMemoryIsFree()
 }
 
 // Each of many large turns that end at once is stored once and complete, not as a stub (an incomplete exchange).
 func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
-	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
 	for turn := 1; turn <= n; turn++ {
-		x, b := r.startTurn("s", turn)
-		r.store.Offer(store.Turn{Exchange: x, Start: b, Size: each})
+		x, start := f.startTurn("s", turn)
+		f.store.Offer(store.Turn{Exchange: x, Start: start, Size: each})
 	}
-	r.deliver()
-	checkEqual(t, "stored exchanges", r.exchanges(sessionID("s")), n)
-	checkAccount(t, "account", r.account(true), "10 = 10 + 0 + 0")
-	r.checkMemoryIsFree()
+	f.deliver()
+	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), n)
+	checkAccount(t, "account", f.account(true), "10 = 10 + 0 + 0")
+	f.checkMemoryIsFree()
 }
 
 // The backend gets a batch once per DeliverEvery, or earlier if many turns or bytes wait.
@@ -126,21 +126,21 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
-				r.offer("first", 1) // delivered at once; the next regular delivery is DeliverEvery later
+				f := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
+				f.offer("first", 1) // delivered at once; the next regular delivery is DeliverEvery later
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
-					r.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, r.clock.now()), Size: size.bytes})
+					f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: size.bytes})
 				}
 				time.Sleep(time.Second)
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
 				// of the recorder.
-				if n := r.exchanges(sessionID("s")); n > 0 != size.early {
+				if n := f.exchanges(sessionID("s")); n > 0 != size.early {
 					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, size.turns, size.early)
 				}
-				r.clock.add(time.Hour)
+				f.clock.add(time.Hour)
 				time.Sleep(time.Second)
-				checkEqual(t, "stored exchanges after DeliverEvery", r.exchanges(sessionID("s")), size.turns)
+				checkEqual(t, "stored exchanges after DeliverEvery", f.exchanges(sessionID("s")), size.turns)
 			})
 		})
 	}
@@ -148,53 +148,53 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 
 func TestIncompleteExchangesAreCounted(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	for i, outcome := range []string{sample.Complete, sample.Incomplete, sample.Aborted, sample.Failed} {
-		x := newExchange(tenantA, "s", i+1, r.clock.now())
+		x := newExchange(tenantA, "s", i+1, f.clock.now())
 		x.Outcome = outcome
-		r.store.Offer(store.Turn{Exchange: x, Size: 10})
+		f.store.Offer(store.Turn{Exchange: x, Size: 10})
 	}
-	r.deliver()
-	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 4)
-	checkEqual(t, "Tally.Incomplete", r.store.Tally.Incomplete.Load(), 3)
+	f.deliver()
+	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 4)
+	checkEqual(t, "Tally.Incomplete", f.store.Tally.Incomplete.Load(), 3)
 }
 
 // A second call of Run does not close Done again, which would panic.
 func TestDoneIsClosedOnce(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	for range 2 {
-		_ = r.drain() // at the second call the outbox is already closed
+		_ = f.drain() // at the second call the outbox is already closed
 	}
-	<-r.store.Done()
+	<-f.store.Done()
 }
 
 // A stop while the backend is down returns the backend's error, and counts the undelivered turns as spooled.
 func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.offer("s", 1)
-	r.backend.failNext("write", 2, errDown)
-	r.deliver()
-	r.offer("s", 2)
-	if err := r.drain(); !errors.Is(err, errDown) {
+	f := newFixture(t, nil)
+	f.offer("s", 1)
+	f.backend.failNext("write", 2, errDown)
+	f.deliver()
+	f.offer("s", 2)
+	if err := f.drain(); !errors.Is(err, errDown) {
 		t.Errorf("Run at a stop = %v, want errDown", err)
 	}
-	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 2)
-	checkAccount(t, "account", accountText(r.balancedAccount(false)), "2 = 0 + 2 + 0")
+	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 2)
+	checkAccount(t, "account", accountText(f.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
 func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	r.offer("s", 1)
-	r.store.Offer(store.Turn{Size: 10}) // a turn without an exchange
-	r.offer("s", 2)
-	r.deliver()
-	checkList(t, "failed steps", r.takeFailures(), []string{"panic record"})
-	checkEqual(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
-	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
-	r.checkMemoryIsFree()
+	f := newFixture(t, nil)
+	f.offer("s", 1)
+	f.store.Offer(store.Turn{Size: 10}) // a turn without an exchange
+	f.offer("s", 2)
+	f.deliver()
+	checkList(t, "failed steps", f.takeFailures(), []string{"panic record"})
+	checkEqual(t, "Tally.DroppedBad", f.store.Tally.DroppedBad.Load(), 1)
+	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 2)
+	f.checkMemoryIsFree()
 }
 
 // panickingExchange panics before every step of one exchange.
@@ -220,44 +220,44 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 			t.Parallel()
 			p := &panickingExchange{exchange: newExchange(tenantA, "s", 3, time.Time{}).ID}
 			withPanic := func(o *store.Options) { o.Hooks.Before = p.before }
-			r := newFixture(t, nil)
+			f := newFixture(t, nil)
 			if !crash {
-				r = newFixture(t, withPanic)
+				f = newFixture(t, withPanic)
 			}
-			r.backend.failNext("write", 1000, errDown)
+			f.backend.failNext("write", 1000, errDown)
 			for turn := 1; turn <= 5; turn++ {
-				r.offer("s", turn)
-				r.deliver()
+				f.offer("s", turn)
+				f.deliver()
 			}
 			if crash {
-				r = r.restart(withPanic)
+				f = f.restart(withPanic)
 			} else {
-				r.backend.allowWrites()
+				f.backend.allowWrites()
 			}
-			r.wait(2 * time.Second)
-			checkList(t, "stored turns", r.storedTurns("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
+			f.wait(2 * time.Second)
+			checkList(t, "stored turns", f.storedTurns("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
 			checkEqual(t, "panics at the exchange", p.panics.Load(), 1)
-			checkAccount(t, "account", r.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
-			r.checkMemoryIsFree()
-			if err := r.drain(); err != nil {
+			checkAccount(t, "account", f.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
+			f.checkMemoryIsFree()
+			if err := f.drain(); err != nil {
 				t.Fatal(err)
 			}
-			if list := r.deadLetters(); !crash && (len(list) != 1 || list[0].Exchange != p.exchange) {
+			if list := f.deadLetters(); !crash && (len(list) != 1 || list[0].Exchange != p.exchange) {
 				t.Errorf("dead letters: got %+v, want one for exchange %s", list, p.exchange)
 			}
-			checkList(t, "files that contain the address", filesWith(t, r.dir, "mara@example.com"), nil)
+			checkList(t, "files that contain the address", filesWith(t, f.dir, "mara@example.com"), nil)
 		})
 	}
 }
 
 // deadLetters returns the sessions and exchanges at which a step panicked.
-func (r *fixture) deadLetters() []session.DeadLetter {
-	r.t.Helper()
-	list, _, err := r.backend.backend.(interface {
+func (f *fixture) deadLetters() []session.DeadLetter {
+	f.t.Helper()
+	list, _, err := f.backend.backend.(interface {
 		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
-	}).DeadLetters(r.t.Context(), 10)
+	}).DeadLetters(f.t.Context(), 10)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return list
 }
@@ -284,20 +284,20 @@ func (a *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (in
 func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var be *panickingExpiry
-		r := runFixture(t, func(o *store.Options) {
-			be = &panickingExpiry{Backend: o.Backend}
-			o.Backend, o.Retention = be, 10*time.Hour
+		var panicking *panickingExpiry
+		f := runFixture(t, func(o *store.Options) {
+			panicking = &panickingExpiry{Backend: o.Backend}
+			o.Backend, o.Retention = panicking, 10*time.Hour
 		})
 		for n := range int64(3) {
-			eventually(t, "the next attempt of the retention", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
-			r.clock.add(10 * time.Minute)
+			eventually(t, "the next attempt of the retention", func() bool { return panicking.retain.Load() == n+1 && panicking.purge.Load() == n+1 })
+			f.clock.add(10 * time.Minute)
 		}
-		id := r.beginSession(tenantA, "late", newAssignment(true))
-		x, b := r.startTurn("late", 1)
-		r.endTurn(x, b)
-		eventually(t, "the turn to be stored", func() bool { return r.exchanges(id) == 1 })
-		if got := r.takeFailures(); !slices.Contains(got, "panic retain") {
+		id := f.beginSession(tenantA, "late", newAssignment(true))
+		x, start := f.startTurn("late", 1)
+		f.endTurn(x, start)
+		eventually(t, "the turn to be stored", func() bool { return f.exchanges(id) == 1 })
+		if got := f.takeFailures(); !slices.Contains(got, "panic retain") {
 			t.Errorf("failed steps: got %v, want %q among them", got, "panic retain")
 		}
 	})

@@ -43,28 +43,28 @@ func readAllFiles(t *testing.T, dir string) []byte {
 func TestNoSecretReachesTheDisk(t *testing.T) {
 	t.Parallel()
 	places := []string{"item", "replyargs", "reply", "error", "name", "call", "comment", "correction", "details", "rater", "parked"}
-	r := newFixture(t, nil)
+	f := newFixture(t, nil)
 	name := "run " + secret("name") + " of amy@example.com"
 	id := session.KeyOf(tenantA, session.SpaceName, name)
-	ses := r.store.Add(&session.Record{
-		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
+	ses := f.store.Add(&session.Record{
+		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},
 		Assignment: newAssignment(true),
 	})
-	r.store.Release(ses, store.Decided)
-	x := newExchange(tenantA, name, 1, r.clock.now())
+	f.store.Release(ses, store.Decided)
+	x := newExchange(tenantA, name, 1, f.clock.now())
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed with ` + secret("item") + `, amy@example.com"}`)}
 	x.Reply = sample.Reply{ID: "chatcmpl-1", Text: "It is " + secret("reply"), Error: "refused: " + secret("error"), Calls: []sample.Call{{ID: "c2", Name: "sh", Args: `{"key":"` + secret("replyargs") + `"}`}}}
-	r.store.Offer(store.Turn{Exchange: x, Size: 100})
+	f.store.Offer(store.Turn{Exchange: x, Size: 100})
 	e := newScore("a", 1, 1)
 	e.Comment, e.Rater = "mine is "+secret("comment"), secret("rater")
 	e.Correction, e.Details = json.RawMessage(`{"use":"`+secret("correction")+`"}`), json.RawMessage(`["amy@example.com","`+secret("details")+`"]`)
-	r.postFeedback(tenantA, id, e)
+	f.postFeedback(tenantA, id, e)
 	e = newScore("b", 2, 1)
 	e.Comment = secret("parked")
-	r.postByKey(tenantA, replyKey, e)
-	r.closeSessions()
-	if err := r.drain(); err != nil {
+	f.postByKey(tenantA, replyKey, e)
+	f.closeSessions()
+	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
 	checkEqual(t, "name of the session in memory", ses.Record.Identity.Name, name)
@@ -79,27 +79,27 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 			t.Errorf("%s: found the address amy@example.com", moment)
 		}
 	}
-	check("while the session is open", readAllFiles(t, r.dir))
-	check("read from the backend", r.readBack(id))
-	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
+	check("while the session is open", readAllFiles(t, f.dir))
+	check("read from the backend", f.readBack(id))
+	if !bytes.Contains(f.readBack(id), []byte("Paint the shed")) {
 		t.Error(`the stored text lacks "Paint the shed", which is not secret`)
 	}
-	if r.store.Tally.Redactions.Load() == 0 {
+	if f.store.Tally.Redactions.Load() == 0 {
 		t.Error("Tally.Redactions: got 0, want > 0")
 	}
-	r.kill()
-	check("after the kill", readAllFiles(t, r.dir))
+	f.kill()
+	check("after the kill", readAllFiles(t, f.dir))
 }
 
 // readBack returns everything that the backend stores about a session.
-func (r *fixture) readBack(id session.ID) []byte {
-	r.t.Helper()
+func (f *fixture) readBack(id session.ID) []byte {
+	f.t.Helper()
 	var all []any
-	row, _, err := r.backend.Session(r.t.Context(), tenantA, id)
+	row, _, err := f.backend.Session(f.t.Context(), tenantA, id)
 	all = append(all, string(row.Data), err)
-	ex, err := r.backend.Exchanges(r.t.Context(), tenantA, id)
+	ex, err := f.backend.Exchanges(f.t.Context(), tenantA, id)
 	all = append(all, ex, err)
-	fb, err := r.backend.Feedback(r.t.Context(), tenantA, id)
+	fb, err := f.backend.Feedback(f.t.Context(), tenantA, id)
 	all = append(all, fb, err)
 	if len(ex) > 0 {
 		for _, s := range samplesOf(tenantA, id, ex, fb) {
@@ -108,7 +108,7 @@ func (r *fixture) readBack(id session.ID) []byte {
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
-		r.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return text
 }
@@ -117,16 +117,16 @@ func (r *fixture) readBack(id session.ID) []byte {
 // number that the session has not used.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
 	offerReply := func(turn int, text string) {
-		x := newExchange(tenantA, "s", turn, r.clock.now())
+		x := newExchange(tenantA, "s", turn, f.clock.now())
 		x.Reply.Text = text
-		r.store.Offer(store.Turn{Exchange: x, Size: 100})
-		r.deliver()
+		f.store.Offer(store.Turn{Exchange: x, Size: 100})
+		f.deliver()
 	}
 	replies := func() (all []string) {
-		list, err := r.backend.Exchanges(t.Context(), tenantA, id)
+		list, err := f.backend.Exchanges(t.Context(), tenantA, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,11 +138,11 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	offerReply(1, "amy@example.com")
 	offerReply(2, "bob@example.com or amy@example.com")
 	checkEqual(t, "stored replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
-	r = r.restart(nil)
-	if ses, _ := r.store.Acquire(t.Context(), tenantA, id); ses == nil {
+	f = f.restart(nil)
+	if ses, _ := f.store.Acquire(t.Context(), tenantA, id); ses == nil {
 		t.Fatal("Acquire after the restart = nil, want the session")
 	} else {
-		r.store.Release(ses, store.Decided)
+		f.store.Release(ses, store.Decided)
 	}
 	offerReply(3, "eve@example.com")
 	checkEqual(t, "third stored reply after the restart", replies()[2], "[REDACTED:email:3]")
@@ -151,29 +151,29 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 // Feedback is redacted before it is stored, and two equal posts remain equal.
 func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.playOneTurn("s", newAssignment(true))
+	f := newFixture(t, nil)
+	id := f.playOneTurn("s", newAssignment(true))
 	e := newScore("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
 	storedFeedback := func() feedback.Entry {
 		t.Helper()
-		list, err := r.backend.Feedback(t.Context(), tenantA, id)
+		list, err := f.backend.Feedback(t.Context(), tenantA, id)
 		if err != nil || len(list) == 0 {
 			t.Fatalf("Feedback = %+v, %v, want at least one entry", list, err)
 		}
 		return list[len(list)-1]
 	}
-	r.postFeedback(tenantA, id, e)
+	f.postFeedback(tenantA, id, e)
 	first := storedFeedback()
 	checkEqual(t, "stored comment", first.Comment, "ask [REDACTED:email:1]")
 	checkEqual(t, "stored hash of the redacted entry", first.Hash, first.ContentHash())
-	r.store.Touched()
-	r.postFeedback(tenantA, id, e)
+	f.store.Touched()
+	f.postFeedback(tenantA, id, e)
 	checkEqual(t, "stored hash of the repeated post", storedFeedback().Hash, first.Hash)
-	checkEqual(t, "sessions touched by the repeated post", len(r.store.Touched()), 0)
-	r.store.SetPersonal(false)
+	checkEqual(t, "sessions touched by the repeated post", len(f.store.Touched()), 0)
+	f.store.SetPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
-	r.postFeedback(tenantA, id, e)
+	f.postFeedback(tenantA, id, e)
 	checkEqual(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
 }
 
@@ -192,34 +192,34 @@ func TestOptOutByPath(t *testing.T) {
 		"answered call":          {nil, []string{read("main.go"), read("./prod.env")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t, optOutEnvFiles(t))
-			id := r.beginSession(tenantA, "s", newAssignment(true))
-			r.change(id, store.Decided, func(rec *session.Record) {
+			f := newFixture(t, optOutEnvFiles(t))
+			id := f.beginSession(tenantA, "s", newAssignment(true))
+			f.change(id, store.Decided, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}
 				for i, args := range append(c.calls, c.answered...) {
 					rec.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
 				}
 			})
-			x := newExchange(tenantA, "s", 1, r.clock.now())
+			x := newExchange(tenantA, "s", 1, f.clock.now())
 			x.Reply.Text = "zebra crossing"
 			for _, args := range c.calls {
 				x.Reply.Calls = append(x.Reply.Calls, sample.Call{Name: "read", Args: args})
 			}
-			r.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: c.answered})
-			r.closeSessions()
-			checkEqual(t, "counter closed", r.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
+			f.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: c.answered})
+			f.closeSessions()
+			checkEqual(t, "counter closed", f.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
 			want, counted := 0, int64(1)
 			if c.kept {
 				want, counted = 1, 0
 			}
-			checkEqual(t, "stored exchanges", r.exchanges(id), want)
-			checkEqual(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), counted)
-			text := strings.ToLower(string(r.readBack(id)))
+			checkEqual(t, "stored exchanges", f.exchanges(id), want)
+			checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), counted)
+			text := strings.ToLower(string(f.readBack(id)))
 			checkEqual(t, "the stored text contains zebra", strings.Contains(text, "zebra"), c.kept)
 			if strings.Contains(text, ".env") {
 				t.Errorf("the stored text contains the path .env: %s", text)
 			}
-			r.checkMemoryIsFree()
+			f.checkMemoryIsFree()
 		})
 	}
 }
@@ -227,16 +227,16 @@ func TestOptOutByPath(t *testing.T) {
 // If ContentOptions.Keep is false, sessions are counted, but no samples are stored.
 func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *store.Options) { o.Content.Keep = false })
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.deliver()
-	r.postFeedback(tenantA, id, newScore("a", 1, 1))
-	r.backend.takeCalls()
-	r.closeSessions()
-	for _, op := range r.backend.takeCalls() {
+	f := newFixture(t, func(o *store.Options) { o.Content.Keep = false })
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.deliver()
+	f.postFeedback(tenantA, id, newScore("a", 1, 1))
+	f.backend.takeCalls()
+	f.closeSessions()
+	for _, op := range f.backend.takeCalls() {
 		if op == "samples" {
 			t.Error("samples were written with ContentOptions.Keep = false")
 		}
 	}
-	checkEqual(t, "counter rewarded", r.counter("", "rewarded"), 1)
+	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }

@@ -22,85 +22,85 @@ func TestFailedWriteIsRetried(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		t.Run(fmt.Sprint(n, " failures"), func(t *testing.T) {
 			t.Parallel()
-			r := newFixture(t, nil)
-			r.backend.failNext("write", n, errDown)
+			f := newFixture(t, nil)
+			f.backend.failNext("write", n, errDown)
 			want := 0
 			for i := range n {
 				name := fmt.Sprint("s", i)
-				r.addKey(replyKey+session.EchoKey(i), r.beginSession(tenantA, name, newAssignment(true)))
-				r.offer(name, 1, 2)
+				f.addKey(replyKey+session.EchoKey(i), f.beginSession(tenantA, name, newAssignment(true)))
+				f.offer(name, 1, 2)
 				want += 2
-				r.deliver()
-				checkEqual(t, "Store.Healthy after a failed write", r.store.Healthy(), false)
-				checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(want))
-				r.deliver() // no write, because the backoff has not ended
-				checkEqual(t, "Tally.WriteErrors during the backoff", r.store.Tally.WriteErrors.Load(), int64(i+1))
-				r.clock.add(time.Second)
+				f.deliver()
+				checkEqual(t, "Store.Healthy after a failed write", f.store.Healthy(), false)
+				checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), int64(want))
+				f.deliver() // no write, because the backoff has not ended
+				checkEqual(t, "Tally.WriteErrors during the backoff", f.store.Tally.WriteErrors.Load(), int64(i+1))
+				f.clock.add(time.Second)
 			}
-			r.deliver()
-			checkEqual(t, "Store.Healthy after a successful write", r.store.Healthy(), true)
-			checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(want))
+			f.deliver()
+			checkEqual(t, "Store.Healthy after a successful write", f.store.Healthy(), true)
+			checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), int64(want))
 			for i := range n {
 				name, key := fmt.Sprint("s", i), replyKey+session.EchoKey(i)
-				checkEqual(t, "stored exchanges of a session", r.exchanges(sessionID(name)), 2)
-				_, ok := r.row(sessionID(name))
+				checkEqual(t, "stored exchanges of a session", f.exchanges(sessionID(name)), 2)
+				_, ok := f.row(sessionID(name))
 				checkEqual(t, "the backend has a row of the session", ok, true)
-				checkList(t, "sessions of the key", r.sessionsOf(key), []session.ID{sessionID(name)})
+				checkList(t, "sessions of the key", f.sessionsOf(key), []session.ID{sessionID(name)})
 			}
-			r.checkMemoryIsFree()
+			f.checkMemoryIsFree()
 		})
 	}
 }
 
 // offerInvalid offers an exchange that no backend can store.
-func (r *fixture) offerInvalid(turn int) {
-	x := newExchange(tenantA, "s", turn, r.clock.now())
+func (f *fixture) offerInvalid(turn int) {
+	x := newExchange(tenantA, "s", turn, f.clock.now())
 	x.Session = "no session"
-	r.store.Offer(store.Turn{Exchange: x, Size: 10})
+	f.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
 
 // An invalid exchange is dropped, and the rest of its batch is stored.
 func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.addKey(replyKey, id)
-	r.offer("s", 1)
-	r.offerInvalid(2)
-	r.offer("s", 3)
-	r.deliver()
-	checkEqual(t, "stored exchanges", r.exchanges(id), 2)
-	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
-	checkEqual(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
-	_, ok := r.row(id)
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.addKey(replyKey, id)
+	f.offer("s", 1)
+	f.offerInvalid(2)
+	f.offer("s", 3)
+	f.deliver()
+	checkEqual(t, "stored exchanges", f.exchanges(id), 2)
+	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 2)
+	checkEqual(t, "Tally.DroppedBad", f.store.Tally.DroppedBad.Load(), 1)
+	_, ok := f.row(id)
 	checkEqual(t, "the backend has a row of the session", ok, true)
-	checkEqual(t, "number of sessions of the key", len(r.sessionsOf(replyKey)), 1)
-	checkList(t, "failed steps", r.takeFailures(), []string{"write"})
-	r.checkMemoryIsFree()
+	checkEqual(t, "number of sessions of the key", len(f.sessionsOf(replyKey)), 1)
+	checkList(t, "failed steps", f.takeFailures(), []string{"write"})
+	f.checkMemoryIsFree()
 }
 
 // If the backend fails while the store writes exchanges one by one to find the invalid one, every valid exchange is
 // stored once.
 func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, nil)
-	id := r.beginSession(tenantA, "s", newAssignment(true))
-	r.offerInvalid(1)
-	r.offer("s", 2, 3)
+	f := newFixture(t, nil)
+	id := f.beginSession(tenantA, "s", newAssignment(true))
+	f.offerInvalid(1)
+	f.offer("s", 2, 3)
 	writes := 0
-	r.backend.onCall(func(string) {
+	f.backend.onCall(func(string) {
 		if writes++; writes == 3 {
-			r.backend.failNext("write", 1, errDown) // the next write, while exchanges are written one by one
+			f.backend.failNext("write", 1, errDown) // the next write, while exchanges are written one by one
 		}
 	})
-	r.deliver()
-	r.backend.onCall(nil)
-	checkEqual(t, "Tally.Pending", r.store.Tally.Pending.Load(), 3)
-	r.wait(time.Second)
-	checkEqual(t, "stored exchanges", r.exchanges(id), 2)
-	checkAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
-	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 2)
-	r.checkMemoryIsFree()
+	f.deliver()
+	f.backend.onCall(nil)
+	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 3)
+	f.wait(time.Second)
+	checkEqual(t, "stored exchanges", f.exchanges(id), 2)
+	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
+	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 2)
+	f.checkMemoryIsFree()
 }
 
 // An invalid exchange and an exchange of a deleted session in one batch are not counted in Tally.Exchanges. The account
@@ -108,19 +108,19 @@ func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
-	r := newFixture(t, withFleet(&backend, "one"))
-	deleted := r.beginSession(tenantA, "deleted", newAssignment(true))
-	r.backend.failNext("write", 1, errDown)
-	r.offer("deleted", 1)
-	r.offerInvalid(1)
-	r.offer("s", 2)
-	r.deliver()
-	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: r.clock.now(), Place: "1"})
-	r.wait(2 * time.Second)
-	checkEqual(t, "stored exchanges of the deleted session", r.exchanges(deleted), 0)
-	checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 1)
-	checkEqual(t, "Tally.DroppedBad", r.store.Tally.DroppedBad.Load(), 1)
-	checkAccount(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
+	f := newFixture(t, withFleet(&backend, "one"))
+	deleted := f.beginSession(tenantA, "deleted", newAssignment(true))
+	f.backend.failNext("write", 1, errDown)
+	f.offer("deleted", 1)
+	f.offerInvalid(1)
+	f.offer("s", 2)
+	f.deliver()
+	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Place: "1"})
+	f.wait(2 * time.Second)
+	checkEqual(t, "stored exchanges of the deleted session", f.exchanges(deleted), 0)
+	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 1)
+	checkEqual(t, "Tally.DroppedBad", f.store.Tally.DroppedBad.Load(), 1)
+	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
 // Without a writable data directory, sessions live in memory, exchanges are counted as dropped, and
@@ -128,31 +128,31 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
-		id := r.beginSession(tenantA, "s", newAssignment(true))
-		r.addKey(replyKey, id)
-		r.offer("s", 1, 2)
-		r.deliver()
-		checkEqual(t, "Tally.DroppedReadOnly", r.store.Tally.DroppedReadOnly.Load(), 2)
-		checkEqual(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), 0)
-		checkEqual(t, "Store.Healthy", r.store.Healthy(), false)
-		if _, err := r.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
+		id := f.beginSession(tenantA, "s", newAssignment(true))
+		f.addKey(replyKey, id)
+		f.offer("s", 1, 2)
+		f.deliver()
+		checkEqual(t, "Tally.DroppedReadOnly", f.store.Tally.DroppedReadOnly.Load(), 2)
+		checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 0)
+		checkEqual(t, "Store.Healthy", f.store.Healthy(), false)
+		if _, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("Post on a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
-		if _, err := r.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		if _, err := f.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
 			t.Errorf("Post without a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
-		if _, err := r.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
+		if _, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
 			t.Errorf("Rate of a sample in a volatile store: err = %v, want store.ErrNoSession", err)
 		}
-		r.clock.add(closeAge + time.Second)
-		r.deliver()
-		checkEqual(t, "number of failed steps", len(r.takeFailures()), 0)
-		r.clock.add(24 * time.Hour) // an idle session is not evicted, because no backend could load it again
+		f.clock.add(closeAge + time.Second)
+		f.deliver()
+		checkEqual(t, "number of failed steps", len(f.takeFailures()), 0)
+		f.clock.add(24 * time.Hour) // an idle session is not evicted, because no backend could load it again
 		time.Sleep(time.Second)
-		checkEqual(t, "sessions in memory", r.store.Sessions(), 1)
-		checkEqual(t, "turns of the session", r.turnCount(id), 1)
-		r.checkMemoryIsFree()
+		checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
+		checkEqual(t, "turns of the session", f.turnCount(id), 1)
+		f.checkMemoryIsFree()
 	})
 }
 

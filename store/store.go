@@ -222,7 +222,7 @@ func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.sn
 func (s *Store) Begin(x *sample.Exchange) *TurnStart { return s.inbox.Begin(x) }
 
 // Abandon ends a turn that Begin recorded and that is not offered, because a step failed.
-func (s *Store) Abandon(b *TurnStart) { s.inbox.Abandon(b) }
+func (s *Store) Abandon(start *TurnStart) { s.inbox.Abandon(start) }
 
 // Offer passes a finished turn to the recorder, and never blocks. If the queue or the memory for
 // exchanges is full, Offer drops and counts the turn, and returns false.
