@@ -64,21 +64,21 @@ func testReadOwnWrites(t tester, s Store) {
 				return err
 			}
 			if !ok || r.ID != id(n) {
-				return fmt.Errorf("Session(%x) after its write: found = %v, id = %x, want found = true and this id", id(n), ok, r.ID)
+				return fmt.Errorf("session %x after its write: found = %v, id = %x, want found = true and this id", id(n), ok, r.ID)
 			}
 			found, err := s.FindEcho(ctx, tenant, []session.EchoKey{session.EchoKey(n)})
 			if err != nil {
 				return err
 			}
 			if len(found[session.EchoKey(n)]) != 1 {
-				return fmt.Errorf("FindEcho for session %d after its write = %v, want one session", n, found)
+				return fmt.Errorf("sessions with the key of session %d after its write: got %v, want one session", n, found)
 			}
 			list, err := s.Exchanges(ctx, tenant, id(n))
 			if err != nil {
 				return err
 			}
 			if len(list) != 1 {
-				return fmt.Errorf("Exchanges of session %d after its write = %d exchanges, want 1", n, len(list))
+				return fmt.Errorf("exchanges of session %d after its write: got %d, want 1", n, len(list))
 			}
 		}
 		return nil
