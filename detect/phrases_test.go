@@ -170,7 +170,7 @@ func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 		t.Fatalf("readLists = %d phrases, %v, want at least 2000, nil", len(list), err)
 	}
 	for _, message := range unneededPhrases(t, list) {
-		t.Error(message)
+		t.Errorf("unneeded phrase: %s", message)
 	}
 }
 

@@ -66,7 +66,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	check := func(name string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("call %s: %v", name, err)
 		}
 	}
 	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)

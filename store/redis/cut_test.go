@@ -278,7 +278,7 @@ func readAllData(t *testing.T, s *redis.Store) string {
 		}
 		v, err := d.do(t.Context(), s)
 		if err != nil {
-			t.Fatalf("%s: %v", d.name, err)
+			t.Fatalf("call %s: %v", d.name, err)
 		}
 		text += fmt.Sprintf("%s: %+v\n", d.name, v)
 	}
@@ -323,7 +323,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 	s := open("looks")
 	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", d.name, err)
+			t.Fatalf("call %s: %v", d.name, err)
 		}
 	}
 	all := faults()

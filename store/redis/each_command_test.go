@@ -26,7 +26,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				s := open(fmt.Sprint("c", n, injected[:10], at+1))
 				for _, earlier := range changeCalls()[:n] {
 					if _, err := earlier.do(t.Context(), s); err != nil {
-						t.Fatalf("%s: %v", earlier.name, err)
+						t.Fatalf("call %s: %v", earlier.name, err)
 					}
 				}
 				b.next(at, injected)
@@ -68,7 +68,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 		t.Helper()
 		for _, d := range list {
 			if _, err := d.do(t.Context(), s); err != nil {
-				t.Fatalf("%s: %v", d.name, err)
+				t.Fatalf("call %s: %v", d.name, err)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 			continue
 		}
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", d.name, err)
+			t.Fatalf("call %s: %v", d.name, err)
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {

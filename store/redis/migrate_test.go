@@ -35,7 +35,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	s := openWithShards(t, server.URL(), 1)
 	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", d.name, err)
+			t.Fatalf("call %s: %v", d.name, err)
 		}
 	}
 	acknowledge(t, s, "lake")
@@ -82,7 +82,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
 	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", d.name, err)
+			t.Fatalf("call %s: %v", d.name, err)
 		}
 	}
 	var running, calls atomic.Int32
@@ -237,7 +237,7 @@ func TestMigrationInACluster(t *testing.T) {
 	s := openWithShards(t, cluster.URL(), 1)
 	for _, d := range changeCalls()[:13] {
 		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", d.name, err)
+			t.Fatalf("call %s: %v", d.name, err)
 		}
 	}
 	want := readDataWithoutPosition(t, s)
