@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// precept forget removes the session from Redis while a server runs, without a server, and from another machine.
+// precept forget removes sessions from Redis while a server runs, without a server, and from another machine.
 func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -24,10 +24,10 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	for _, word := range []string{first, second, third} {
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("chat request: got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"a-`+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("feedback: got code %d, answer %s, want status 202", code, answer)
+			t.Fatalf("feedback: got status %d, answer %s, want 202", code, answer)
 		}
 	}
 	p.Eventually("3 exported samples", func() bool {
@@ -38,24 +38,24 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
 		if code != 0 {
-			t.Fatalf("%v: got code %d, out %s, complaints %s, want exit code 0", args, code, out, complaints)
+			t.Fatalf("forget %v: got exit code %d, output %s, standard error %s, want 0", args, code, out, complaints)
 		}
 		return out
 	}
 	checkRemoved := func(word string) {
 		t.Helper()
 		if containing := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(containing) > 0 {
-			t.Errorf("the deleted word %s is in %v, want it nowhere", word, containing)
+			t.Errorf("keys and files with the forgotten word %s: got %v, want none", word, containing)
 		}
 	}
 	for _, word := range []string{first, second, third} {
 		if len(harness.FilesWith(harness.Dump(t, server), word)) == 0 || len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
-			t.Fatalf("before the session is forgotten, Redis or the files lack %s, want the word in both", word)
+			t.Fatalf("Redis or the files lack %s before precept forget", word)
 		}
 	}
 
 	if out := forgetSession("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
-		t.Errorf("forget next to a running server: got %s, want (1 session)", out)
+		t.Errorf("forget next to a running server = %s, want (1 session)", out)
 	}
 	checkRemoved(first)
 	p.Signal(syscall.SIGTERM)
@@ -63,24 +63,24 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Fatalf("server after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if out := forgetSession("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
-		t.Errorf("forget without a server: got %s, want (1 session)", out)
+		t.Errorf("forget without a server = %s, want (1 session)", out)
 	}
 	checkRemoved(second)
 	elsewhere := filepath.Join(t.TempDir(), "none")
 	if len(harness.FilesWith(harness.Dump(t, server), third)) == 0 {
-		t.Errorf("before the session is forgotten, Redis lacks %s, want the word", third)
+		t.Errorf("Redis lacks %s before precept forget", third)
 	}
 	if out := forgetSession("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
-		t.Errorf("forget from another machine: got %s, want (1 session)", out)
+		t.Errorf("forget from another machine = %s, want (1 session)", out)
 	}
 	if containing := harness.FilesWith(harness.Dump(t, server), third); len(containing) > 0 {
-		t.Errorf("the deleted word %s is in keys %v, want none", third, containing)
+		t.Errorf("keys with the forgotten word %s: got %v, want none", third, containing)
 	}
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
-		t.Errorf("the data directory after forget: got error %v, want no directory", err)
+		t.Errorf("precept forget created the data directory (error %v)", err)
 	}
 	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
-		t.Errorf("a second forget: got %s, want the answer that nothing is stored", out)
+		t.Errorf("second forget = %s, want the answer that nothing is stored", out)
 	}
 	checkRemoved(third)
 
@@ -90,11 +90,12 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
-// importCounts are the counts that precept import prints.
+// importCounts are the counts in the output of precept import. Fresh is the number of samples that were not known.
 type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 
-// A second import of the same transcripts adds no samples, in both stores and while a server uses the data directory.
-func TestImportBecomesSamplesOnce(t *testing.T) {
+// A second import of the same transcripts adds no samples, in both kinds of store, also while a server uses the data
+// directory.
+func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	t.Parallel()
 	const past = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}
 {"source":"ci","id":"2","input":[{"role":"user","content":"Sweep the yard."},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"It is swept."}]}]}
@@ -107,7 +108,7 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 		t.Helper()
 		out := harness.MustVerb(t, append([]string{"import", file, "--json", "--data-dir", dir, "--store-url", url}, more...)...)
 		if err := json.Unmarshal([]byte(out), &sum); err != nil {
-			t.Fatalf("precept import --json: got error %v of output %s, want no error", err, out)
+			t.Fatalf("precept import --json: decode output %[2]s: %[1]v", err, out)
 		}
 		return sum
 	}
@@ -125,25 +126,25 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 			url := open(t, dir)
 			fresh, known := importCounts{2, 2, 2, 2}, importCounts{2, 2, 2, 0}
 			if got := importTranscripts(t, dir, url); got != fresh {
-				t.Errorf("the first import: got %+v, want %+v", got, fresh)
+				t.Errorf("first import = %+v, want %+v", got, fresh)
 			}
 			before := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url)
 			if got := importTranscripts(t, dir, url); got != known {
-				t.Errorf("a second import: got %+v, want %+v", got, known)
+				t.Errorf("second import = %+v, want %+v", got, known)
 			}
 			if after := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url); after != before || strings.Count(after, "\n") != 2 {
-				t.Errorf("the second import changed the export, want 2 equal lines; before:\n%s\nafter:\n%s", before, after)
+				t.Errorf("export after the second import:\n%s\nwant the 2 lines from before:\n%s", after, before)
 			}
 			if strings.Contains(before, "amy@example.com") || !strings.Contains(before, "[REDACTED:email:1]") {
-				t.Errorf("the export is\n%s\nwant [REDACTED:email:1] in the place of the address", before)
+				t.Errorf("export =\n%s\nwant [REDACTED:email:1] instead of the address", before)
 			}
 			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != fresh {
-				t.Errorf("the import of another tenant: got %+v, want %+v", got, fresh)
+				t.Errorf("import of another tenant = %+v, want %+v", got, fresh)
 			}
 			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
 			if got := importTranscripts(t, dir, url); got != known {
-				t.Errorf("the import next to a running server: got %+v, want %+v", got, known)
+				t.Errorf("import next to a running server = %+v, want %+v", got, known)
 			}
 			p.Signal(syscall.SIGTERM)
 			p.Exit()

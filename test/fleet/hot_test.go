@@ -11,9 +11,9 @@ import (
 	"precept/test/harness"
 )
 
-// With learning.hot the exchanges of a session are deleted from Redis after the lake has its samples, and not before.
-// The session remains, gets samples of later turns, and is deleted as a whole by precept forget.
-func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
+// With learning.hot, the exchanges of a session are deleted from Redis after the lake has its samples, and not before.
+// The session stays, gets samples of later turns, and is deleted by precept forget.
+func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
@@ -24,7 +24,7 @@ func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
 	turn := func(messages string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"s"}}, `{"model":"m","messages":[`+messages+`]}`); code != 200 {
-			t.Fatalf("chat request: got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
 	lines := func(format string) int {
@@ -41,21 +41,21 @@ func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
 	talk := `{"role":"user","content":"Tell me of ` + first + `"}`
 	turn(talk)
 	p.Eventually("the sample of the first turn", func() bool { return lines("mplp") == 1 })
-	p.Eventually("the warning about the missing lake", func() bool { return strings.Contains(p.Log.String(), "learning.hot deletes no exchange") })
+	p.Eventually("the warning that no lake exists", func() bool { return strings.Contains(p.Log.String(), "learning.hot deletes no exchange") })
 	if n := lines("openai"); n != 1 {
-		t.Errorf("export of conversations before the lake exists: got %d lines, want 1", n)
+		t.Errorf("openai export before the lake exists: got %d lines, want 1", n)
 	}
 	drain()
 	p.Eventually("the exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if n := lines("mplp"); n != 1 {
-		t.Errorf("after the deletion of the exchanges the export has %d samples, want 1", n)
+		t.Errorf("exported samples after the deletion of the exchanges: got %d, want 1", n)
 	}
 	token, err := os.ReadFile(filepath.Join(dir, "admin-token"))
 	if err != nil && !os.IsNotExist(err) {
-		t.Fatalf("read of the admin token: got error %v, want none or a missing file", err)
+		t.Fatalf("read the admin token: %v", err)
 	}
 	if code, text := harness.Get(t, p.Admin+"/api/sessions/s", strings.TrimSpace(string(token))); code != http.StatusOK || !strings.Contains(text, `"exchanges":0`) {
-		t.Errorf("/api/sessions/s: got status %d and %s, want 200 and a session without exchanges", code, text)
+		t.Errorf("/api/sessions/s: got status %d, body %s, want 200 and a session without exchanges", code, text)
 	}
 	harness.MustVerb(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)
 
@@ -64,14 +64,14 @@ func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
 	drain()
 	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {
-		t.Errorf("the lake has files %v, want 2", files)
+		t.Errorf("lake files: got %v, want 2", files)
 	}
 	if out := harness.MustVerb(t, append([]string{"forget", "--yes", "--session", "s"}, store...)...); !strings.Contains(out, "(1 session)") {
-		t.Errorf("precept forget: got %q, want a text with (1 session)", out)
+		t.Errorf("precept forget = %q, want (1 session)", out)
 	}
 	for _, word := range []string{first, second} {
 		if found := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(found) > 0 {
-			t.Errorf("the deleted word %s is in %v, want it nowhere", word, found)
+			t.Errorf("keys and files with the forgotten word %s: got %v, want none", word, found)
 		}
 	}
 }

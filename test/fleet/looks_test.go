@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// The replicas of a fleet share the planned evaluation of a trial. Each replica reports the same result, although some
-// sessions get their reward at another replica. A replica that starts later reports the result as well.
+// Replicas share the planned evaluation of a trial: each replica reports the same result, although some sessions get
+// their reward at another replica, and so does a replica that starts later.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL
@@ -26,30 +26,30 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	for n := range sessions {
 		p, name := fleet[n%2], fmt.Sprintf("looked-%d", n)
 		if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
-			t.Fatalf("chat request: got status %d, answer %s, want status 200", status, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 		}
 		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2)
 		if status, answer := harness.Post(t, fleet[(n/2)%2].Data+"/v1/feedback", nil, body); status != http.StatusAccepted {
-			t.Fatalf("feedback: got status %d, answer %s, want status 202", status, answer)
+			t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
 		}
 	}
 	read := func(p *harness.Process) (r report.Report) {
 		t.Helper()
 		status, body := harness.Get(t, p.Admin+"/api/report", "token")
 		if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusOK {
-			t.Fatalf("report: got status %d, error %v, body %s, want status 200 and no error", status, err, body)
+			t.Fatalf("/api/report: got status %d, error %v, body %s, want 200 and JSON", status, err, body)
 		}
 		return r
 	}
 	countedSessions := func(p *harness.Process) int64 { r := read(p); return r.Global.NTreated + r.Global.NControl }
-	fleet[0].Eventually("both replicas to report all sessions", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
+	fleet[0].Eventually("all sessions in the reports of both replicas", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
 	fresh := startReplicas(t, 1, url, model, lessons, args...)[0]
-	fresh.Eventually("the new replica to report all sessions", func() bool { return countedSessions(fresh) == sessions })
+	fresh.Eventually("all sessions in the report of the new replica", func() bool { return countedSessions(fresh) == sessions })
 	var firstTrials []byte
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
 		row := read(p).Lessons[0]
 		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Taken || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
-			t.Fatalf("lesson look-first in the report: got %+v, want an ended trial with one planned evaluation, which is taken after 80 picks", row)
+			t.Fatalf("row of look-first = %+v, want an ended trial with one planned evaluation, taken after 80 picks", row)
 		}
 		plannedTrials, err := json.Marshal(row.PlannedTrials)
 		if err != nil {
@@ -59,7 +59,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			firstTrials = plannedTrials
 		}
 		if string(plannedTrials) != string(firstTrials) {
-			t.Errorf("replica %s reports evaluation %s, want %s as the first replica", p.Admin, plannedTrials, firstTrials)
+			t.Errorf("planned evaluation of replica %s = %s, want %s as at the first replica", p.Admin, plannedTrials, firstTrials)
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"precept/test/harness"
 )
 
-var migrateTenants = flag.Int("migrate.tenants", 300, "idle tenants of TestMigrateManyTenants") //nolint:gochecknoglobals // a flag of the tests
+var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants of TestMigrateManyTenants") //nolint:gochecknoglobals // a flag of the tests
 
 // A store in the old layout has many idle tenants and 100 tenants that send requests. precept migrate takes at most 250
 // Redis commands per tenant on average, and loses no session and no exchange. The test logs the duration.
@@ -36,7 +36,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	up := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).Ready(dir)
-	var sent, slowest atomic.Int64 // slowest: nanoseconds; one goroutine writes
+	var sent, slowest atomic.Int64 // slowest: duration of the slowest request in nanoseconds; one goroutine writes
 	send := func() {
 		n := sent.Add(1)
 		header := http.Header{"Precept-Session": {fmt.Sprint("s", n)}, "Authorization": {fmt.Sprint("Bearer token-", n%busy)}}
@@ -79,14 +79,14 @@ func TestMigrateManyTenants(t *testing.T) {
 	commands = infoNumber("stats", "total_commands_processed") - commands
 	var done struct{ Tenants int }
 	if err := json.Unmarshal(out, &done); err != nil || done.Tenants != *migrateTenants+busy {
-		t.Errorf("precept migrate: got %s, error %v, want %d tenants", out, err, *migrateTenants+busy)
+		t.Errorf("precept migrate = %s, error %v, want %d tenants", out, err, *migrateTenants+busy)
 	}
 	usage, _ := c.ProcessState.SysUsage().(*syscall.Rusage)
 	t.Logf("%s in %v (%v CPU, %d MB), slowest request %v, %d commands, keys %v to %v, memory of Redis %d to %d MB, peak %d MB",
 		out, elapsed.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
 		keys, server.Must(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
-	if most := int64(500 * (*migrateTenants + busy)); commands > most { // with the commands of the traffic, and inside of scripts
-		t.Errorf("Redis processed %d commands during the migration, want at most %d", commands, most)
+	if most := int64(500 * (*migrateTenants + busy)); commands > most { // includes the commands of the requests and in scripts
+		t.Errorf("Redis commands during the migration: got %d, want at most %d", commands, most)
 	}
 	close(stop)
 	load.Wait()

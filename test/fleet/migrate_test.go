@@ -12,9 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// Shards spread the keys of a store over the nodes of a Redis Cluster. Two replicas serve a store without shards, and
-// warn at the start. After precept migrate moves the store, the replicas continue the sessions. A replica also warns if
-// it starts on a store with new keys of a release without shards.
+// Shards spread the keys of a store over the nodes of a Redis Cluster. Two replicas start on a store without shards and
+// log a warning. After precept migrate has moved the keys to shards, they continue the sessions. A replica also warns if an
+// older release, without shards, has written new keys to the store.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -46,13 +46,13 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	one.Eventually("two samples", func() bool { return stored()["samples"] == 2 })
 	for _, p := range []*harness.Process{one, other} {
 		if text := p.Log.String(); !strings.Contains(text, "run precept migrate") {
-			t.Errorf("the log lacks \"run precept migrate\", want this warning:\n%s", text)
+			t.Errorf("the log lacks the warning \"run precept migrate\":\n%s", text)
 		}
 	}
 	var done struct{ Tenants, Sessions int }
 	out := harness.MustVerb(t, "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
 	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Tenants != 1 || done.Sessions < 2 {
-		t.Errorf("precept migrate: got %s, error %v, want one tenant and at least two sessions", out, err)
+		t.Errorf("precept migrate = %s, error %v, want 1 tenant and at least 2 sessions", out, err)
 	}
 	more := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
 	turn(other, "a", more) // the other replica continues each session
@@ -62,16 +62,16 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
 	})
 	if out := harness.MustVerb(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
-		t.Errorf("a second migration: got %s, want \"has shards already\"", out)
+		t.Errorf("second precept migrate = %s, want \"has shards already\"", out)
 	}
 	server.Must(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.Must(t, "ZADD", "precept:{"+tagOf("foreign")+"}:seen", "1", "session")
 	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
-		t.Errorf("the log lacks a warning about keys beside the shards, want one that names the tenant foreign:\n%s", text)
+		t.Errorf("the log lacks a warning about keys outside of the shards that names the tenant foreign:\n%s", text)
 	}
 }
 
-// tagOf returns the tag of a tenant in the keys of a release without shards.
+// tagOf returns the hash tag of a tenant in the keys of a release without shards.
 func tagOf(tenant string) string {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
 	return hex.EncodeToString(sum[:8])

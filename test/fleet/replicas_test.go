@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// The next turn of a session may reach another replica at once: the lessons that were picked are available to all
-// replicas when the client has its answer. This holds for named sessions and for sessions recognised by tool-call ids.
+// When the client has a reply, all replicas know the picks of the session: the next turn may reach another replica at
+// once. Every second session is named; the others are recognised by tool-call ids.
 func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -41,26 +41,27 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 			injected++
 		}
 		if n%2 == 0 {
-			harness.Eventually(t, "the exchanges of all turns", func() bool { // a replica on a loaded machine may give two turns one number
+			// The test counts exchanges, because on a loaded machine two turns may get the same number.
+			harness.Eventually(t, "the exchanges of all turns", func() bool {
 				list, err := db.Exchanges(t.Context(), "default", session.KeyOf("default", session.SpaceName, k.sender))
 				return err == nil && len(list) == turns
 			})
 		}
 	}
 	if injected == 0 {
-		t.Error("no session got a lesson, want some")
+		t.Error("no session got a lesson")
 	}
 	for _, p := range fleet {
 		p.Stop()
 	}
 	stats, err := db.Stats(t.Context())
 	if err != nil || stats["sessions"] != int64(sessions) || stats["exchanges"] != int64(sessions*turns) {
-		t.Errorf("store: got %d sessions, %d exchanges, error %v, want %d, %d and no error", stats["sessions"], stats["exchanges"], err, sessions, sessions*turns)
+		t.Errorf("store: got %d sessions, %d exchanges, error %v, want %d and %d", stats["sessions"], stats["exchanges"], err, sessions, sessions*turns)
 	}
 }
 
-// A session that is forgotten at one replica is removed from Redis and from the files of all replicas, and from the
-// outbox of a replica that was down.
+// precept forget removes a session from Redis and from the files of all replicas, also from the outbox of a replica that
+// was down.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -83,7 +84,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
-			t.Fatalf("chat request: got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
 	filesWithWord := func(word string) []string {
@@ -97,7 +98,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		t.Helper()
 		out, complaints, code := harness.Verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
 		if code != 0 {
-			t.Fatalf("precept forget: got exit code %d, out %s, complaints %s, want 0", code, out, complaints)
+			t.Fatalf("precept forget: got exit code %d, output %s, standard error %s, want 0", code, out, complaints)
 		}
 	}
 	sendWord(fleet[1], word)
@@ -108,15 +109,15 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	forget(word)
 	fleet[1].Eventually("the word to be removed from Redis and all files", func() bool { return len(filesWithWord(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("Redis lacks the word of another session, want the session kept")
+		t.Error("precept forget removed another session from Redis")
 	}
-	sendWord(fleet[1], word) // a forgotten session may begin again
+	sendWord(fleet[1], word) // the agent may continue a forgotten session
 	fleet[1].Eventually("the word to return to Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
-	// The second replica cannot send the session to Redis, and is down when the session is forgotten.
+	// The second replica cannot write the session to Redis, and is down when the session is forgotten.
 	server.Freeze(t)
 	sendWord(fleet[1], late)
-	go func() { // and a request of the same session in flight
+	go func() { // a request of another session is in flight
 		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].Data+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+late+` without end."}]}`))
 		req.Header.Set("Precept-Session", "a-"+late+"-again")
@@ -131,7 +132,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	fleet[1].Exit()
 	server.Thaw(t)
 	if left := harness.FilesWith(harness.Dump(t, server), late); len(left) > 0 {
-		t.Fatalf("the session is in the Redis keys %v before the replica restarts, want none", left)
+		t.Fatalf("Redis keys with the session before the replica restarts: got %v, want none", left)
 	}
 	forget(late)
 	forget(late + "-again")
@@ -139,15 +140,15 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
 	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(late)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("Redis lacks the word of another session, want the session kept")
+		t.Error("precept forget removed another session from Redis")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
-		t.Errorf("precept doctor: got %+v, want Admitted = Stored + Spooled + Incomplete = %d and Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
+		t.Errorf("precept doctor: got %+v, want Admitted = Stored + Spooled + Incomplete = %d, and Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
 	}
 }
 
-// An opt-out covers the data that a replica publishes before the answer ends: Redis has no data of a session with an
-// opted-out path, and has the data of another session.
+// An opt-out also covers the data that a replica publishes before the reply ends: Redis gets no data of a session with an
+// opted-out path, but data of another session.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, learnedWord = "heliotrope-4711", "marigold-0815"
@@ -159,7 +160,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
 			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
-			t.Fatalf("chat request: got code %d, answer %s, want status 200", code, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
 	sendWord(silent, "config/.env")
@@ -169,7 +170,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	id := session.KeyOf("default", session.SpaceName, silent)
 	for _, trace := range []string{silent, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
-			t.Errorf("%q of an opted-out session is in the Redis keys %v, want none", trace, left)
+			t.Errorf("Redis keys with %q of the opted-out session: got %v, want none", trace, left)
 		}
 	}
 }

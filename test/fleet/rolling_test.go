@@ -18,15 +18,15 @@ import (
 	"precept/test/harness"
 )
 
-// balancer sends each request to a replica that was ready at the last check of /readyz.
+// balancer is a load balancer: it picks replicas that were ready at the last check of /readyz.
 type balancer struct {
 	mu    sync.Mutex
-	all   []string // all data listeners
+	all   []string // base URLs of all replicas
 	ready []string
 	next  int
 }
 
-// set adds the replica with this data listener, or removes the replica if present is false.
+// set adds the replica with the given base URL, or removes it if present is false.
 func (b *balancer) set(data string, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,7 +36,7 @@ func (b *balancer) set(data string, present bool) {
 	}
 }
 
-// poll asks every replica for its readiness until the context ends.
+// poll checks the readiness of every replica until the context ends. every is the pause between two checks.
 func (b *balancer) poll(ctx context.Context, every time.Duration) {
 	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
@@ -62,7 +62,7 @@ func (b *balancer) poll(ctx context.Context, every time.Duration) {
 	}
 }
 
-// pick returns the next ready replica, or "" if no replica is ready.
+// pick returns the base URL of the next ready replica, or "" if no replica is ready.
 func (b *balancer) pick() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *balancer) count() int {
 	return len(b.ready)
 }
 
-// startModel starts a model that answers at once, or with a stream of half a second.
+// startModel starts a model that answers at once, or with a stream that takes half a second.
 func startModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	var n atomic.Int64
@@ -104,8 +104,8 @@ func startModel(t *testing.T) *httptest.Server {
 	return s
 }
 
-// Two replicas on one Redis are restarted in turn, under load with streams: no request fails, and
-// each request is stored once and is in one sample.
+// Two replicas on one Redis are restarted one after the other, under load with streams. No request fails, each request is
+// stored once, and there are as many samples as requests.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)
@@ -123,7 +123,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	defer stop()
 	var polling sync.WaitGroup
 	polling.Go(func() { b.poll(ctx, pollInterval) })
-	harness.Eventually(t, "two replicas that are ready", func() bool { return b.count() == 2 })
+	harness.Eventually(t, "two ready replicas", func() bool { return b.count() == 2 })
 
 	l := harness.NewLoad(t, 20*time.Millisecond)
 	l.Pick, l.SeparateSessions = b.pick, true
@@ -141,7 +141,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		b.set(old.Data, false)
 		fleet[i] = harness.Serve(t, dir, model.URL, flags...)
 		b.set(fleet[i].Data, true)
-		harness.Eventually(t, "two replicas that are ready again", func() bool { return b.count() == 2 })
+		harness.Eventually(t, "two ready replicas after the restart", func() bool { return b.count() == 2 })
 	}
 	before := l.Answered()
 	harness.Eventually(t, "20 more answered requests", func() bool { return l.Answered() > before+20 })
@@ -158,19 +158,19 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if samples != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
-		t.Errorf("Redis has %d exchanges and %d samples, want %d of each; requests %v are stored twice, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
+		t.Errorf("Redis: got %d exchanges and %d samples, want %d each; got repeated requests %v, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {
 		d := fleet[i].Drained(dir, flags[:2]...)
 		admitted += d.Admitted
 		if d.Unsampled != 0 || d.Incomplete != 0 {
-			t.Errorf("replica %d: got %+v, want no unsampled and no incomplete exchange", i, d)
+			t.Errorf("doctor of replica %d = %+v, want no unsampled and no incomplete exchange", i, d)
 		}
 		fleet[i].Stop()
 	}
 	if admitted != int64(n) {
-		t.Errorf("the replicas admitted %d exchanges, want the %d answered requests", admitted, n)
+		t.Errorf("exchanges that the replicas admitted: got %d, want %d, the number of answered requests", admitted, n)
 	}
 	stop()
 	polling.Wait()

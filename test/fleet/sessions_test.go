@@ -56,20 +56,20 @@ func (s *recordingModel) last(sender string) string {
 	return list[len(list)-1]
 }
 
-// chat is the conversation of an agent. Each turn sends the history, with the last reply and the result of its call.
+// chat is the conversation of an agent. Each turn sends the history, including the last reply and the result of its call.
 type chat struct {
 	sender   string
-	named    bool // the requests name the session; otherwise tool-call ids identify the session
+	named    bool // the requests name the session; otherwise tool-call ids identify it
 	messages []any
 	turns    int
 }
 
-// newChat returns a conversation; if named is true, its requests have the session name in a header.
+// newChat returns a new conversation. If named is true, its requests carry the sender as the session name.
 func newChat(sender string, named bool) *chat {
 	return &chat{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
-// turn sends the conversation through one replica and appends the reply.
+// turn sends the conversation to a replica and appends the reply and the result of its call.
 func (k *chat) turn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": k.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
@@ -82,7 +82,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Who", k.sender)
-	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", k.turns/2)) // refreshed after every second turn
+	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", k.turns/2)) // a new token every second turn
 	if k.named {
 		req.Header.Set("Precept-Session", k.sender)
 	}
@@ -97,7 +97,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 		} `json:"choices"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and a JSON body", k.sender, res.StatusCode, err)
+		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and JSON", k.sender, res.StatusCode, err)
 	}
 	msg := reply.Choices[0].Message
 	call := msg["tool_calls"].([]any)[0].(map[string]any)
@@ -105,7 +105,8 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 	k.turns++
 }
 
-// startReplicas starts n replicas on one Redis. By default half of the picks are withheld, and no session is a control.
+// startReplicas starts n replicas on one Redis. Unless the flags in more say otherwise, half of the picks are withheld,
+// and no session is a control session.
 func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
@@ -128,7 +129,8 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
-// waitForTurn waits until Redis has the session with this number of turns and the last reply, and returns the session.
+// waitForTurn waits until Redis has the session with at least the given number of turns and with the reply of the last
+// turn, and returns the session.
 func waitForTurn(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -153,7 +155,7 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// checkPrefix checks that the messages of the newest request begin with all messages of the previous request, byte for
+// checkPrefix checks that the messages of the request after begin with the messages of the request before, byte for
 // byte, including the inserted lessons.
 func checkPrefix(t *testing.T, before, after string) {
 	t.Helper()
@@ -168,16 +170,16 @@ func checkPrefix(t *testing.T, before, after string) {
 	}
 	a, b := list(before), list(after)
 	if len(b) <= len(a) {
-		t.Fatalf("the newest request has %d messages, want more than the %d of the previous request", len(b), len(a))
+		t.Fatalf("newest request: got %d messages, want more than the %d of the previous request", len(b), len(a))
 	}
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {
-			t.Errorf("message %d of two turns: got\n%[3]s\nwant\n%[2]s", i, a[i], b[i])
+			t.Errorf("message %d of the newest request: got\n%[3]s\nwant as in the previous request\n%[2]s", i, a[i], b[i])
 		}
 	}
 }
 
-// lookups counts the Redis commands that look up a session by its id or by a tool-call id (echo).
+// lookups returns the number of Redis commands that look up a session by its id or by a tool-call id (an echo).
 func lookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
@@ -189,8 +191,8 @@ func lookups(lines []string) (n int) {
 	return n
 }
 
-// A session continues on any replica with its picks and its inserted lessons. Only a replica that does not know the
-// session looks it up in Redis.
+// A session continues on any replica with its picks and its inserted lessons. A replica looks up a session in Redis only
+// if it does not have the session in memory.
 func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -199,8 +201,8 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// The session is named, so that the test knows the session id. A coin decides for each lesson
-		// whether the lesson is injected; 4 sessions without any lesson are unlikely.
+		// The session is named, so that the test knows the session id. A coin decides for each lesson whether the lesson
+		// is injected; 4 sessions without any lesson are unlikely.
 		k := newChat(fmt.Sprint("talk-", n), true)
 		id := session.KeyOf("default", session.SpaceName, k.sender)
 		var first *session.Record
@@ -215,7 +217,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 				checkPrefix(t, before, after)
 			}
 			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
-				t.Errorf("turn %d: got %d turns, picks %v and Excluded = %v, want %d turns, picks %v of the first turn and false",
+				t.Errorf("turn %d: got %d turns, picks %v, Excluded = %v, want %d turns, the picks %v of the first turn, and false",
 					i+1, rec.Thread.Turns, rec.Assignment.Picks, rec.Assignment.Excluded, i+1, first.Assignment.Picks)
 			}
 			before = after
@@ -225,7 +227,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		}
 	}
 	if injected == 0 {
-		t.Error("no session got a lesson, want some")
+		t.Error("no session got a lesson")
 	}
 
 	// Tool-call ids identify a session without a name.
@@ -237,10 +239,10 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		nameless.turn(t, fleet[2])
 	}
 	if n := lookups(stopNameless()); n != 0 {
-		t.Errorf("6 turns of a nameless session on one replica asked the store %d times, want 0", n)
+		t.Errorf("look-ups by 6 turns of a nameless session on one replica: got %d, want 0", n)
 	}
 
-	// A replica reads its own session from memory, and another replica looks up the session in Redis once.
+	// A replica reads its own session from memory. Another replica looks up the session in Redis once.
 	stays := newChat("stays", true)
 	stays.turn(t, fleet[0])
 	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.sender), 1)
@@ -249,17 +251,17 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		stays.turn(t, fleet[0])
 	}
 	if n := lookups(stop()); n != 0 {
-		t.Errorf("12 turns on one replica asked the store %d times, want 0", n)
+		t.Errorf("look-ups by 12 turns on one replica: got %d, want 0", n)
 	}
 	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.sender), 13)
 	stop = server.Monitor(t)
 	stays.turn(t, fleet[1])
 	if n := lookups(stop()); n != 1 {
-		t.Errorf("a turn on another replica asked the store %d times, want once", n)
+		t.Errorf("look-ups by a turn on another replica: got %d, want 1", n)
 	}
 }
 
-// A session without a name is recognised on any replica by the tool-call ids that its requests repeat.
+// A replica recognises a session without a name by the tool-call ids that its requests repeat.
 func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -280,7 +282,7 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 			t.Fatalf("turn %d: got %d sessions, want 1", i+1, len(found))
 		}
 		waitForTurn(t, db, found[0].Row.ID, i+1)
-		// The ids of the reply come with the next flush.
+		// The tool-call ids of the reply are written with the exchange, in the next flush.
 		harness.Eventually(t, fmt.Sprint("stored exchanges: ", i+1), func() bool {
 			m, err := db.Stats(t.Context())
 			return err == nil && m["exchanges"] == int64(i+1)
@@ -292,8 +294,8 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	}
 }
 
-// While Redis is frozen requests are answered: sessions continue from memory, and a session that moves to another
-// replica continues without lessons until Redis answers again.
+// Requests are answered while Redis is frozen. A session continues from memory; a session that moves to another replica
+// continues without lessons until Redis answers again.
 func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -316,27 +318,27 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 	moved.turn(t, fleet[1])
 	nameless.turn(t, fleet[1])
-	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // only the two look-ups of the second replica timed out
+	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // only the second replica looked up sessions
 		_, metrics := harness.Get(t, fleet[i].Admin+"/metrics", "token")
 		if late := !strings.Contains(metrics, `precept_sessions_excluded_total{reason="late"} 0`); late != (want != "") || !strings.Contains(metrics, want) {
-			t.Errorf("replica %d: sessions excluded after a late look-up: %v, want %v with metric %q", i, late, want != "", want)
+			t.Errorf("replica %d: got sessions excluded as late: %v, want %v, and metric %q", i, late, want != "", want)
 		}
 	}
 	server.Thaw(t)
 	const lesson = "List the targets first"
 	if !strings.Contains(model.last("home"), lesson) {
-		t.Error("a session on one replica lost its lesson, want the lesson in its requests")
+		t.Error("a session that stays on one replica lost its lesson")
 	}
 	for _, name := range []string{"moved", "nameless"} {
 		if strings.Contains(model.last(name), lesson) {
-			t.Errorf("session %s got a lesson after its look-up timed out, want none", name)
+			t.Errorf("session %s got a lesson although its look-up timed out", name)
 		}
 	}
 	harness.Eventually(t, "25 exchanges, each stored once", func() bool {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// The second replica replaces its stand-in (the session made while Redis was frozen) by the stored session.
+	// The second replica replaces the stand-in, the session that it made while Redis was frozen, by the stored session.
 	p := fleet[1]
 	p.Eventually("the lesson in the moved session", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
 	p.Eventually("the lesson in the nameless session, once", func() bool {
@@ -345,7 +347,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	})
 	rec := waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
 	if rec.State.Provisional || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
-		t.Errorf("the session that moved: stand-in %v, want false; excluded %v for %q, want true for %q; %d blocks, want 1",
+		t.Errorf("session moved: got stand-in %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
 			rec.State.Provisional, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
 	}
 	late := func() (n int) {
@@ -363,13 +365,12 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	p.Eventually("3 records of sessions that a late look-up excluded: moved, nameless and its stand-in", func() bool { return late() == 3 })
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
-			t.Errorf("the log has %d warnings and errors, want at most 10:\n%s", lines, p.Log.String())
+			t.Errorf("warnings and errors in the log: got %d, want at most 10:\n%s", lines, p.Log.String())
 		}
 	}
 }
 
-// Each replica reports the sessions of all replicas, and each session counts once, no matter which replica closes the
-// session.
+// Each replica reports the sessions of all replicas, and each session counts once, whichever replica closes it.
 func TestReplicasShareTheirCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -406,7 +407,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		}
 		return r.Lessons[0].Injected + r.Lessons[0].Withheld
 	}
-	// A look-up of more than 45 ms excludes the session from the experiment: correct, and possible on a slow machine.
+	// On a slow machine a look-up may time out, which excludes the session from the experiment.
 	db, want := openStore(t, server.URL()), 0
 	harness.Eventually(t, fmt.Sprint("rewarded sessions: ", sessions), func() bool {
 		rewarded := 0
@@ -424,7 +425,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 		return err == nil && rewarded == sessions
 	})
 	if want < sessions/2 {
-		t.Fatalf("%d of %d sessions are in the experiment, want at least half", want, sessions)
+		t.Fatalf("sessions in the experiment: got %d of %d, want at least half", want, sessions)
 	}
 	for i, p := range fleet {
 		p.Eventually(fmt.Sprintf("replica %d to count %d sessions", i, want), func() bool {
@@ -433,8 +434,8 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 	}
 }
 
-// A replica starts without Redis. Until the replica knows the salt that all replicas use for their coins, no lesson is
-// injected; with a copy of the salt from an earlier run, lessons are injected into new sessions.
+// A replica starts while Redis is down. It injects no lesson until it knows the salt that all replicas use for their
+// coins. With a copy of the salt from an earlier run, the replica injects lessons into new sessions.
 func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -453,7 +454,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 		return strings.Contains(model.last(sender), lesson)
 	}
 	if turn(p, "early", true) {
-		t.Error("a session got a lesson before the replica knows the salt, want none")
+		t.Error("a session got a lesson before the replica knows the salt")
 	}
 	p.Eventually("/readyz to report degraded", func() bool {
 		_, body := harness.Get(t, p.Data+"/readyz", "")
@@ -465,7 +466,7 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	n := 0
 	p.Eventually("a lesson after the start of Redis", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
 	db := openStore(t, server.URL())
-	p.Eventually("the session of the outage in Redis", func() bool {
+	p.Eventually("the session that began without Redis", func() bool {
 		_, ok, err := db.Session(t.Context(), "default", session.KeyOf("default", session.SpaceName, "early"))
 		return ok && err == nil
 	})
@@ -477,12 +478,11 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	p = harness.Launch(t, dir, nil, flags...).Ready(dir)
 	// A named session may be older than the replica. The first request without a name begins a new session.
 	if !turn(p, "with a copy", false) {
-		t.Errorf("a new session got no lesson, want one: the replica has the salt of its earlier run\n%s", p.Log.String())
+		t.Errorf("a new session got no lesson, although the replica has the salt of its earlier run\n%s", p.Log.String())
 	}
 }
 
-// A session counts each turn and its tokens once, although the balancer sends each turn to another replica within a
-// second.
+// A session that moves between replicas within a second counts each turn and its tokens once.
 func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -496,7 +496,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 			k := newChat(fmt.Sprint("moving-", n), true)
 			for _, at := range route {
 				k.turn(t, fleet[at])
-				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // a tool of the agent runs
+				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the agent runs a tool
 			}
 		})
 	}
@@ -506,7 +506,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 		rec := waitForTurn(t, db, id, len(route))
 		want := int64(len(route))
 		if rec.Thread.Turns != len(route) || rec.Thread.Tally.Turns != want || rec.Thread.Tally.Tokens != 110*want || rec.Thread.Used.Input != 100*want {
-			t.Errorf("route %v: got %d turns, %d counted turns, %d tokens and %d input tokens, want %d, %d, %d and %d", route,
+			t.Errorf("route %v: got %d turns, %d turns in the tally, %d tokens and %d input tokens, want %d, %d, %d and %d", route,
 				rec.Thread.Turns, rec.Thread.Tally.Turns, rec.Thread.Tally.Tokens, rec.Thread.Used.Input, want, want, 110*want, 100*want)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"precept/test/harness"
 )
 
+// Export, report and doctor read a store in Redis that requires a password, from any machine. A wrong password is an
+// error.
 func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-52")
@@ -30,44 +32,46 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	fleet[0].Eventually("a sample", func() bool { l := lines("mplp"); return len(l) == 1 && strings.Contains(l[0], `"sample_family"`) })
 	fleet[0].Eventually("the lesson in the exported experiment", func() bool { return strings.Contains(strings.Join(lines("experiment"), "\n"), "check-the-target") })
 
-	// From another machine: no server runs on this data directory.
+	// As on another machine, no server runs on these data directories.
 	var r struct {
 		Lessons []struct{ Slug string }
 	}
 	out := harness.MustVerb(t, "report", "--json", "--store-url", url, "--data-dir", t.TempDir(), "--lessons", harness.LessonDir(t))
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Lessons) != 1 || r.Lessons[0].Slug != "check-the-target" {
-		t.Errorf("report: got error %v, want one lesson, check-the-target\n%s", err, out)
+		t.Errorf("report: got error %v, output %s, want the lesson check-the-target", err, out)
 	}
 	var d struct{ Store map[string]int64 }
 	out = harness.MustVerb(t, "doctor", "--json", "--store-url", url, "--data-dir", t.TempDir())
 	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Store["exchanges"] != 1 || d.Store["sessions"] != 1 {
-		t.Errorf("doctor: got error %v, want 1 exchange and 1 session\n%s", err, out)
+		t.Errorf("doctor: got error %v, output %s, want 1 exchange and 1 session", err, out)
 	}
 
 	_, err := harness.RunVerb(t, "export", "--store-url", strings.Replace(url, "canary", "wrong-canary", 1), "--data-dir", t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
-		t.Errorf("export with a wrong password: got error %v, want an error with \"refuses the user or the password\"", err)
+		t.Errorf("export with a wrong password: err = %v, want \"refuses the user or the password\"", err)
 	}
 	if text := fleet[0].Log.String(); strings.Contains(text, "canary") {
-		t.Errorf("the log has the password, want none:\n%s", text)
+		t.Errorf("the log has the password:\n%s", text)
 	}
 }
 
+// lessons push, list and pull work on Redis, and replicas inject pushed lessons. A push of an invalid or empty directory
+// changes nothing.
 func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := harness.LessonDir(t)
 	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lesson pushed: 1 new") {
-		t.Errorf(`precept lessons push: got %q, want a text with "1 lesson pushed: 1 new"`, out)
+		t.Errorf(`lessons push = %q, want "1 lesson pushed: 1 new"`, out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
-		t.Errorf("a second push: got %s, want 1 lesson without changes", out)
+		t.Errorf("second lessons push = %s, want 1 lesson without changes", out)
 	}
 	if out := harness.MustVerb(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "no changes") {
-		t.Errorf(`precept lessons push: got %q, want a text with "no changes"`, out)
+		t.Errorf(`lessons push --store-url = %q, want "no changes"`, out)
 	}
 	if out := harness.MustVerb(t, "lessons", "list", "--lessons", server.URL()); !strings.Contains(out, "check-the-target") {
-		t.Errorf(`precept lessons list: got %q, want a text with "check-the-target"`, out)
+		t.Errorf(`lessons list = %q, want "check-the-target"`, out)
 	}
 
 	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
@@ -75,14 +79,14 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	fleet := startReplicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newChat("first", true).turn(t, fleet[0])
 	if !strings.Contains(model.last("first"), "(check-the-target)") {
-		t.Errorf("the request to the model is %s, want the lesson check-the-target\n%s", model.last("first"), fleet[0].Log.String())
+		t.Errorf("request to the model = %s, want the lesson check-the-target\n%s", model.last("first"), fleet[0].Log.String())
 	}
 	banktest.WriteLesson(t, dir, "second-lesson", "build script")
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "changed nothing") {
-		t.Errorf("push of an invalid bank: got error %v, want an error with \"changed nothing\"", err)
+		t.Errorf("push of an invalid lesson: err = %v, want \"changed nothing\"", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "bad.md")); err != nil {
 		t.Fatal(err)
@@ -104,22 +108,22 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		pushed, pushErr := os.ReadFile(filepath.Join(dir, name))
 		pulled, pullErr := os.ReadFile(filepath.Join(into, name))
 		if pushErr != nil || pullErr != nil || string(pulled) != string(pushed) {
-			t.Errorf("%s: read errors: pushed %v, pulled %v, want none; pulled text %q, want %q", name, pushErr, pullErr, pulled, pushed)
+			t.Errorf("%s: got pulled text %q (error %v), want %q (error %v)", name, pulled, pullErr, pushed, pushErr)
 		}
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "contains no lessons") {
-		t.Errorf("push of an empty directory: got error %v, want an error with \"contains no lessons\"", err)
+		t.Errorf("push of an empty directory: err = %v, want \"contains no lessons\"", err)
 	}
 	if out := harness.MustVerb(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
-		t.Errorf("pull after the push of an empty directory: got %s, want the lessons that were pushed before", out)
+		t.Errorf("pull after the push of an empty directory = %s, want the lessons from before", out)
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("push without an address: got error %v, want an example of the address", err)
+		t.Errorf("push without an address: err = %v, want an example of an address", err)
 	}
 }
 
-// Check counts the lessons in Redis. Without Redis, check and lessons list name the address, without the password, and
-// the remedy.
+// precept check counts the lessons in Redis. If Redis is down, check and lessons list name the address (without the
+// password) and the remedy.
 func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-53")
@@ -128,7 +132,7 @@ func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 	args := []string{"--store-url", url, "--lessons", "redis://", "--data-dir", t.TempDir()}
 	place := "redis://" + server.Addr + "/3"
 	if out := harness.MustVerb(t, append([]string{"check"}, args...)...); !strings.Contains(out, "lessons in "+place+": 1 can be read, 0 cannot\n") {
-		t.Errorf("check: got %s, want 1 lesson in %s", out, place)
+		t.Errorf("check = %s, want 1 lesson in %s", out, place)
 	}
 	server.Kill()
 	for _, verb := range [][]string{{"check"}, {"check", "--json"}, {"lessons", "list"}} {

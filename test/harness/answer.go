@@ -137,8 +137,7 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
-// compacts reports whether the last item of the request asks the provider to compact the
-// conversation.
+// compacts reports whether the last item of the request asks the provider to compact the conversation.
 func (a *answer) compacts() bool {
 	list, _ := a.body["input"].([]any)
 	if len(list) == 0 {
@@ -148,8 +147,7 @@ func (a *answer) compacts() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// summarises reports whether the last message or item of the request asks for a summary in the words of a known
-// agent.
+// summarises reports whether the last message or item of the request is the summary prompt of a known agent.
 func (a *answer) summarises() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {

@@ -59,12 +59,13 @@ func Post(t *testing.T, url string, header http.Header, body string) (int, strin
 	defer func() { _ = res.Body.Close() }()
 	b, err := io.ReadAll(res.Body)
 	if err != nil && res.ContentLength >= 0 {
-		t.Fatalf("POST %s: got error %v in a reply with the Content-Length %d, want the whole body", url, err, res.ContentLength)
+		t.Fatalf("POST %s: read a reply with Content-Length %d: %v", url, res.ContentLength, err)
 	}
 	return res.StatusCode, string(b)
 }
 
-// Files returns the content of every file under a directory, by the path below the directory.
+// Files returns the content of every file under a directory. The keys are paths below the directory, such as
+// /precept.db.
 func Files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -144,8 +145,8 @@ func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	return s, stop
 }
 
-// Stream starts a streamed chat completion through precept and returns after the first byte. The channel
-// receives the error that ended the stream, or nil at a complete stream.
+// Stream starts a streamed chat completion through precept and returns after the first byte. The channel receives the
+// error that ended the stream, or nil after a complete stream.
 func Stream(t *testing.T, data string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
@@ -169,7 +170,7 @@ func Stream(t *testing.T, data string) <-chan error {
 	return ended
 }
 
-// Always returns flags with which precept injects each matching lesson.
+// Always returns flags that make precept inject each matching lesson.
 func Always(m *Model, lessons string) []string {
 	return []string{"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}
 }

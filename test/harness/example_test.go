@@ -6,7 +6,7 @@ import (
 	"precept/test/harness"
 )
 
-// A test of opt-outs and of forgetting searches all files of a data directory for a text.
+// Tests of opt-outs and of precept forget search all files of a data directory for a text.
 func ExampleFilesWith() {
 	files := map[string]string{"precept.db": "redacted", "outbox.db": "canary-17", "run.json": "{}"}
 	fmt.Println(harness.FilesWith(files, "canary-17"))

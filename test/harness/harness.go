@@ -1,8 +1,8 @@
 // Package harness starts precept for the whole-system tests.
 //
-// The tests run the program as users do. Main builds the command once per test process and puts the
-// binary first in PATH, so that servers, commands and scripts find the name precept. In a test with
-// the race detector, the binary also has the race detector.
+// The tests run the program as users do. Main builds the command once per test process and puts the directory of the
+// binary first in PATH, so that servers, commands and scripts find precept. Tests with the race detector run a binary
+// with the race detector.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents
 // (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands
@@ -38,8 +38,8 @@ func Main(m *testing.M) int {
 }
 
 // build builds precept and returns the directory of the binary. All test packages share the directory: go build links
-// only after a change and replaces the file atomically. A child process of a test, such as an
-// agent, reads the directory from the environment.
+// only after a change and replaces the file atomically. A child process of a test, such as an agent, reads the
+// directory from the environment.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {
@@ -66,5 +66,5 @@ func build() (dir string, err error) {
 	return dir, os.Setenv(built, dir)
 }
 
-// Root is the project's root directory, seen from a package of tests.
+// Root is the path of the project from a test package.
 const Root = "../.."

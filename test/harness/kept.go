@@ -16,8 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Ended returns the number of turns that have ended, from the account of exchanges in a data directory. Ended
-// returns 0 if the account cannot be read.
+// Ended returns the number of turns that have ended, from the account of exchanges in a data directory, or 0 if the
+// account cannot be read.
 func Ended(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
@@ -38,7 +38,7 @@ func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[s
 		for i := range list {
 			x := &list[i]
 			if ids[x.ID] {
-				t.Errorf("the exchange id %s is stored twice", x.ID)
+				t.Errorf("exchange %s is stored twice", x.ID)
 			}
 			ids[x.ID] = true
 			byRequest[x.RequestID] = append(byRequest[x.RequestID], *x)
@@ -109,8 +109,8 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, ids)
 }
 
-// CheckOneExchangeEach fails the test unless each request has exactly one exchange, which is complete and has one
-// new message.
+// CheckOneExchangeEach fails the test unless each request has exactly one exchange, and this exchange is complete, with
+// a reply and one new message.
 func CheckOneExchangeEach(t *testing.T, what string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, bad []string
@@ -123,7 +123,7 @@ func CheckOneExchangeEach(t *testing.T, what string, requests []string, got map[
 		}
 	}
 	if len(missing)+len(bad) > 0 {
-		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have no single complete exchange (such as %v)", what, len(requests), len(missing), missing[:min(3, len(missing))], len(bad), bad[:min(2, len(bad))])
+		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several or an incomplete one (such as %v)", what, len(requests), len(missing), missing[:min(3, len(missing))], len(bad), bad[:min(2, len(bad))])
 	}
 }
 
@@ -138,8 +138,8 @@ func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 	return requests
 }
 
-// Dump returns the result of DUMP and the name of each key of a Redis server. The server must run with
-// --rdbcompression no, so that a search finds texts.
+// Dump returns, for each key of a Redis server, the result of DUMP followed by the key. The server must run with
+// --rdbcompression no, because a compressed dump cannot be searched for a text.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	all := map[string]string{}

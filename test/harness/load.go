@@ -23,8 +23,8 @@ func Longer[T any](usual, chaos T) T {
 	return usual
 }
 
-// SureAfter returns the time after the end of a response from which the exchange survives a crash: 100 ms under
-// `make chaos`, which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
+// SureAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make chaos`,
+// which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
 func SureAfter() time.Duration { return Longer(1500*time.Millisecond, 100*time.Millisecond) }
 
 // answered is a request with a response of status 200.
@@ -36,7 +36,7 @@ type answered struct {
 // Load sends requests to precept until the context of Start ends, and records the responses.
 type Load struct {
 	t                *testing.T
-	pause            time.Duration // of each worker between two requests
+	pause            time.Duration // pause of each worker between two requests
 	Client           *http.Client
 	Pick             func() string      // returns the base URL of the next request; nil means the base URL of Start
 	Streams          func(n int64) bool // reports whether the nth request asks for a stream; nil means no request does
@@ -120,7 +120,7 @@ func (l *Load) Send(ctx context.Context, data string) {
 	}
 }
 
-// EndedBefore returns the ids of the requests whose responses ended before at, as seen by the client.
+// EndedBefore returns the ids of the requests whose responses ended at the client before at.
 func (l *Load) EndedBefore(at time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -35,8 +35,8 @@ type ModelRequest struct {
 	Raw    string
 }
 
-// Fault is a failure of the model. A Fault replaces the answers of Times main requests, from the main
-// request number At on. Faults with Overflow or Strict replace every answer for which they hold.
+// Fault is a failure of the model. A Fault replaces the answers of Times main requests, beginning with main request At.
+// A Fault with Overflow or Strict replaces the answer of each request to which the condition applies.
 type Fault struct {
 	Name      string
 	At, Times int
@@ -61,7 +61,7 @@ type Model struct {
 
 	Mu           sync.Mutex
 	Requests     []ModelRequest
-	others       []string // method and path of each request other than a generation request
+	others       []string // method and path of each request that is not a generation request
 	mainRequests int      // number of main requests
 	Faults       []Fault
 
@@ -72,7 +72,7 @@ type Model struct {
 	Disconnected chan time.Time // receives the time at which the client of a hanging stream disconnected
 }
 
-// overflow is the state of a test in which the history becomes too long for the model.
+// overflow is the state of the Overflow fault and of steps with Tokens, which make the agent shorten its history.
 type overflow struct {
 	reported  map[int]bool // steps whose long prompt the model has reported
 	tokens    int          // last reported number of prompt tokens
@@ -181,8 +181,7 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// respond appends a request to Requests and fills its answer. respond returns the fault that replaces the
-// answer, or nil.
+// respond appends a request to Requests and fills in its answer. It returns the fault that replaces the answer, or nil.
 func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -247,8 +246,8 @@ func (m *Model) All() []ModelRequest {
 	return append([]ModelRequest(nil), m.Requests...)
 }
 
-// OtherRequests returns the method and the path of each request other than a generation request, sorted.
-// The version in the path is removed, because precept may have added the version.
+// OtherRequests returns the method and the path of each request that is not a generation request, sorted. The version
+// in the path is removed, because precept may have added it.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Process is a started `precept serve`, which is killed at the end of the test.
+// Process is a running `precept serve`. The end of the test kills it.
 type Process struct {
 	Data, Admin string // base URLs of the data and the admin listener, set by Ready
 	PID         int    // set by Ready
@@ -32,7 +32,7 @@ type Process struct {
 	Cmd    *exec.Cmd
 	Log    LockedBuffer  // standard output and standard error
 	End    chan struct{} // closed at the end of the process
-	err    error         // the result of Wait, valid after End is closed
+	err    error         // the result of Cmd.Wait, valid after End is closed
 	killed bool          // Kill has ended the process
 }
 
@@ -60,7 +60,7 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchBy(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchBy is Launch with a command line that ends in precept, such as a shell with a limit of open files.
+// LaunchBy is Launch with a command line that ends in precept, such as a shell that limits the number of open files.
 func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -88,8 +88,8 @@ func Serve(t *testing.T, dir, upstream string, flags ...string) *Process {
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).Ready(dir)
 }
 
-// Start starts precept with the admin token "e2e-token" and waits for run.json. The test fails if precept does not
-// stop with exit code 0 at its end, except after Kill.
+// Start starts precept with the admin token "e2e-token" and waits for run.json. At the end of the test, Start stops
+// precept and fails the test if the exit code is not 0, unless Kill ended the process.
 func Start(t *testing.T, dir string, flags ...string) *Process {
 	t.Helper()
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
@@ -120,13 +120,13 @@ func (p *Process) Ready(dir string) *Process {
 	return p
 }
 
-// Eventually waits up to two minutes for ok. Eventually fails at once when the process has ended.
+// Eventually waits up to two minutes until ok returns true. If the process ends, the test fails at once.
 func (p *Process) Eventually(what string, ok func() bool) {
 	p.T.Helper()
 	p.EventuallyAt(20*time.Millisecond, what, ok)
 }
 
-// EventuallyAt waits as Eventually does, and sleeps for every between two calls of ok.
+// EventuallyAt is Eventually with a given pause between two calls of ok.
 func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool) {
 	p.T.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(every) {
@@ -148,7 +148,7 @@ func (p *Process) Exit() int {
 	select {
 	case <-p.End:
 	case <-time.After(30 * time.Second):
-		p.T.Fatalf("precept still runs after 30 seconds, want an exit\n%s", p.Log.String())
+		p.T.Fatalf("precept has not exited after 30 seconds\n%s", p.Log.String())
 	}
 	if failed, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		return failed.ExitCode()
@@ -167,7 +167,7 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// Stop ends the process with SIGTERM and expects exit code 0.
+// Stop ends the process with SIGTERM and fails the test if the exit code is not 0.
 func (p *Process) Stop() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
@@ -188,7 +188,7 @@ func (p *Process) Kill() time.Time {
 	return at
 }
 
-// WaitForDegraded waits until /readyz reports a degraded state (true) or none (false).
+// WaitForDegraded waits until the word degraded appears in /readyz (true) or disappears (false).
 func (p *Process) WaitForDegraded(degraded bool) {
 	p.T.Helper()
 	p.Eventually(fmt.Sprint("degraded in /readyz: ", degraded), func() bool {
@@ -197,17 +197,17 @@ func (p *Process) WaitForDegraded(degraded bool) {
 	})
 }
 
-// Health returns the answer of /api/health to the admin token "token".
+// Health returns /api/health, read with the admin token "token".
 func (p *Process) Health() (h admin.Health) {
 	p.T.Helper()
 	status, body := Get(p.T, p.Admin+"/api/health", "token")
 	if err := json.Unmarshal([]byte(body), &h); err != nil || status != http.StatusOK {
-		p.T.Fatalf("/api/health: got status %d, error %v, want 200 and JSON: %s", status, err, body)
+		p.T.Fatalf("/api/health: got status %d, error %v, body %s, want 200 and JSON", status, err, body)
 	}
 	return h
 }
 
-// Drained waits until the outbox is empty, and returns the result of doctor.
+// Drained waits until the outbox is empty, and returns the output of precept doctor.
 func (p *Process) Drained(dir string, flags ...string) Diagnosis {
 	p.T.Helper()
 	var d Diagnosis
@@ -229,7 +229,7 @@ func (p *Process) Ask(t *testing.T, path string, into any) int {
 		*into = body
 	default:
 		if err := json.Unmarshal([]byte(body), into); err != nil {
-			t.Fatalf("%s: got body %s, want JSON of a %T: %v", path, body, into, err)
+			t.Fatalf("%s: decode body %s as %T: %v", path, body, into, err)
 		}
 	}
 	return status
@@ -256,7 +256,7 @@ func (p *Process) Metrics(t *testing.T, accept string) string {
 	return string(b)
 }
 
-// Eventually waits up to two minutes until ok is true.
+// Eventually waits up to two minutes until ok returns true.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The exit codes of precept, see the documentation of command precept.
+// Exit codes of precept; the documentation of command precept explains them.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
@@ -32,7 +32,7 @@ func Verb(t *testing.T, stdin string, args ...string) (out, stderr string, code 
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// RunVerb runs a precept command and returns standard output. The error has the text of standard error.
+// RunVerb runs a precept command and returns standard output. An error contains the text of standard error.
 func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
@@ -46,7 +46,7 @@ func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	return string(b), err
 }
 
-// MustVerb runs a precept command that must succeed, and returns standard output.
+// MustVerb runs a precept command, fails the test if the command fails, and returns standard output.
 func MustVerb(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := RunVerb(t, args...)
@@ -56,8 +56,8 @@ func MustVerb(t *testing.T, args ...string) string {
 	return out
 }
 
-// Diagnosis is the output of precept doctor --json. In exchanges: admitted = stored + spooled (in the outbox) +
-// incomplete + dropped.
+// Diagnosis is the output of precept doctor --json. Numbers of exchanges add up: admitted = stored + spooled (in the
+// outbox) + incomplete + dropped.
 type Diagnosis struct {
 	OK         bool             `json:"ok"`
 	Admitted   int64            `json:"admitted"`
@@ -81,7 +81,7 @@ func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	out, stderr, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitOK && code != ExitFailed || d.OK != (code == ExitOK) {
-		t.Fatalf("precept doctor: got exit code %d, error %v, want JSON, 0 if ok is true, else 1\n%s%s", code, err, out, stderr)
+		t.Fatalf("precept doctor: got exit code %d, decoding error %v, want JSON, and exit code 0 if ok is true, else 1\n%s%s", code, err, out, stderr)
 	}
 	sum := d.Stored + d.Spooled + d.Incomplete
 	for _, n := range d.Dropped {

@@ -18,8 +18,8 @@ import (
 	"precept/test/harness"
 )
 
-// Two servers share their store and their lessons in Redis. A lesson that an agent writes at one server, by API or by
-// writ (a command in a reply), is listed at both servers, and so are a change and a deletion.
+// Two servers share a store and lessons in Redis. A lesson that an agent writes at one server, through the API or by a
+// writ (a command in a reply), appears at the other server, and so do a change and a deletion.
 func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
@@ -35,20 +35,20 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	}
 
 	l := here.create("build cache is stale", "Clear the cache first.")
-	harness.Eventually(t, "the other server to list the lesson", lists(1))
+	harness.Eventually(t, "the lesson in the list of the second server", lists(1))
 	if code, b := there.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
 		t.Fatalf("PATCH of the lesson: got status %d, body %s, want 200", code, b)
 	}
-	harness.Eventually(t, "the first server to see the change", func() bool {
+	harness.Eventually(t, "the change at the first server", func() bool {
 		_, b := here.do("GET", "/"+l.ID, nil)
 		return strings.Contains(string(b), "Clear the build cache first.")
 	})
 	for _, o := range []lessonsOf{{t, two.Data, "reviewer", "sk-one"}, {t, one.Data, "reviewer", "sk-one"}} {
 		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-			t.Errorf("the lesson of another agent: got status %d, want 404", code)
+			t.Errorf("GET of another agent's lesson: got status %d, want 404", code)
 		}
 	}
-	harness.Eventually(t, "the lesson to be injected at the other server", func() bool {
+	harness.Eventually(t, "the lesson in a request through the second server", func() bool {
 		a := &harness.Conversation{T: t, Base: two.Data, Dialect: "chat"}
 		a.User("The build cache is stale, they say.")
 		a.Send(false)
@@ -61,10 +61,10 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	up.mu.Unlock()
 	a.User("Mend the parser.")
 	a.Send(false)
-	harness.Eventually(t, "the lesson of the writ at the other server", lists(2))
+	harness.Eventually(t, "the lesson of the writ in the list of the second server", lists(2))
 	a.Assistant(note)
 	if l, _ := there.list("?q=parser"); len(l) != 1 {
-		t.Errorf("search of lessons for parser at the other server: got %q, want one id", l)
+		t.Errorf("search for parser at the second server: got %q, want 1 id", l)
 	}
 
 	ids, _ := there.list("")
@@ -73,13 +73,13 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 			t.Errorf("DELETE of lesson %s: got status %d, body %s, want 204", id, code, b)
 		}
 	}
-	harness.Eventually(t, "no lesson in the list of the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
+	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
 }
 
-// A distiller (precept distill) is killed while its judge is asked: the next distiller continues after the last judged
-// session, so that at most four questions are repeated. A second distiller does not start during the first. The lock of
-// the killed distiller ends with the process on an embedded store, and expires on Redis.
-func TestDistillerContinuesAfterAKill(t *testing.T) {
+// precept distill is killed while it waits for the judge. The next precept distill continues after the last judged
+// session and repeats at most four questions. A second precept distill does not start while the first runs. The lock of
+// the killed process ends with the process on an embedded store, and expires on Redis.
+func TestDistillContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {
@@ -120,9 +120,9 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
-			harness.Eventually(t, "questions on more than half of the sessions", func() bool { return asked.Load() > sessions/2 })
+			harness.Eventually(t, "questions about more than half of the sessions", func() bool { return asked.Load() > sessions/2 })
 			if _, output, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(output, "another distiller reads the new sessions of default") {
-				t.Errorf("a second distiller: got exit code %d, messages %s, want 1 and the line about another distiller", code, output)
+				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, output)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -136,31 +136,31 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			var sum struct{ Read, Unchanged, Judged int }
 			out, output, code := harness.Verb(t, "", distil...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-				t.Fatalf("the next distiller: got exit code %d, output %s, messages %s, want 0 and JSON", code, out, output)
+				t.Fatalf("precept distill after the kill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, output)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
-				t.Errorf("the next distiller: got %+v, want Read = %d and Judged = Read - Unchanged; %d questions before and %d after, want Judged after and at most %d in total",
+				t.Errorf("precept distill after the kill: got %+v, want Read = %d and Judged = Read - Unchanged; %d questions before the kill and %d after, want Judged after, and at most %d in total",
 					sum, sessions, before, asked.Load()-before, sessions+4)
 			}
 		})
 	}
 }
 
-// expire makes the only key with this part in its name expire.
+// expire checks that one key contains part and expires within two minutes, and lets the key expire at once.
 func expire(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
 	if len(keys) != 1 {
-		t.Fatalf("got the Redis keys %v with %q in the name, want one", keys, part)
+		t.Fatalf("Redis keys with %q: got %v, want 1", part, keys)
 	}
 	name, _ := keys[0].(string)
 	if left, _ := server.Must(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {
-		t.Errorf("key %s expires in %d ms, want at most 2 minutes", name, left)
+		t.Errorf("PTTL %s = %d ms, want above 0 and at most 2 minutes", name, left)
 	}
 	server.Must(t, "PEXPIRE", name, "0")
 }
 
-// transcripts returns sessions for an import, each with a tool that fails.
+// transcripts returns n transcripts for precept import, each with a tool call that fails.
 func transcripts(n int) string {
 	var b strings.Builder
 	for i := range n {

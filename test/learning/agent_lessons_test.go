@@ -26,14 +26,14 @@ type lessonAnswer struct {
 	Keywords   []string `json:"keywords"`
 }
 
-// lessonsOf is a client of /v1/lessons with one agent and one key.
+// lessonsOf is a client of /v1/lessons that sends the name of an agent and an API key.
 type lessonsOf struct {
 	t          *testing.T
 	base       string
 	agent, key string
 }
 
-// do sends a request to /v1/lessons as the agent, and returns status and body.
+// do sends a request to /v1/lessons and returns the status and the body of the response.
 func (a lessonsOf) do(method, path string, body any) (int, []byte) {
 	a.t.Helper()
 	text := []byte{}
@@ -55,7 +55,7 @@ func (a lessonsOf) do(method, path string, body any) (int, []byte) {
 	return res.StatusCode, b
 }
 
-// create stores a lesson of the agent and returns the response.
+// create creates a lesson of the agent and returns the response.
 func (a lessonsOf) create(signature, text string) lessonAnswer {
 	a.t.Helper()
 	code, b := a.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
@@ -66,7 +66,7 @@ func (a lessonsOf) create(signature, text string) lessonAnswer {
 	return l
 }
 
-// list returns the ids of the agent's lessons that fit the query, and the cursor of the next page.
+// list returns the ids of the agent's lessons that match the query, and the cursor of the next page.
 func (a lessonsOf) list(query string) (ids []string, next string) {
 	a.t.Helper()
 	code, b := a.do("GET", query, nil)
@@ -83,8 +83,8 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// An agent keeps private lessons: other agents and other keys do not see the lessons, a request cannot set counts,
-// state or scope of a lesson, and the lessons survive a restart.
+// Lessons of an agent are private: other agents and other keys do not see them. A request cannot set the counts, the
+// state or the scope of a lesson. The lessons survive a restart.
 func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -96,26 +96,26 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
 	if l.LessonText != text || l.Signature != "parser deadlock on close" || l.HitCount != 0 || l.State != "active" || l.LastSeenAt != nil || l.CreatedAt == "" {
-		t.Fatalf(`the new lesson: got %+v, want text %q, the signature "parser deadlock on close", the state active, no hit, and a creation time`, l, text)
+		t.Fatalf(`new lesson: got %+v, want text %q, signature "parser deadlock on close", state active, no hits, and a creation time`, l, text)
 	}
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
 			if code, b := o.do(method, "/"+l.ID, map[string]any{"lesson_text": "mine now"}); code != http.StatusNotFound {
-				t.Errorf("%s of a lesson of another agent: got status %d, want 404, body %s", method, code, b)
+				t.Errorf("%s of another agent's lesson: got status %d, body %s, want 404", method, code, b)
 			}
 		}
 		if ids, _ := o.list(""); len(ids) != 0 {
-			t.Errorf("the list of another agent has lessons %v, want none", ids)
+			t.Errorf("lessons of another agent: got %v, want none", ids)
 		}
 	}
 
 	// Fields that a client cannot set are ignored, and an invalid lesson is refused.
 	code, b := a.do("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
 	if code != http.StatusCreated || !strings.Contains(string(b), `"hit_count":0`) {
-		t.Errorf("POST with fields that a client cannot set: got status %d, body %s, want 201 and `\"hit_count\":0`", code, b)
+		t.Errorf("POST with fields that a client cannot set: got status %d, body %s, want 201 and %q", code, b, `"hit_count":0`)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
-		t.Errorf("the agent named in the request body has lessons %v, want none", ids)
+		t.Errorf("lessons of the agent that the request body names: got %v, want none", ids)
 	}
 	for _, c := range []struct {
 		signature, text string
@@ -131,21 +131,21 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		{"parser deadlock on close", "again", 409},
 	} {
 		if code, b := a.do("POST", "", map[string]any{"signature": c.signature, "lesson_text": c.text}); code != c.want {
-			t.Errorf("a signature %.20q of %d bytes and a text %.30q of %d bytes: got status %d, body %s, want status %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
+			t.Errorf("POST with signature %.20q (%d bytes) and text %.30q (%d bytes): got status %d, body %s, want %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {
-		t.Errorf("a body without an object: got status %d, want 400", code)
+		t.Errorf("POST of a body that is not an object: got status %d, want 400", code)
 	}
 
 	if code, b := a.do("POST", "", map[string]any{"signature": "misspelt key", "lesson_text": "text", "keyword": []string{"parser"}}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean keywords?") {
-		t.Errorf("POST with the key keyword: got status %d, body %s, want 400 and the right key", code, b)
+		t.Errorf("POST with the misspelt key keyword: got status %d, body %s, want 400 and the suggestion keywords", code, b)
 	}
 	if code, b := a.do("PATCH", "/"+l.ID, map[string]any{"lesson_txt": "text"}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean lesson_text?") {
-		t.Errorf("PATCH with the key lesson_txt: got status %d, body %s, want 400 and the right key", code, b)
+		t.Errorf("PATCH with the misspelt key lesson_txt: got status %d, body %s, want 400 and the suggestion lesson_text", code, b)
 	}
 
-	// A change keeps the id. The lesson that a turn matched most recently is the first in the list.
+	// A change keeps the id. The lesson with the most recent match is the first in the list.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf(`PATCH of the lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
 	}
@@ -161,12 +161,12 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	harness.Eventually(t, "the agent's own lesson in a request", func() bool { return lessonReaches("coder", "sk-one") })
 	for _, other := range others {
 		if lessonReaches(other.agent, other.key) {
-			t.Errorf("a request of agent %s with key %s has the lesson, want no lesson", other.agent, other.key)
+			t.Errorf("agent %s with key %s got the lesson of another agent", other.agent, other.key)
 		}
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {
-		t.Errorf("the list of the agent is %v, want 4 lessons, and first %s, which a turn matched last", ids, l.ID)
+		t.Errorf("lessons of the agent: got %v, want 4, the first %s, which matched last", ids, l.ID)
 	}
 	var paged []string
 	for after := ""; ; {
@@ -177,10 +177,10 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(paged) != fmt.Sprint(ids) {
-		t.Errorf("all pages together: got ids %v, want %v", paged, ids)
+		t.Errorf("ids on all pages: got %v, want %v", paged, ids)
 	}
 	if found, _ := a.list("?q=PARSER"); len(found) != 1 {
-		t.Errorf("the search for PARSER: got %v, want one lesson", found)
+		t.Errorf("search for PARSER: got %v, want 1 lesson", found)
 	}
 
 	// A lesson exists after a restart, and is not found after its deletion.
@@ -190,18 +190,17 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	code, b = a.do("GET", "/"+l.ID, nil)
 	var again lessonAnswer
 	if err := json.Unmarshal(b, &again); code != http.StatusOK || err != nil || again.HitCount < 1 || again.LastSeenAt == nil || again.CreatedAt != l.CreatedAt {
-		t.Errorf("after a restart: got status %d, want 200 and the lesson with its hits; body %s", code, b)
+		t.Errorf("GET of the lesson after a restart: got status %d, body %s, want 200, hits, and the earlier creation time", code, b)
 	}
 	if code, b = a.do("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
 		t.Errorf("DELETE of the lesson: got status %d, body %s, want 204", code, b)
 	}
 	if code, _ = a.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
-		t.Errorf("the deleted lesson: got status %d, want 404", code)
+		t.Errorf("GET of the deleted lesson: got status %d, want 404", code)
 	}
 }
 
-// Without trust, an agent's lesson needs human approval, and the number of waiting lessons of an agent is
-// bounded.
+// Without --writ-trust own, an agent's lesson needs human approval, and the number of lessons that wait is bounded.
 func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := t.TempDir()
@@ -209,10 +208,10 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	a := lessonsOf{t, p.Data + "/p/agent=coder", "", "sk"}
 	l := a.create("parser deadlock", "Close it.")
 	if l.State != "quarantined" {
-		t.Errorf(`the new lesson: got state %q, want "quarantined"`, l.State)
+		t.Errorf(`new lesson: got state %q, want "quarantined"`, l.State)
 	}
 	if files, _ := filepath.Glob(filepath.Join(lessons, "api", "*.md")); len(files) != 1 {
-		t.Errorf("files of lessons: got %q, want one", files)
+		t.Errorf("lesson files: got %q, want 1", files)
 	}
 	refused := 0
 	for n := range 80 {
@@ -223,6 +222,6 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 		}
 	}
 	if refused < 20 {
-		t.Errorf("%d of 80 lessons are refused, want at least 20", refused)
+		t.Errorf("refused lessons: got %d of 80, want at least 20", refused)
 	}
 }

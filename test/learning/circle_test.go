@@ -15,8 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// With gate: auto no approval is needed. The gate starts a planned trial of a lesson, and after the trial the proven
-// lesson is active.
+// With --gate auto, a lesson needs no approval: the gate starts a planned trial, and the lesson is active after the trial.
 func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
@@ -27,7 +26,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo: got error %v after states %v of the lesson, want it to run until an interrupt\n%s", err, states, out.String())
+			t.Fatalf("the demo ended without an interrupt: error %v, states of the lesson %v\n%s", err, states, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))
@@ -39,13 +38,13 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 			if l, ok := book.Get("give-floor-as-a-whole-number-to-book-room"); ok && (len(states) == 0 || states[len(states)-1] != l.State) {
 				states = append(states, l.State)
 				if l.State.Fires() && l.Approval.By != "gate: auto" {
-					t.Errorf("lesson in state %s was approved by %q, want gate: auto", l.State, l.Approval.By)
+					t.Errorf("approval of the lesson in state %s: got %q, want \"gate: auto\"", l.State, l.Approval.By)
 				}
 			}
 		}
 	}
 	if n := len(states); n < 2 || states[n-1] != lesson.Active || states[n-2] != lesson.Trial {
-		t.Errorf("states of the lesson: got %v, want %q and then %q at the end; output %s", states, lesson.Trial, lesson.Active, out.String())
+		t.Errorf("states of the lesson: got %v, want %q and %q as the last two; output %s", states, lesson.Trial, lesson.Active, out.String())
 	}
 	stop()
 	if err := <-done; err != nil {
@@ -53,8 +52,8 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts precept demo --circle, which shows a lesson from the first failures to its measured effect. The
-// files are in dir, stop interrupts the process, and done receives its error.
+// playCircle starts precept demo --circle, which shows a lesson from the first failures to its measured effect, with its
+// files in dir. stop interrupts the process, and done receives its error.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
@@ -86,7 +85,7 @@ type circleRow struct {
 	Verdicts  []string
 }
 
-// circleReport returns the rows of the report by slug. The rows of one slug are added up.
+// circleReport returns the rows of the report by slug. The numbers of rows with the same slug are added.
 func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)

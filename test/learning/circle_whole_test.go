@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The demo runs the whole cycle through a proxy over HTTP: agents fail, a lesson is proposed, injected, measured and
-// proven; a harmful lesson is detected, and a poisoned lesson reaches no model.
+// The demo runs the whole cycle through a proxy: agents fail, and a lesson is proposed, injected, measured and proven. A
+// harmful lesson is detected, and a poisoned lesson reaches no model.
 func TestWholeCycleFromFailureToProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
@@ -22,14 +22,14 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo: got error %v, want it to run until an interrupt\n%s", err, out.String())
+			t.Fatalf("the demo ended without an interrupt: error %v\n%s", err, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	text := out.String()
 	login := regexp.MustCompile(`(http://127[^/]+)/login\?token=([0-9a-f]+)`).FindStringSubmatch(text)
 	if login == nil {
-		t.Fatalf("the output of the demo is %q, want a login address", text)
+		t.Fatalf("output of the demo %q has no login address", text)
 	}
 	rep := circleReport(t, login[1], login[2])
 	for slug, want := range map[string][]string{
@@ -38,27 +38,27 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	} {
 		r, ok := rep[slug]
 		if !ok {
-			t.Fatalf("%s is not in the report, want a row\n%s", slug, text)
+			t.Fatalf("the report has no row for %s\n%s", slug, text)
 		}
 		expected := false
 		for _, v := range want {
 			expected = expected || slices.Contains(r.Verdicts, v)
 		}
 		if !expected || r.NInjected == 0 {
-			t.Errorf("%s: got verdicts %q and %d injected sessions, want one of verdicts %q and at least 1 session", slug, r.Verdicts, r.NInjected, want)
+			t.Errorf("%s: got verdicts %q and %d injected sessions, want one of the verdicts %q and at least 1 session", slug, r.Verdicts, r.NInjected, want)
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
-		t.Errorf("a harmful lesson was picked in %d of %d sessions, want at most half", harm.Picked, harm.Matched)
+		t.Errorf("picks of the harmful lesson: got %d of %d matches, want at most half", harm.Picked, harm.Matched)
 	}
 	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
-		t.Errorf("the report has %d lessons, want at most 3; want the output with \"reached a model as a lesson: 0.\":\n%s", len(rep), text)
+		t.Errorf("got %d lessons in the report, want at most 3, and \"reached a model as a lesson: 0.\" in the output:\n%s", len(rep), text)
 	}
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*")); len(left) > 0 {
-		t.Errorf("the demo left directories %v, want none", left)
+		t.Errorf("directories after the demo: got %v, want none", left)
 	}
 }

@@ -41,11 +41,11 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	}
 	for s := range given {
 		if withheld[s] {
-			t.Errorf("%s is injected in some sessions of the run and withheld in others, want one coin", s)
+			t.Errorf("lesson %s is injected in some sessions of the run and withheld in others", s)
 		}
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
-		t.Fatalf(`feedback: got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
+		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.End
@@ -55,7 +55,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	for _, c := range crewTrials(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
-			t.Fatalf("the exported coin %+v belongs to run %q, want many", c, c.Run)
+			t.Fatalf("exported coin %+v: got run %q, want many", c, c.Run)
 		case c.Coin == "holdout":
 			picks++
 		case c.Arm == "":
@@ -63,10 +63,10 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		}
 	}
 	if units != 1 || picks != len(given)+len(withheld) {
-		t.Errorf("export: got %d units, want 1; %d picks, want %d", units, picks, len(given)+len(withheld))
+		t.Errorf("export: got %d units and %d picks, want 1 and %d", units, picks, len(given)+len(withheld))
 	}
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
-		t.Fatalf(`feedback: got code %d, answer %q, want status 202 and answer with "joined"`, code, answer)
+		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
 	waitForScore(t, p, dir, "many", members, 0.25) // feedback after the close of all sessions
 }

@@ -22,13 +22,12 @@ import (
 	"precept/test/harness"
 )
 
-// crewModel is a model that records the lessons in the requests of each agent of each run. A crew is the agents of one
-// run.
+// crewModel is a model that records the lessons that each agent of each run has seen. The agents of one run are a crew.
 type crewModel struct {
 	*httptest.Server
 	mu      sync.Mutex
 	seen    map[string]map[string]bool // "run/agent" to slugs
-	headers []string                   // headers of precept that reached the model
+	headers []string                   // Precept-* headers that reached the model
 }
 
 var (
@@ -36,7 +35,7 @@ var (
 	crewLesson = regexp.MustCompile(`- \[([a-z0-9-]+)\] `)
 )
 
-// newCrewModel starts a model that records which lessons each agent of each run has seen.
+// newCrewModel starts a crewModel.
 func newCrewModel(t *testing.T) *crewModel {
 	t.Helper()
 	m := &crewModel{seen: map[string]map[string]bool{}}
@@ -83,7 +82,7 @@ func (m *crewModel) lessonsOfRun(run string) map[string]bool {
 	return all
 }
 
-// crewAgent is one agent of a run, which sends its history in each request. given and withheld are slugs of lessons.
+// crewAgent is an agent of a run that sends its history in each request. given and withheld are slugs of lessons.
 type crewAgent struct {
 	run, name string
 	history   []map[string]any
@@ -91,13 +90,13 @@ type crewAgent struct {
 	withheld  map[string]bool
 }
 
-// newCrewAgent returns an agent of a run without lessons.
+// newCrewAgent returns an agent of a run, with an empty history.
 func newCrewAgent(run, name string) *crewAgent {
 	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
 }
 
-// sendMessage sends the history with new words; the run is named in a header, or in the path. The debugging headers of
-// the response extend given and withheld.
+// sendMessage appends a message of the user and sends the history. The run is named in the path if inPath is true,
+// otherwise in a header. The debugging headers of the response extend given and withheld.
 func (a *crewAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, text)})
@@ -124,7 +123,7 @@ func (a *crewAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 		Choices []struct{ Message map[string]any }
 	}
 	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
-		t.Fatalf("chat request: got status %q, error %v, want no error, status 200 and one entry in Choices", res.Status, err)
+		t.Fatalf("chat request: got status %q, error %v, want 200 and one choice", res.Status, err)
 	}
 	a.history = append(a.history, answer.Choices[0].Message)
 	for field, to := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {
@@ -136,8 +135,8 @@ func (a *crewAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	}
 }
 
-// crewTrial is a line of the exported experiment: one coin of a run. A coin is the random decision to inject
-// or to withhold a lesson, or to make the run a control run.
+// crewTrial is a line of the exported experiment: one coin of a run. A coin is the random decision to inject or to
+// withhold a lesson, or to make the run a control run.
 type crewTrial struct {
 	Run, Coin, Arm, Slug, Assigned string
 	Outcome                        *float64
@@ -157,7 +156,7 @@ func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
 	return all
 }
 
-// topicWords returns words that match the lessons on the topics from, from+1, ..., to-1.
+// topicWords returns a text that matches the lessons on the topics from, from+1, ..., to-1, each modulo 20.
 func topicWords(from, to int) string {
 	var words []string
 	for i := from; i < to; i++ {
@@ -174,6 +173,7 @@ func crewFlags(m *crewModel, lessons string, more ...string) []string {
 	}, more...)
 }
 
+// crewLessons returns a directory with a lesson on each of 20 topics.
 func crewLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -184,8 +184,9 @@ func crewLessons(t *testing.T) string {
 }
 
 // Each of 200 runs has two agents. Precept is restarted and killed during some runs. A run is one unit of the
-// experiment: both agents have the same coins, the report counts runs, and the counts match the requests at the model.
-func TestRunIsOneUnitThroughRestarts(t *testing.T) {
+// experiment: both agents have the same coins, the report counts runs, and the counts match the requests that the model
+// received.
+func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	const runs = 200
@@ -210,7 +211,7 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	for i := range runs {
 		begin(i)
 		switch i {
-		case 70: // 24 runs have begun and not ended
+		case 70: // 24 runs are unfinished
 			restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
 		case 140:
 			asked := int64(i + 1 + 3*(i-24))
@@ -225,14 +226,15 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 		continueCrew(i)
 	}
 	rateCrews(t, func(int) string { return p.Data }, agents)
-	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
+	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // closes all sessions: each is older than 1s
 	checkClosedCrews(t, p, m, agents, "--data-dir", dir)
 	if len(m.headers) > 0 {
-		t.Errorf("the requests to the model have headers %q, want no header of precept", m.headers)
+		t.Errorf("requests to the model: got headers %q, want no Precept-* header", m.headers)
 	}
 }
 
-// rateCrews rates every second run as a whole with 0.75, and the agents of the other runs with 1 and 0.
+// rateCrews rates every second run with 0.75, and the two agents of each other run with 1 and 0. at returns the base URL
+// of the server that receives feedback i.
 func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 	t.Helper()
 	for i := range agents {
@@ -247,14 +249,14 @@ func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 		}
 		for _, body := range bodies {
 			if status, answer := harness.Post(t, at(i)+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
-				t.Fatalf(`feedback: got status %d, answer %q, want status 202 and answer with "joined"`, status, answer)
+				t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, status, answer)
 			}
 		}
 	}
 }
 
-// checkClosedCrews waits until all runs are closed and counted, and checks samples, coins, report and export. flags
-// select the store.
+// checkClosedCrews waits until all runs are closed and counted, and checks the coins, the report, the export and the
+// samples. flags select the store.
 func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, flags ...string) {
 	t.Helper()
 	var r report.Report
@@ -286,9 +288,9 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
-// The agents of a run reach two replicas, in turns or at the same moment. They share their coins, and the run counts
-// once.
-func TestRunOverReplicasIsOneUnit(t *testing.T) {
+// The two agents of a run use two replicas, alternately or at the same time. The agents share their coins, and the run
+// counts once.
+func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	m, lessons := newCrewModel(t), crewLessons(t)
@@ -307,7 +309,7 @@ func TestRunOverReplicasIsOneUnit(t *testing.T) {
 		run := fmt.Sprintf("ci-%d", i)
 		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
 		a, b := fleet[i%2].Data, fleet[(i+1)%2].Data
-		if i%3 == 0 { // at the same moment
+		if i%3 == 0 { // at the same time
 			var both sync.WaitGroup
 			both.Go(func() { agents[i][0].sendMessage(t, a, topicWords(i, i+12), false) })
 			both.Go(func() { agents[i][1].sendMessage(t, b, topicWords(i+6, i+18), false) })
@@ -346,7 +348,8 @@ func sessionOf(t *testing.T, base string, a *crewAgent) string {
 	return res.Header.Get("Precept-Session")
 }
 
-// checkCrews compares the coins, the report and the requests at the model.
+// checkCrews checks that the exported coins agree with the lessons that the model received, and that the report has
+// their counts.
 func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []crewTrial, r *report.Report) {
 	t.Helper()
 	type drawn struct{ injected, withheld map[string]bool }
@@ -354,7 +357,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
 		if c.Run == "" {
-			t.Errorf("the exported coin %+v has no run, want one", c)
+			t.Errorf("exported coin %+v: no run", c)
 			continue
 		}
 		if byRun[c.Run] == nil {
@@ -383,12 +386,12 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		a, b := agents[i][0], agents[i][1]
 		d := byRun[a.run]
 		if d == nil || units[a.run] != 1 {
-			t.Fatalf("run %s has %d units, want 1", a.run, units[a.run])
+			t.Fatalf("run %s: got %d units, want 1", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*crewAgent{{a, b}, {b, a}} {
 			for slug := range pair[0].given {
 				if pair[1].withheld[slug] || pair[0].withheld[slug] {
-					t.Errorf("run %s: %s is injected for %s and withheld for %s, want one coin", a.run, slug, pair[0].name, pair[1].name)
+					t.Errorf("run %s: lesson %s is injected for %s and withheld for %s or %[3]s", a.run, slug, pair[0].name, pair[1].name)
 				}
 			}
 		}
@@ -399,17 +402,17 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 		saw := m.lessonsOfRun(a.run)
 		if control[a.run] && len(saw)+len(d.injected)+len(d.withheld) > 0 {
-			t.Errorf("the control run %s got lessons %v, want none", a.run, saw)
+			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, saw, d)
 		}
 		for slug := range saw {
 			if !d.injected[slug] {
-				t.Errorf("run %s: the model received lesson %s, want a coin that injects the lesson; the coins are %v", a.run, slug, d)
+				t.Errorf("run %s: the model received lesson %s, which no coin injects; coins: %v", a.run, slug, d)
 			}
 		}
 		for slug := range d.injected {
 			injected[slug]++
 			if !saw[slug] {
-				t.Errorf("run %s: the export has lesson %s as injected, want the lesson in a request to the model", a.run, slug)
+				t.Errorf("run %s: lesson %s is exported as injected, but the model did not receive it", a.run, slug)
 			}
 		}
 		for slug := range d.withheld {
@@ -421,18 +424,18 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
-			t.Errorf("%s: the report has %d injected and %d withheld runs, want %d and %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
+			t.Errorf("%s: reported runs: got %d injected and %d withheld, want %d and %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
 		}
 	}
 }
 
-// recomputeCrews compares the counts and effects of the report with a script that shares no code with precept.
+// recomputeCrews compares the counts and effects of the report with those of a script that shares no code with precept.
 func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("python3 is missing, want python3 in CI; install it")
+			t.Fatal("python3 is not installed, but CI needs it")
 		}
 		return
 	}
@@ -460,12 +463,12 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 			}
 			found++
 			if row.With != l.NInjected || row.Without != l.NWithheld || (row.Effect == nil) != (l.Effect == nil) || row.Effect != nil && math.Abs(*row.Effect-*l.Effect) > 1e-5 {
-				t.Errorf("%s: the script has row %+v, want as in the report %d injected, %d withheld and effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
+				t.Errorf("%s: recomputed row %+v, reported: %d injected, %d withheld, effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
 			}
 		}
 	}
 	if found != len(r.Lessons) || found == 0 {
-		t.Errorf("the script has rows for %d lessons, want %d and at least 1", found, len(r.Lessons))
+		t.Errorf("recomputed lessons: got %d, want the %d of the report, at least 1", found, len(r.Lessons))
 	}
 }
 
@@ -486,7 +489,7 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 		}
 		n := 0
 		if _, err := fmt.Sscanf(s.Meta.Run, "ci-%d", &n); err != nil {
-			t.Fatalf("sample %s has no run, want a run ci-N", line)
+			t.Fatalf("sample %s: got run %q, want ci-N", line, s.Meta.Run)
 		}
 		if n%2 == 0 && s.Feedback.Details.Score == 0.75 {
 			if sessions[s.Meta.Run] == nil {
@@ -497,12 +500,12 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 	}
 	for i := 0; i < runs; i += 2 {
 		if n := len(sessions[fmt.Sprintf("ci-%d", i)]); n != 2 {
-			t.Errorf("the feedback on run %d is in the samples of %d sessions, want 2", i, n)
+			t.Errorf("sessions with the feedback on run %d: got %d, want 2", i, n)
 		}
 	}
 }
 
-// waitForScore waits until this number of sessions of a run have a sample with the score.
+// waitForScore waits until the given number of sessions of a run have a sample with the score.
 func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
 	t.Helper()
 	last := ""
@@ -530,15 +533,15 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 	})
 }
 
-// Feedback on a run before its start, during the run and after its end reaches all of its sessions, and is one reward.
-func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
+// Feedback on a run, posted before its start or after its close, reaches all of its sessions, and gives one reward.
+func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	p := harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
 	postFeedback := func(body, status string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
-			t.Fatalf("feedback: got code %d, answer %q, want status 202 and answer with %q", code, answer, `"`+status+`"`)
+			t.Fatalf("feedback: got status %d, answer %q, want 202 and an answer with %q", code, answer, `"`+status+`"`)
 		}
 	}
 	postFeedback(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
@@ -560,10 +563,10 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 		postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
 	}
 	waitForScore(t, p, dir, "late", 5, 0.5)
-	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // more feedback of the same rater
+	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // replaces the score of the rater
 	waitForScore(t, p, dir, "late", 5, 1)
-	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // the name of a run is accepted if no session has the name
-	p.Eventually("the reward 0.5 of the run late, the mean of both raters", func() bool {
+	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run is also found by session_id if no session has the name
+	p.Eventually("reward 0.5 of the run late, the mean of both raters", func() bool {
 		units := 0
 		for _, c := range crewTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {
@@ -576,14 +579,14 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	before := len(crewTrials(t, "--data-dir", dir))
 	a := newCrewAgent("late", "straggler")
 	a.sendMessage(t, p.Data, topicWords(0, 20), false)
-	waitForScore(t, p, dir, "late", 6, 0) // the samples have the newest feedback
+	waitForScore(t, p, dir, "late", 6, 0) // samples have the newest feedback, not the mean
 	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
-		t.Errorf("got %d exported coins after a late session, want %d as before", after, before)
+		t.Errorf("exported coins after a session of a closed run: got %d, want %d as before", after, before)
 	}
 }
 
-// Forgetting a run removes all sessions of the run and no other sessions, by a server and by precept forget.
-func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
+// Forgetting a run, through the API or by precept forget, removes the sessions of the run and no other sessions.
+func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
@@ -592,7 +595,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 			newCrewAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
-			t.Fatalf("feedback: got code %d, answer %q, want status 202", code, answer)
+			t.Fatalf("feedback: got status %d, answer %q, want 202", code, answer)
 		}
 		waitForScore(t, p, dir, run, 3, 1)
 	}
@@ -601,7 +604,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 		for _, text := range []string{harness.MustVerb(t, "export", "--data-dir", dir), harness.MustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
-					t.Errorf("run %s is in the export: %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
+					t.Errorf("export contains run %s: %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
 				}
 			}
 		}
@@ -609,7 +612,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	checkRemaining("gone-first", "gone-second", "stays")
 	status, answer := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer crew"}}, `{"tenant":"default","session":"gone-first"}`)
 	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
-		t.Errorf("/api/forget: got status %d, answer %q, want status 200 and answer with `\"forgotten\":4`", status, answer)
+		t.Errorf("/api/forget: got status %d, answer %q, want 200 and an answer with %q", status, answer, `"forgotten":4`)
 	}
 	checkRemaining("gone-second", "stays")
 	_ = p.Cmd.Process.Signal(os.Interrupt)
@@ -618,7 +621,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	checkRemaining("stays")
 	for name, text := range harness.Files(t, dir) {
 		if strings.Contains(text, "words on gone") {
-			t.Errorf("%s contains feedback on a deleted run, want none", name)
+			t.Errorf("%s contains feedback on a forgotten run", name)
 		}
 	}
 }

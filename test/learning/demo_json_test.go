@@ -8,7 +8,7 @@ import (
 )
 
 // demo --json prints the true and the measured effect of each lesson, and nothing else, on standard output.
-func TestDemoPrintsItsResultAsJSON(t *testing.T) {
+func TestDemoPrintsJSON(t *testing.T) {
 	t.Parallel()
 	var got struct {
 		Sessions int
@@ -27,14 +27,14 @@ func TestDemoPrintsItsResultAsJSON(t *testing.T) {
 	}
 	out := harness.MustVerb(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatalf("decoding output %s of the demo: got error %v, want JSON", out, err)
+		t.Fatalf("decode the output %s of demo --json: %v", out, err)
 	}
 	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.None <= 0 || got.Success.Best <= got.Success.None || got.Success.With <= 0 {
-		t.Errorf("demo --json: got %s\nwant 400 sessions, 8 lessons, success rates above 0 and best_possible above without_lessons", out)
+		t.Errorf("demo --json = %s\nwant 400 sessions, 8 lessons, success rates above 0, and best_possible above without_lessons", out)
 	}
 	for _, l := range got.Lessons {
 		if l.Name == "reproduce-before-fixing" && (l.True != 0.22 || l.Effect == nil || l.NInjected == 0 || l.Verdict == "") {
-			t.Errorf("lesson %s: got %+v, want the true effect 0.22, a measured effect, NInjected above 0 and a verdict", l.Name, l)
+			t.Errorf("lesson %s: got %+v, want true effect 0.22, a measured effect, NInjected above 0 and a verdict", l.Name, l)
 		}
 	}
 }

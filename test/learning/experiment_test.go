@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// playSessions plays the sessions with the numbers from, ..., to-1. Up to three lessons match a session, nine of ten
-// sessions get a reward, and only the lesson look-at-apples has an effect.
+// playSessions plays the sessions from, from+1, ..., to-1. Up to three lessons match a session, nine of ten sessions get
+// a reward, and only the lesson look-at-apples has an effect.
 func playSessions(t *testing.T, data string, from, to int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
@@ -58,7 +58,7 @@ func playSessions(t *testing.T, data string, from, to int) {
 		body := map[string]any{"model": []string{"m-1", "m-2", "m-2"}[n%3], "messages": messages}
 		answer, err := post("/v1/chat/completions", name, body)
 		score := float64(n*7%11) / 20
-		if n%4 == 0 && err == nil { // a call fails
+		if n%4 == 0 && err == nil { // a tool call fails
 			body["messages"] = append(messages,
 				map[string]any{"role": "assistant", "content": nil, "tool_calls": []map[string]any{{"id": "call-1", "type": "function", "function": map[string]string{"name": "bash", "arguments": `{"command":"cat notes.txt"}`}}}},
 				map[string]any{"role": "tool", "tool_call_id": "call-1", "content": "cat: notes.txt: No such file or directory"})
@@ -94,7 +94,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("python3 is missing, want python3 in CI; install it")
+			t.Fatal("python3 is not installed, but CI needs it")
 		}
 		t.Skip("needs python3")
 	}
@@ -122,7 +122,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		cmd.Stderr = &complaints
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("precept %v: got error %v, want none\n%s", args, err, complaints.String())
+			t.Fatalf("precept %v: %v\n%s", args, err, complaints.String())
 		}
 		return out
 	}
@@ -143,16 +143,16 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	const first, sessions = 150, 400
-	playSessions(t, p.Data, 0, first) // most estimates from all sessions need earlier rewards
+	playSessions(t, p.Data, 0, first) // estimates for all sessions need earlier rewards
 	p.Eventually("the first sessions to be closed", closed(first))
 	playSessions(t, p.Data, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
 	look := r.Lessons[0].PlannedTrials[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("planned evaluation: got %+v of lesson %+v, want one of 120 picks with an effect, and an ended trial with epsilon other than 0.4", look, r.Lessons[0])
+		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with the default epsilon, not 0.4", look, r.Lessons[0])
 	}
 	if look.Verdict != report.TrialHelps || *look.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
-		t.Errorf("planned evaluation: got %+v, want verdict %s and P at most %v; %d finished evaluations, want 1", look, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
+		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", look, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
 	}
 	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r
@@ -160,7 +160,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		name := fmt.Sprintf("season-%d", n)
 		status, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1,"rater":"later"}`, name))
 		if status != http.StatusAccepted || !strings.Contains(answer, "joined") {
-			t.Fatalf(`feedback on %s: got status %d, answer %s, want status 202 and an answer with "joined"`, name, status, answer)
+			t.Fatalf(`feedback on %s: got status %d, answer %s, want 202 and an answer with "joined"`, name, status, answer)
 		}
 	}
 	p.Eventually("60 corrected sessions in the export", func() bool {
@@ -175,7 +175,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (c.First == nil) != (c.FirstTier == 0) {
-				t.Fatalf("the exported line %s has only one of outcome_at_closing and tier_at_closing, want both or none", line)
+				t.Fatalf("exported line %s has only one of outcome_at_closing and tier_at_closing, want both or none", line)
 			}
 			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
 				corrected++
@@ -194,14 +194,14 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("planned evaluation after later feedback: got %+v, want %+v", after, look)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
-		t.Errorf("reporting after later feedback: got %+v, want the e-value %v as before and another number of rewarded sessions than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
+		t.Errorf("reporting after later feedback: got %+v, want the e-value %v as before, and a RewardedTreated other than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
 	// The script omits sessions that closed under an older definition of reward, as the report does.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
-		t.Fatalf("the export is %.300s, want a reward definition and a time to replace", trials)
+		t.Fatalf("export %.300s has no reward definition and no time to replace", trials)
 	}
 	script.Stdin = strings.NewReader(older + trials)
 	out, err := script.Output()
@@ -227,7 +227,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	var again []recomputed
 	if err := json.Unmarshal(out, &again); err != nil {
-		t.Fatalf("recompute.py: got error %v of output %s, want no error", err, out)
+		t.Fatalf("recompute.py: decode output %[2]s: %[1]v", err, out)
 	}
 	shown := 0
 	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
@@ -238,22 +238,22 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				continue
 			}
 			if a.With != with || a.Without != without {
-				t.Errorf("%s: the script has %d sessions with and %d without, want %d and %d as in the report", arm, a.With, a.Without, with, without)
+				t.Errorf("%s: recomputed sessions: %d with, %d without; reported: %d, %d", arm, a.With, a.Without, with, without)
 			}
 			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
 				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-12) {
-					t.Errorf("%s: number %d of effect, lo and hi: the script prints %s, want %v as in the report", arm, i, out, ours)
+					t.Errorf("%s: value %d of effect, lo and hi: the script printed %s, reported: %v", arm, i, out, ours)
 				}
 			}
 			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
-				t.Errorf("%s: the recomputed checks are %v and %v, want the report's %v and %v", arm, a.SRM, a.Reporting, srm, reporting)
+				t.Errorf("%s: recomputed SRM and reporting: %v and %v, reported: %v and %v, neither of them 1", arm, a.SRM, a.Reporting, srm, reporting)
 			}
 			if a.Effect != nil {
 				shown++
 			}
 			return
 		}
-		t.Errorf("the script prints %s, want a row for arm %q", out, arm)
+		t.Errorf("output of the script lacks arm %q: %s", arm, out)
 	}
 	compareArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
@@ -262,7 +262,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	for _, a := range again {
 		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-12 ||
 			math.Abs(*a.Lo-*look.Lo) > 1e-12 || math.Abs(*a.Hi-*look.Hi) > 1e-12 || math.Abs(*a.P-*look.P) > 1e-12 || !a.Taken) {
-			t.Errorf("the recomputed evaluation is %s, want the report's %+v", out, look)
+			t.Errorf("recomputed planned evaluation in %s, reported: %+v", out, look)
 		}
 	}
 	outcomes := 0
@@ -271,16 +271,16 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			outcomes++
 			i := slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
 			if i < 0 {
-				t.Errorf("the script prints %s, want a row for outcome %s of %s", out, x.Name, l.Arm)
+				t.Errorf("output of the script lacks outcome %s of %s: %s", x.Name, l.Arm, out)
 				continue
 			}
 			a := &again[i]
 			if a.With != x.NInjected || a.Without != x.NWithheld || !near(a.EFewer, x.EFewer) || !near(a.EMore, x.EMore) {
-				t.Errorf("outcome %s of %s is %+v, want the report's %+v", x.Name, l.Arm, a, x)
+				t.Errorf("outcome %s of %s: recomputed %+v, reported %+v", x.Name, l.Arm, a, x)
 			}
 			for k, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
 				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && math.Abs(*pair[0]-*pair[1]) > 1e-9 {
-					t.Errorf("number %d of outcome %s of %s: got %+v, want the report's %+v", k, x.Name, l.Arm, a, x)
+					t.Errorf("value %d of outcome %s of %s: recomputed %+v, reported %+v", k, x.Name, l.Arm, a, x)
 				}
 			}
 		}
@@ -289,39 +289,39 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		a := &again[slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
 		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
 		if !equal(a.Explained, l.Explained) {
-			t.Errorf("%s: got explained %v, want %v as in the report", l.Arm, a.Explained, l.Explained)
+			t.Errorf("%s: recomputed Explained = %v, reported %v", l.Arm, a.Explained, l.Explained)
 		}
 		if (a.AllSessions == nil) != (l.AllSessions == nil) {
-			t.Errorf("%s: the estimate for all sessions is %+v, want the report's %+v", l.Arm, a.AllSessions, l.AllSessions)
+			t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", l.Arm, a.AllSessions, l.AllSessions)
 		} else if x, y := a.AllSessions, l.AllSessions; x != nil && (x.Sessions != y.Sessions || x.Rewarded != y.Rewarded ||
 			y.Off == "" && (!equal(x.Effect, y.Effect) || !equal(x.Lo, y.Lo) || !equal(x.Hi, y.Hi) || math.Abs(x.Gain-y.Gain) > 1e-9)) {
-			t.Errorf("%s: the estimate for all sessions is %+v, want the report's %+v", l.Arm, x, y)
+			t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", l.Arm, x, y)
 		}
 		if len(a.Models) != len(l.Models.Effects) || len(a.Models) == 0 {
-			t.Errorf("%s: got models %+v, want %+v as in the report", l.Arm, a.Models, l.Models.Effects)
+			t.Errorf("%s: recomputed Models = %+v, reported %+v", l.Arm, a.Models, l.Models.Effects)
 			continue
 		}
 		for i, x := range l.Models.Effects {
 			if y := a.Models[i]; y.Model != x.Model || y.Picks != x.Picks || !equal(y.Effect, x.Effect) || !equal(y.Shrunken, x.Shrunken) {
-				t.Errorf("%s: got model %+v, want %+v as in the report", l.Arm, y, x)
+				t.Errorf("%s: recomputed model %+v, reported %+v", l.Arm, y, x)
 			}
 		}
 	}
 	if len(again) != 2+len(r.Lessons)+outcomes || shown < 3 || outcomes < 12 {
-		t.Errorf("the script prints %d rows of arms with an effect, want at least 3; %d rows in total, want %d; the report has %d outcomes, want at least 12", shown, len(again), 2+len(r.Lessons)+outcomes, outcomes)
+		t.Errorf("rows of the script: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", shown, len(again), 2+len(r.Lessons)+outcomes, outcomes)
 	}
 
 	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
-		t.Errorf("report --explain: want a text with \"sum z / n\", \"one look\" and \"missing\", got:\n%s", explained)
+		t.Errorf("report --explain lacks \"sum z / n\", \"one look\" or \"missing\":\n%s", explained)
 	}
 	var rows []report.Row
 	if err := json.Unmarshal(verb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
 		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
-		t.Errorf("report --explain --json: got error %v, rows %+v, want no error and one row with the effect of the report", err, rows)
+		t.Errorf("report --explain --json: got error %v, rows %+v, want one row with the reported effect %v", err, rows, *r.Lessons[0].Effect)
 	}
 
-	// Under another definition of reward the report counts no session, and lists the number of omitted sessions.
+	// Under another definition of reward, the report counts no session and lists the number of omitted sessions.
 	p.Stop()
 	var other report.Report
 	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {

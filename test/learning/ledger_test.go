@@ -18,17 +18,18 @@ import (
 	"precept/test/harness"
 )
 
-// recordInto runs precept record on a ledger.
+// recordInto runs precept record, which adds a rule about a source file to a ledger.
 func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "precept", "record", "--ledger-file", ledgerFile, "--intent-id", "INT-1", "--type", "test", "--file", sourceFile,
 		"--error", "the sum is wrong", "--cause", "off by one", "--resolution", "fixed", "--rule", rule).CombinedOutput()
 	if err != nil {
-		t.Fatalf("precept record: got error %v, want none; output %s", err, out)
+		t.Fatalf("precept record: %v\n%s", err, out)
 	}
 }
 
-// modelSees sends a request of an agent about a file, and reports whether the request to the model contains the word.
+// modelSees sends a request of an agent about a file, and reports whether the request that reaches the model contains
+// word.
 func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
 	t.Helper()
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
@@ -38,8 +39,8 @@ func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about,
 	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, word)
 }
 
-// With --ledger-trust own a recorded lesson reaches only its agent, without approval. With --ledger-trust quarantined
-// the lesson needs approval.
+// With --ledger-trust own, a recorded lesson reaches its agent, and no other agent, without approval. With
+// --ledger-trust quarantined, the lesson needs approval.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
@@ -62,30 +63,30 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		if trust == "own" {
 			harness.Eventually(t, "the agent's own lesson in a request", cart)
 		} else if proposed("test-the-empty-cart-*.md"); cart() {
-			t.Fatal("an unapproved lesson reached the agent, want no lesson")
+			t.Fatal("an unapproved lesson reached the agent")
 		}
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {
 			harness.Eventually(t, "the lesson that was recorded later", shop)
 			if modelSees(t, p, m, "other", "src/shop.go", "Close the shop first.") {
-				t.Fatal("another agent got the lesson, want no lesson")
+				t.Fatal("the lesson reached another agent")
 			}
 			continue
 		}
 		slug := proposed("close-the-shop-first-*.md")
 		if out, err := exec.CommandContext(t.Context(), "precept", "lessons", "approve", slug, "--lessons", lessons).CombinedOutput(); err != nil {
-			t.Fatalf("precept lessons approve %s: got error %v, want none; output %s", slug, err, out)
+			t.Fatalf("precept lessons approve %s: %v\n%s", slug, err, out)
 		}
 		harness.Eventually(t, "the approved lesson in a request", shop)
 		b, err := os.ReadFile(file)
 		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
-			t.Fatalf("the ledger after the approval: read error %v, want none and 2 rules:\n%s", err, b)
+			t.Fatalf("ledger after the approval: got error %v, text\n%s\nwant 2 rules", err, b)
 		}
 	}
 }
 
-// A bank stores the lessons of a ledger as quarantined, or as active if the agent is trusted (Own). An active lesson
-// matches if its agent mentions its file; another agent gets no lesson.
+// A bank stores a lesson of a ledger as quarantined, or as active if its agent is trusted (Own). An active lesson
+// matches if its agent mentions its file, and does not match for another agent.
 func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {
@@ -110,21 +111,21 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 			}
 			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
 			if err != nil || r.Lesson.State.Fires() != own {
-				t.Fatalf("proposal with own %v: got error %v, state %q, findings %+v, want no error and State.Fires() = %v", own, err, r.Lesson.State, r.Findings, own)
+				t.Fatalf("Propose with Own = %v: got error %v, state %q, findings %+v, want State.Fires() = %v", own, err, r.Lesson.State, r.Findings, own)
 			}
 		}
 	}
 	book, problems, err := b.List(context.Background())
 	if err != nil || len(problems) != 0 || book.Len() != 20 {
-		t.Fatalf("bank: got %d lessons, problems %+v, error %v, want 20 lessons, no problem and no error", book.Len(), problems, err)
+		t.Fatalf("List: got %d lessons, problems %+v, error %v, want 20 lessons without a problem", book.Len(), problems, err)
 	}
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)
 	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(book.Text(hits[0].Lesson).Lines(600), "Test the empty list.") {
-		t.Fatalf(`lessons for the two files: got %+v, want one lesson with a slug test-the-empty-list-* and the line "Test the empty list."`, hits)
+		t.Fatalf(`matches of the two files: got %+v, want one lesson test-the-empty-list-* with the line "Test the empty list."`, hits)
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {
-		t.Fatalf("the query of another agent matched %d lessons, want none", len(hits))
+		t.Fatalf("matches for another agent: got %d, want 0", len(hits))
 	}
 }

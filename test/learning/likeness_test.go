@@ -42,8 +42,8 @@ Add the new name and keep the old one for a release.
 `
 
 // A lesson with like: true matches a paraphrase of its keywords by likeness, the similarity of words, if the store has
-// at least 200 sessions and match.like is on.
-func TestLessonFiresByLikeness(t *testing.T) {
+// at least 200 sessions and match.like is on, which is the default.
+func TestLessonMatchesByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
 	for name, c := range map[string]struct {
@@ -94,7 +94,7 @@ func TestLessonFiresByLikeness(t *testing.T) {
 			if !c.fires {
 				for i := range 3 {
 					if got := ask(fmt.Sprint("session-", i)); got != "" {
-						t.Errorf("the paraphrase matched %s, want no lesson", got)
+						t.Errorf("lessons for the paraphrase: got %s, want none", got)
 					}
 				}
 				return
@@ -120,9 +120,9 @@ func TestLessonFiresByLikeness(t *testing.T) {
 	}
 }
 
-// precept lessons phrases proposes phrases of near misses (sessions that almost match the lesson), and adds an accepted
-// phrase to the lesson.
-func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
+// precept lessons phrases proposes phrases from near misses (sessions that almost match the lesson), and adds an accepted
+// phrase to the lesson. A judge proposes further phrases.
+func TestNearMissPhrasesAreProposed(t *testing.T) {
 	t.Parallel()
 	dir, lessons := t.TempDir(), t.TempDir()
 	file, past := filepath.Join(lessons, "keep-old-endpoints.md"), filepath.Join(t.TempDir(), "past.jsonl")
@@ -154,11 +154,11 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Fired != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
-		t.Errorf("proposals: got %s, want first \"rename that endpoint\" with one session and its excerpt", out)
+		t.Errorf("proposals = %s, want first \"rename that endpoint\" with one session and its excerpt", out)
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {
-		t.Errorf("the edited lesson: got error %v, text %s, want no error and %q", err, edited, want)
+		t.Errorf("edited lesson: got error %v, text %s, want %q", err, edited, want)
 	}
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, _ := io.ReadAll(r.Body)
@@ -175,24 +175,24 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
-		t.Errorf("proposals with a judge: got %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
+		t.Errorf("proposals with a judge = %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
 	}
 	if _, complaints, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(complaints, "distill.judge") {
-		t.Errorf("lessons phrases without a judge: got exit code %d, messages %q, want %d and the key distill.judge", code, complaints, harness.ExitMisuse)
+		t.Errorf("lessons phrases --judge without a configured judge: got exit code %d, standard error %q, want %d and the key distill.judge", code, complaints, harness.ExitMisuse)
 	}
 	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {
-		t.Errorf("lessons try: got %s, want suggestions and an injected lesson", tried)
+		t.Errorf("lessons try = %s, want suggestions and an injected lesson", tried)
 	}
 	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
 	if code != harness.ExitMisuse || !strings.Contains(complaints, "does not exist") {
-		t.Errorf("acceptance of an unknown phrase: got exit code %d, messages %q, want %d and \"does not exist\"", code, complaints, harness.ExitMisuse)
+		t.Errorf("lessons phrases --accept 99: got exit code %d, standard error %q, want %d and \"does not exist\"", code, complaints, harness.ExitMisuse)
 	}
 }
 
-// A request that shares no word with a lesson matches the lesson by embeddings, but only in a later turn. The words of
-// a request with Precept-Learn: off, secrets and the key of the client are not sent for embedding.
-func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
+// A request without any phrase of a lesson matches the lesson by embeddings, but only in a later turn. The text of a
+// request with Precept-Learn: off, secrets and the client's key are not sent to the embeddings endpoint.
+func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder
 	var mu sync.Mutex
@@ -265,7 +265,7 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 		}
 		got := ask(session, "", messages...)
 		if turn == 0 && got != "" {
-			t.Errorf("the first turn got %s, want no lesson", got)
+			t.Errorf("lessons in the first turn: got %s, want none", got)
 		}
 		return got == "keep-old-endpoints~like"
 	})
@@ -273,10 +273,10 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	defer mu.Unlock()
 	for _, secret := range []string{"private matter", "hunter2", "sk-client"} {
 		if strings.Contains(sent.String(), secret) {
-			t.Errorf("%q was sent for embedding, want it omitted or redacted", secret)
+			t.Errorf("%q was sent to the embeddings endpoint", secret)
 		}
 	}
 	if !strings.Contains(sent.String(), "Bearer sk-own") {
-		t.Errorf("the requests for embeddings are %.300s, want the header Authorization: Bearer sk-own", sent.String())
+		t.Errorf("embedding requests = %.300s, want the header Authorization: Bearer sk-own", sent.String())
 	}
 }

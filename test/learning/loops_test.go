@@ -11,9 +11,9 @@ import (
 	"precept/test/harness"
 )
 
-// A command that fails twice causes a warning in the request to the model, except if the agent waits before the
-// repetition, or if the command polls.
-func TestLoopWarningIsOmittedForAWait(t *testing.T) {
+// A command that fails twice causes a warning in the request to the model, unless the agent waits before it repeats the
+// command, or the command polls.
+func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 	t.Parallel()
 	var forwarded string
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,10 +30,10 @@ func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 		commands []string
 		warned   bool
 	}{
-		"without a wait":             {[]string{"curl localhost:3000", "curl localhost:3000"}, true},
-		"with a wait between":        {[]string{"curl localhost:3000", "sleep 2", "curl localhost:3000"}, false},
-		"with a wait in the command": {[]string{"sleep 2; curl localhost:3000", "sleep 2; curl localhost:3000"}, false},
-		"of a polling command":       {[]string{"gh pr checks 3", "gh pr checks 3", "gh pr checks 3"}, false},
+		"no wait":                    {[]string{"curl localhost:3000", "curl localhost:3000"}, true},
+		"a wait between the calls":   {[]string{"curl localhost:3000", "sleep 2", "curl localhost:3000"}, false},
+		"a wait in the command":      {[]string{"sleep 2; curl localhost:3000", "sleep 2; curl localhost:3000"}, false},
+		"a polling command":          {[]string{"gh pr checks 3", "gh pr checks 3", "gh pr checks 3"}, false},
 	} {
 		agent := harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
 		agent.User("start the shop: " + name)
@@ -47,7 +47,7 @@ func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 				map[string]any{"role": "tool", "tool_call_id": id, "content": map[bool]string{true: "(no output)", false: down}[command == "sleep 2"]})
 			agent.Send(false)
 			if last := i == len(c.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (c.warned && last) {
-				t.Errorf("%s, call %d: the request to the model has [LOOP DETECTED]: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
+				t.Errorf("%s, call %d: [LOOP DETECTED] in the request to the model: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge and returns its URL. A judge is a model that reads stored sessions. This judge always has
-// the opinion "ignored" on look-first, has an opinion on a lesson that was never injected, and proposes no lesson.
+// startJudge starts a judge, a model that reads stored sessions, and returns its URL. The judge always has the opinion
+// "ignored" on look-first, has an opinion on a lesson that was never injected, and proposes no lesson.
 func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,8 +35,7 @@ func startJudge(t *testing.T) string {
 	return judge.URL + "/v1"
 }
 
-// The opinion of a judge is shown next to its lesson: by the running server, by the commands on the store, and by
-// lessons show.
+// The running server, precept report and lessons show print the opinions of a judge on a lesson.
 func TestJudgeOpinionsAreShown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -54,7 +53,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			sendTurn := func(name, text string) {
 				t.Helper()
 				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+text+`]}`); status != http.StatusOK {
-					t.Fatalf("chat request: got status %d, answer %s, want status 200", status, answer)
+					t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 				}
 			}
 			const first = `{"role":"user","content":"build the targets"}`
@@ -67,14 +66,14 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 				out, complaints, code := harness.Verb(t, "", judge...)
 				var sum struct{ Judged int }
 				if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-					t.Fatalf("precept distill: got exit code %d, output %s, messages %s, want 0 and JSON", code, out, complaints)
+					t.Fatalf("precept distill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, complaints)
 				}
 				judged += sum.Judged
 			}
 			p.Eventually("both sessions to be judged", func() bool { distil(); return judged == 2 })
 			const twoIgnored = `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`
 			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, twoIgnored) {
-				t.Errorf("/api/report: got %q, want a text with %q", body, twoIgnored)
+				t.Errorf("/api/report = %q, want it to contain %q", body, twoIgnored)
 			}
 			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the continued session to be judged again", func() bool { distil(); return judged == 3 })
@@ -82,18 +81,18 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
 			var r report.Report
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
-				t.Fatalf("precept report: got exit code %d, output %s, messages %s, want 0 and JSON with one entry in Lessons", code, out, complaints)
+				t.Fatalf("precept report: got exit code %d, output %s, standard error %s, want 0 and JSON with one lesson", code, out, complaints)
 			}
 			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
 				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
 			_, output, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
 			if want := "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(output, want) {
-				t.Errorf("lessons show: got exit code %d, output %q, want 0 and an output with %q", code, output, want)
+				t.Errorf("lessons show: got exit code %d, standard error %q, want 0 and a text with %q", code, output, want)
 			}
-			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new text without any opinion
+			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, on which the judge has no opinion
 			if _, output, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(output, "opinion") {
-				t.Errorf(`lessons show after an edit of the lesson: got %q, want a text without "opinion"`, output)
+				t.Errorf(`lessons show after an edit of the lesson = %q, want no "opinion"`, output)
 			}
 		})
 	}

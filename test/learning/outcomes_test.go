@@ -33,9 +33,9 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// A lesson prevents the recurrence of its error. The outcome recurrence proves this within 150 short sessions, in which
-// the rewards prove nothing.
-func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
+// A lesson prevents the recurrence of its error. The outcome recurrence proves this effect within 150 short sessions,
+// whose rewards prove nothing.
+func TestRecurrenceIsProvenBeforeReward(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -78,21 +78,21 @@ func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 	}
 	recurrence := found["recurrence"]
 	if recurrence.Verdict != report.Prevents || recurrence.NInjected+recurrence.NWithheld != sessions || recurrence.Effect == nil || *recurrence.Lo > -0.6 || *recurrence.Hi < -0.6 {
-		t.Errorf("recurrence: got %+v, want verdict %s from %d sessions and an interval around -0.6", recurrence, report.Prevents, sessions)
+		t.Errorf("recurrence: got %+v, want verdict %s from %d sessions and an interval that contains -0.6", recurrence, report.Prevents, sessions)
 	}
 	if row.Rewarded == 0 || row.Rewarded >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
-		t.Errorf("the lesson has %d rewarded sessions and verdict %q, want 1 to %d sessions and verdict %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
+		t.Errorf("lesson: got %d rewarded sessions and verdict %q, want 1 to %d sessions and verdict %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
 	}
 	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != recurrence.NInjected || found["turns"].Verdict.Direction() > 0 {
-		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want errors proven fewer, tokens of %d injected sessions, turns not proven more", x, found["tokens"], found["turns"], recurrence.NInjected)
+		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want fewer errors proven, tokens of %d injected sessions, and no proof of more turns", x, found["tokens"], found["turns"], recurrence.NInjected)
 	}
 	if data, err := json.Marshal(row.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("outcomes as JSON: got %s, error %v, want no verdict with helps and no error", data, err)
+		t.Errorf("outcomes as JSON: got %s, error %v, want no verdict with \"helps\"", data, err)
 	}
 }
 
-// deploy plays a session with a failed command. A second command fails in one of five sessions with the lesson, and in
-// four of five without the lesson. One session in four has a reward.
+// deploy plays session n: a command fails, and a second command follows. With the lesson, the second command fails in
+// one of five sessions, without the lesson in four of five. One session in four has a reward.
 func deploy(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)
@@ -107,7 +107,7 @@ func deploy(t *testing.T, data string, n int) {
 			Choices []struct{ Message struct{ Content string } }
 		}
 		if err := json.Unmarshal([]byte(answer), &completion); err != nil || status != http.StatusOK || len(completion.Choices) != 1 {
-			t.Errorf("chat request: got status %d, answer %s, error %v, want 200 and one entry in Choices", status, answer, err)
+			t.Errorf("chat request: got status %d, answer %s, error %v, want 200 and one choice", status, answer, err)
 			return ""
 		}
 		return completion.Choices[0].Message.Content

@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startRefusingModel starts a model that refuses a request with lessons and the words "please refuse", and returns its
-// URL.
+// startRefusingModel starts a model that refuses a request if it contains lessons and "please refuse", and returns the
+// URL of the model.
 func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,8 +33,8 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// A treated session stays in the experiment with arm and reward if the model refuses the lessons, if a compaction
-// removes the lessons, or if the client forbids insertions. Refusals are reported by arm, even after a restart.
+// A treated session stays in the experiment, with its arm and reward, if the model refuses the lessons, if a compaction
+// removes the lessons, or if the client forbids insertions. The report counts refusals by arm, also after a restart.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -62,7 +62,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				t.Helper()
 				status, body := harness.Get(t, p.Admin+"/api/report", "refused")
 				if r = (report.Report{}); status != http.StatusOK || json.Unmarshal([]byte(body), &r) != nil {
-					t.Fatalf("/api/report: got status %d, body %s, want 200 and a JSON body", status, body)
+					t.Fatalf("/api/report: got status %d, body %s, want 200 and JSON", status, body)
 				}
 			}
 			p.Eventually("all sessions to be counted", func() bool {
@@ -74,21 +74,21 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			read()
 			row := r.Lessons[0]
 			if row.Rewarded != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
-				t.Errorf("the row of the lesson is %+v, want Rewarded = Picked = %d treated sessions, injected and withheld sessions, and SRM.OK", row, r.Global.NTreated)
+				t.Errorf("row of the lesson: got %+v, want Rewarded = Picked = %d treated sessions, NInjected and NWithheld above 0, and SRM.OK", row, r.Global.NTreated)
 			}
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
-				t.Errorf("refused sessions: got %d with the lesson, want 1 to %d; %d without, want 0; treated %d, want as with the lesson; control %d, want 0",
+				t.Errorf("refused sessions: got %d with the lesson, want 1 to %d; got %d without, want 0; got %d treated, want as many as with the lesson; got %d control, want 0",
 					row.RefusedWith, row.NInjected-1, row.RefusedWithout, r.Global.RefusedTreated, r.Global.RefusedControl)
 			}
 			if _, page := harness.Get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
-				t.Errorf("the dashboard lacks \"%d / 0\", want the refusals with and without the lesson", row.RefusedWith)
+				t.Errorf("the dashboard lacks \"%d / 0\", the refusals with and without the lesson", row.RefusedWith)
 			}
 		})
 	}
 }
 
-// playRefusals plays one session: every third session is refused, every third loses its lessons in a
-// compaction, and every third has a turn whose client forbids insertions.
+// playRefusals plays session n. By n modulo 3, the model refuses the session if it has lessons (0), a compaction removes
+// the lessons (1), or the client forbids insertions in the second turn (2).
 func playRefusals(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)
@@ -99,7 +99,7 @@ func playRefusals(t *testing.T, data string, n int) {
 	turn := func(messages string, header http.Header) {
 		t.Helper()
 		if status, answer := harness.Post(t, data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); status != http.StatusOK {
-			t.Fatalf("chat request: got status %d, answer %s, want status 200", status, answer)
+			t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 		}
 	}
 	first := fmt.Sprintf(`{"role":"user","content":%q}`, text)
@@ -113,6 +113,6 @@ func playRefusals(t *testing.T, data string, n int) {
 		turn(first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`, off)
 	}
 	if status, answer := harness.Post(t, data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
-		t.Fatalf("feedback: got status %d, answer %s, want status 202", status, answer)
+		t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of a rules file. A coin, a random decision for each session and section, cuts a section from the requests or
-// keeps the section. The coins cut cutSection, keep keptSection, and cut halfSection in half of the sessions.
+// Sections of a rules file. A coin decides for each session and section whether precept cuts the section from the
+// requests. The coins cut cutSection, keep keptSection, and cut halfSection in half of the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
@@ -28,8 +28,8 @@ const (
 	agentPrompt = "You are opencode.\nInstructions from: /shop/AGENTS.md\n# Shop\n\nA shop.\n\n" + cutSection + keptSection + halfSection + "## Last\n\nEnd.\n"
 )
 
-// rulesModel is a model that records the bodies of requests. It refuses a request without cutSection whose
-// words contain "please refuse with STATUS".
+// rulesModel is a model that records the bodies of requests. A request without cutSection that contains "please refuse
+// with STATUS" is refused.
 type rulesModel struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -64,7 +64,7 @@ func newRulesModel(t *testing.T) *rulesModel {
 	return m
 }
 
-// replyOf returns the nth answer in the dialect of a path.
+// replyOf returns the nth reply, in the dialect of the path.
 func replyOf(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -75,7 +75,7 @@ func replyOf(path string, n int) string {
 	return harness.ChatReply(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
 }
 
-// streamOf returns the nth answer in the dialect of a path, as a stream.
+// streamOf returns the nth reply as a stream, in the dialect of the path.
 func streamOf(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -90,7 +90,7 @@ func streamOf(path string, n int) string {
 	return fmt.Sprintf("data: {\"id\":\"c%d\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", n)
 }
 
-// take returns the recorded bodies and clears the record.
+// take returns the recorded bodies and removes them from the record.
 func (m *rulesModel) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *rulesModel) take() []string {
 	return out
 }
 
-// encoded returns a string as JSON, with <, > and & unescaped as agents write them.
+// encoded returns s as a JSON string, with <, > and & unescaped, as agents send them.
 func encoded(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -108,7 +108,7 @@ func encoded(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// inner returns the JSON string of a text without its quotes.
+// inner returns s as a JSON string without its quotes.
 func inner(s string) string { return strings.Trim(encoded(s), `"`) }
 
 const someTools = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
@@ -129,7 +129,7 @@ func dialectRequest(dialect, system string, stream bool, messages ...[2]string) 
 	return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[%s]%s}`, stream, strings.Join(list, ","), someTools)
 }
 
-// rulesFleet is a precept process that measures three sections of a rules file, and its recording model.
+// rulesFleet is a precept process that measures sections of a rules file, with its recording model.
 type rulesFleet struct {
 	*harness.Process
 	t     *testing.T
@@ -144,7 +144,7 @@ func newRulesFleet(t *testing.T) *rulesFleet {
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A coin needs a probability below 1; one in 100,000 sessions has the other coin.
+	// A share must be above 0 and below 1: in one of 100,000 sessions the coin falls the other way.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -159,12 +159,13 @@ func (f *rulesFleet) send(header http.Header, path, body string) []string {
 	f.t.Helper()
 	f.model.take()
 	if status, answer := harness.Post(f.t, f.Data+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
-		f.t.Fatalf("request to %s: got status %d, answer %s, want status 200 and the model's answer", path, status, answer)
+		f.t.Fatalf("POST %s: got status %d, answer %s, want 200 and the model's answer", path, status, answer)
 	}
 	return f.model.take()
 }
 
-// withoutCuts returns a body without the sections that are cut in the session, and whether halfSection is cut.
+// withoutCuts returns the body that the model should get, without the sections that are cut. halfSection counts as cut
+// if the first body in sent lacks it.
 func withoutCuts(body string, sent []string) (want string, half bool) {
 	want = strings.Replace(body, inner(cutSection), "", 1)
 	if half = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); half {
@@ -173,7 +174,7 @@ func withoutCuts(body string, sent []string) (want string, half bool) {
 	return want, half
 }
 
-// The coins of a session cut sections from its requests, in each API, for whole replies and for streams. Requests with
+// The coins of a session cut sections from its requests, in each API, with and without streaming. Requests with
 // Precept-Rules: off, opted-out requests and side requests reach the model unchanged.
 func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
@@ -193,7 +194,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	for what, header := range map[string]http.Header{
 		"Precept-Rules: off":             {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
 		"Precept-Learn: off":             {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
-		"an agent that has opted out":    {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
+		"an opted-out agent":             {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
 		"a later Precept-Rules: off":     {"Precept-Rules": {"off"}, "Precept-Session": {"chatfalse"}},
 		"Precept-Learn: off, no session": {"Precept-Learn": {"off"}},
 	} {
@@ -202,7 +203,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		}
 	}
 
-	// A side request (such as for a title) keeps the sections that are cut in its session.
+	// A side request, such as one for a title, keeps the sections that are cut in its session.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
 	body = strings.Replace(body, someTools, "", 1)
 	if sent := f.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
@@ -210,9 +211,9 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 }
 
-// A session loses the same sections in each request: in a retry, after a fork or a compaction of the history, and after
-// a kill or a restart of precept.
-func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing.T) {
+// Each request of a session loses the same sections: also a retry, and requests after a fork or a compaction of the
+// history and after a kill or a restart of precept.
+func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
 	f := newRulesFleet(t)
 	halves := map[bool]int{}
@@ -254,7 +255,7 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 	f.Process = harness.Start(t, f.Dir, f.args...)
 	play("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
 	if halves[true] == 0 || halves[false] == 0 {
-		t.Errorf("the section with the share 0.5 is cut in %d of 12 sessions, want 1 to 11", halves[true])
+		t.Errorf("sessions without the section with share 0.5: got %d of 12, want 1 to 11", halves[true])
 	}
 }
 
@@ -275,10 +276,10 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	shared := []string{"--store-url", url, "--lessons", "redis://", "--data-dir", t.TempDir()}
 	harness.MustVerb(t, append([]string{"rules", "measure", file, "--section", "Half"}, shared...)...)
 	if list := harness.MustVerb(t, append([]string{"rules", "list"}, shared...)...); !strings.Contains(list, "Half") {
-		t.Errorf("rules list prints %q, want the section Half", list)
+		t.Errorf("rules list = %q, want section Half", list)
 	}
 	if list := harness.MustVerb(t, append([]string{"rules", "list", "--tenant", "other"}, shared...)...); !strings.Contains(list, "Half") || !strings.Contains(list, "0/0") {
-		t.Errorf("rules list of another tenant prints %q, want the section Half without sessions", list)
+		t.Errorf("rules list of another tenant = %q, want section Half with 0/0 sessions", list)
 	}
 
 	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
@@ -294,7 +295,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		first, second := fleets[n%2], fleets[(n+1)%2]
 		before := isCut(first, name, body)
 		if after := isCut(second, name, next); after != before {
-			t.Fatalf("session %s loses the section at the second replica: %[3]t, want %[2]t as at the first", name, before, after)
+			t.Fatalf("session %s: the second replica cuts the section: %[3]t, want %[2]t as at the first", name, before, after)
 		}
 		seen := first.Dir + fmt.Sprint(before)
 		halves[seen] = true
@@ -308,9 +309,9 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// If the model refuses a request without its sections, precept sends the bytes of the client once, and later requests
-// of the session keep their sections. The report and a metric count the refusals.
-func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
+// If the model refuses a request without its sections, precept sends the client's bytes once, and later requests of the
+// session keep their sections. The report and a metric count the refusals.
+func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	f := newRulesFleet(t)
 	sessions := 0 // with a refusal
@@ -347,10 +348,10 @@ func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
 	})
 	voice, tests, half := row("Voice"), row("Tests"), row("Half")
 	if voice.RefusedWithout != int64(sessions) || voice.RefusedWith != 0 || tests.RefusedWith != int64(sessions) || half.RefusedWith+half.RefusedWithout != int64(sessions) {
-		t.Errorf("refused with and without the section: Voice %d and %d, Tests %d and %d, Half %d and %d; want 0 and %d, %d and 0, %d together",
+		t.Errorf("sessions refused with/without the section: Voice %d/%d, Tests %d/%d, Half %d/%d; want 0/%d, %d/0, and %d in total",
 			voice.RefusedWith, voice.RefusedWithout, tests.RefusedWith, tests.RefusedWithout, half.RefusedWith, half.RefusedWithout, sessions, sessions, sessions)
 	}
 	if want := fmt.Sprintf("precept_injection_rejected_total %d\n", sessions); !strings.Contains(f.Metrics(t, ""), want) {
-		t.Errorf("/metrics lacks %q, want it", want)
+		t.Errorf("/metrics lacks %q", want)
 	}
 }

@@ -18,23 +18,23 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 	out := harness.MustVerb(t, "demo", "--rules", "--exit", "--sessions", "400", "--agents", "4")
 	rows := regexp.MustCompile(`(?m)^(\S.*?) +([+-]\d+\.\d) +[+-]\d+\.\d +[+-]\d+\.\d to [+-]\d+\.\d +(\d+)/(\d+)  \S`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 12 {
-		t.Fatalf("%d sections have a row with an effect, want 12:\n%s", len(rows), out)
+		t.Fatalf("sections with an effect: got %d, want 12:\n%s", len(rows), out)
 	}
 	signs := map[byte]int{}
 	for _, r := range rows {
 		with, _ := strconv.Atoi(r[3])
 		without, _ := strconv.Atoi(r[4])
 		if with < 20 || without < 20 || with+without < 93 {
-			t.Errorf("%s has %d sessions with the section and %d without, want at least 20 of each and 93 together", r[1], with, without)
+			t.Errorf("%s: got %d sessions with the section and %d without, want at least 20 each and 93 in total", r[1], with, without)
 		}
 		if r[2] != "+0.0" {
 			signs[r[2][0]]++
 		}
 		if !strings.Contains(out, "# removed: "+r[1]+":") && !strings.Contains(out, "# kept: "+r[1]+":") {
-			t.Errorf("the proposal lacks section %s, want the section removed or kept:\n%s", r[1], out)
+			t.Errorf("the proposal neither removes nor keeps section %s:\n%s", r[1], out)
 		}
 	}
 	if signs['+'] != 3 || signs['-'] != 2 {
-		t.Errorf("%d sections have a true effect above 0 and %d below, want 3 and 2:\n%s", signs['+'], signs['-'], out)
+		t.Errorf("true effects: got %d above 0 and %d below, want 3 and 2:\n%s", signs['+'], signs['-'], out)
 	}
 }

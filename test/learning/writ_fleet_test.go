@@ -10,9 +10,9 @@ import (
 	"precept/test/harness"
 )
 
-// A conversation alternates between two servers: the answer to a writ (a command in a reply) is in the next turn, once,
-// and earlier turns stay the same byte for byte. The servers share the hit count of a lesson, even after a restart.
-func TestWritOverTwoServersAnswersOnce(t *testing.T) {
+// A conversation alternates between two servers. The next turn contains the answer to a writ (a command in a reply)
+// once, and earlier turns stay the same, byte for byte. The servers share the hit count of a lesson, also after a restart.
+func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8
 	var replies []string
@@ -37,10 +37,10 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 		if n > 0 {
 			newest := got[len(got)-1]
 			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create cache number %d: Clear cache %d first.]\nOK: recorded lesson #%d — #%d [cache number %d] ", n-1, n-1, n, n, n-1)) || strings.Count(newest, "[/lesson ") != 1 {
-				t.Fatalf("turn %d: got %q, want the answer to the newest command once", n, newest)
+				t.Fatalf("last message of turn %d = %q, want one answer, to the newest command", n, newest)
 			}
 			if !strings.HasPrefix(strings.Join(got, "\n"), seen) {
-				t.Fatalf("turn %d: the earlier turns are\n%s\nwant\n%s", n, strings.Join(got, "\n"), seen)
+				t.Fatalf("messages of turn %d:\n%s\nwant the messages of the previous turn first:\n%s", n, strings.Join(got, "\n"), seen)
 			}
 		}
 		seen = strings.Join(got, "\n")
@@ -63,7 +63,7 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 		_, body := lessonsAt(base).do("GET", "?q=number+3", nil)
 		var page struct{ Lessons []lessonAnswer }
 		if json.Unmarshal(body, &page) != nil || len(page.Lessons) != 1 {
-			t.Fatalf("search of lessons for number 3: got %s, want JSON with one entry in Lessons", body)
+			t.Fatalf("search for number 3: got %s, want JSON with one lesson", body)
 		}
 		return page.Lessons[0].HitCount
 	}
@@ -84,6 +84,6 @@ func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	}
 	again := harness.Start(t, t.TempDir(), shared...)
 	if n := hitCount(again.Data); n != before {
-		t.Errorf("hit count of the lesson after a restart: got %d, want %d", n, before)
+		t.Errorf("hit count after a restart: got %d, want %d", n, before)
 	}
 }

@@ -27,8 +27,8 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries returns a secret or personal value of every kind. The values are joined at run time, so that secret
-// scanners do not report this repository.
+// canaries returns a value of each kind of secret and personal data, by kind. The values are joined at run time, so that
+// secret scanners do not report this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 	j := func(parts ...string) string { return strings.Join(parts, "") }
@@ -45,8 +45,8 @@ func canaries() map[string]string {
 	}
 }
 
-// leaks lists the canaries in the texts all, with the kind, the file and the place. The first two thirds of a canary
-// count as the canary.
+// leaks returns the occurrences of the canaries in the texts all, each with the kind, the name of the text and the
+// surrounding bytes. The first two thirds of a canary count as an occurrence.
 func leaks(all map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -62,8 +62,8 @@ func leaks(all map[string]string, values map[string]string) (found []string) {
 	return slices.Compact(found)
 }
 
-// streamingModel starts a model that streams text as words and as the arguments of a tool call, in pieces of seven
-// bytes. To a request with the words "hang up" it streams three quarters of cut and closes the connection.
+// streamingModel starts a model that streams text as the content and as an argument of a tool call, in pieces of seven
+// bytes. If a request contains "hang up", the model streams three quarters of cut and closes the connection.
 func streamingModel(t *testing.T, text string, cut string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,8 +103,8 @@ func streamingModel(t *testing.T, text string, cut string) *httptest.Server {
 	return s
 }
 
-// A canary of each kind is in each place that an agent, a model or a person can write. No file of the data directory,
-// no log line, no metric and no export format contains a canary.
+// Agents, the model and users write a canary of each kind wherever they can. No file of the data directory, no log line,
+// no metric and no export contains a canary.
 func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()
 	var list []string
@@ -139,7 +139,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		body := fmt.Sprintf(`{"model":"ft:base:`+values["email"]+`:`+values["openai"]+`","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(template, words))
 		code, answer := harness.Post(t, p.Data+"/p/agent=a,"+values["openai"]+"=1/v1/chat/completions?key="+values["google"], header, body)
 		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
-			t.Fatalf("model request %q: got status %d, body %s, want 200 and a stream with \"data: \"", words, code, answer)
+			t.Fatalf("chat request %q: got status %d, body %s, want 200 and a stream", words, code, answer)
 		}
 	}
 	for i, kind := range []string{"correction", "rejection"} {
@@ -165,7 +165,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	p.Drained(dir)
 	all := harness.Files(t, dir)
 	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
-		t.Fatalf("the data directory has %d files, want at least 3 and a redacted email in one", len(all))
+		t.Fatalf("data directory: got %d files, want at least 3, one of them with a redacted email", len(all))
 	}
 	_, all["/metrics"] = harness.Get(t, p.Admin+"/metrics", "t")
 	all["the log"] = p.Log.String()
@@ -176,17 +176,17 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	for file, content := range harness.Files(t, dir) {
 		all["after the stop: "+file] = content
 	}
-	all["the store's documents"] = documentsOf(t, dir) // they are compressed in the file
+	all["the store's documents"] = documentsOf(t, dir) // compressed in the file
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
 		out, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
-			t.Errorf("export --format %s: got exit code %d, output %q, want 0 and, except for experiment, records; standard error %s", format, code, out, stderr)
+			t.Errorf("export --format %s: got exit code %d, output %q, standard error %s, want 0, and records unless the format is experiment", format, code, out, stderr)
 		}
 		all["export "+format] = out
 	}
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	if _, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
-		t.Errorf("export to parquet: got exit code %d, want 0; standard error %s", code, stderr)
+		t.Errorf("export --format parquet: got exit code %d, standard error %s, want 0", code, stderr)
 	}
 	for file, content := range harness.Files(t, filepath.Dir(path)) {
 		rows := parquetRows(t, []byte(content))
@@ -197,11 +197,11 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		all["export parquet"], all[file] = string(b), content
 	}
 	for _, leak := range leaks(all, values) {
-		t.Errorf("got canary %s, want none", leak)
+		t.Errorf("leaked canary: %s", leak)
 	}
 }
 
-// documentsOf returns the exchanges, samples, sessions and feedback of the store as JSON.
+// documentsOf returns the exchanges, samples, sessions and feedback of the SQLite store in dir as JSON.
 func documentsOf(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})
@@ -232,7 +232,7 @@ func jsonText(s string) string {
 	return string(b)
 }
 
-// parquetRows reads the samples of an export.
+// parquetRows returns the rows of a Parquet file.
 func parquetRows(t *testing.T, file []byte) []lake.Row {
 	t.Helper()
 	rows, err := parquet.Read[lake.Row](bytes.NewReader(file), int64(len(file)))

@@ -12,7 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// toolOutput returns n bytes like the result of a tool: lines with a path, a line number, words and a random number.
+// toolOutput returns n bytes that resemble the result of a tool: lines with a path, a line number, words and a random
+// number.
 func toolOutput(r *rand.Rand, n int) string {
 	list := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
 	var b strings.Builder
@@ -22,8 +23,8 @@ func toolOutput(r *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// A session of 200 turns takes at most 1.5 times the bytes of its final transcript, though the agent sends the whole
-// history in each turn: the requests hold a hundred times as much.
+// An agent sends its whole history in each of 200 turns, about a hundred times the final transcript. The store takes at
+// most 1.5 times the bytes of the final transcript.
 func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	const turns, most = 200, 1.5
 	r := rand.New(rand.NewPCG(7, 8))
@@ -43,7 +44,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 		}
 		sent += len(body)
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"long"}}, string(body)); code != 200 {
-			t.Fatalf("turn %d: got status %d, want 200; body %s", i, code, answer)
+			t.Fatalf("turn %d: got status %d, body %s, want 200", i, code, answer)
 		}
 		var reply struct {
 			Choices []struct{ Message map[string]any }
@@ -74,8 +75,8 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	}
 	stored := sizes["/precept.db"] + sizes["/precept.db-wal"]
 	share := float64(stored) / float64(transcript)
-	t.Logf("a transcript of %d bytes, sent as %d bytes, is stored in %d: %.2f times; files %v", transcript, sent, stored, share, sizes)
+	t.Logf("transcript: %d bytes; requests: %d bytes; store: %d bytes, %.2f times the transcript; files: %v", transcript, sent, stored, share, sizes)
 	if share > most {
-		t.Errorf("the store takes %.2f times the transcript, want at most %.1f times", share, most)
+		t.Errorf("size of the store: got %.2f times the transcript, want at most %.1f times", share, most)
 	}
 }

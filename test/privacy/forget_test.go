@@ -9,9 +9,9 @@ import (
 	"precept/test/harness"
 )
 
-// A session is forgotten with a running server, and a tenant without a server: afterwards no file
-// holds data of either.
-func TestForgetLeavesNothingInAnyFile(t *testing.T) {
+// precept forget removes a session while a server runs, and a tenant without a server. Afterwards no file contains text
+// of either.
+func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir := t.TempDir()
@@ -20,10 +20,10 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
-			t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
+			t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 		}
 	}
 	say("a", first)
@@ -39,23 +39,23 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	waitForMetric(`precept_samples_total{outcome="sample_stored"} 2`)
 	for _, word := range []string{first, second} {
 		if len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
-			t.Fatalf("before the session is forgotten, word %q is in no file, want it in a file", word)
+			t.Fatalf("no file contains %q before precept forget", word)
 		}
 	}
 
 	out, stderr, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, "(1 session)") {
-		t.Fatalf("forget next to a running server: got exit code %d, want 0 and the text (1 session); output %s, standard error %s", code, out, stderr)
+		t.Fatalf("forget next to a running server: got exit code %d, output %s, standard error %s, want 0 and (1 session)", code, out, stderr)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
-		t.Errorf("word %q of the forgotten session is in files %v, want none", first, found)
+		t.Errorf("files with %q of the forgotten session: got %v, want none", first, found)
 	}
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
-		t.Errorf("word %q of the other session is in no file, want it kept", second)
+		t.Errorf("no file contains %q of the other session", second)
 	}
 	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
-		t.Errorf("a second forget: got exit code %d, want 0 and 0 forgotten sessions; output %s", code, out)
+		t.Errorf("second forget: got exit code %d, output %s, want 0 and 0 forgotten sessions", code, out)
 	}
 
 	// The agent continues: its next turn begins a new session, which can also be forgotten.
@@ -66,18 +66,18 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if out, stderr, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(stderr, "nothing was deleted") {
-		t.Errorf("forget with the answer no: got exit code %d, want an error and nothing deleted; output %s, standard error %s", code, out, stderr)
+		t.Errorf("forget with the answer no: got exit code %d, output %s, standard error %s, want an error and \"nothing was deleted\"", code, out, stderr)
 	}
 	if out, stderr, code = harness.Verb(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
-		t.Errorf("forget without a server: got exit code %d, want 0 and the text (2 sessions); output %s, standard error %s", code, out, stderr)
+		t.Errorf("forget without a server: got exit code %d, output %s, standard error %s, want 0 and (2 sessions)", code, out, stderr)
 	}
 	for _, word := range []string{first, second} {
 		if found := harness.FilesWith(harness.Files(t, dir), word); len(found) > 0 {
-			t.Errorf("word %q of a forgotten session is in files %v, want none", word, found)
+			t.Errorf("files with %q of a forgotten session: got %v, want none", word, found)
 		}
 	}
 	if out, _, code = harness.Verb(t, "", "export", "--data-dir", dir); code != 0 || out != "" {
-		t.Errorf("export after forget: got exit code %d, want 0 and no line; output %s", code, out)
+		t.Errorf("export after forget: got exit code %d, output %s, want 0 and no output", code, out)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestRunningServerDeletesOldSessions(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
-		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
 	p.Eventually("the exchange to be deleted from the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })

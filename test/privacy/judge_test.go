@@ -16,9 +16,9 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge (a model that rates sessions and drafts lessons) and returns its URL. The judge repeats
-// text in each draft and in the reason of each rating, and in every third answer also as the outcome. With a status
-// other than 200, the judge answers only with an error whose body ends in text.
+// startJudge starts a judge, a model that rates sessions and drafts lessons, and returns its URL. The judge repeats text
+// in each draft, in the reason of each rating, and in some ratings also as the outcome. If status is not 200, the judge
+// answers only with an error whose body ends in text.
 func startJudge(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64
@@ -50,9 +50,9 @@ func startJudge(t *testing.T, text string, status int) string {
 	return s.URL + "/v1"
 }
 
-// No output of precept distill contains a secret from the answer of a judge, neither from a draft nor from a reason nor
-// from an error body: as text and as JSON, with and without --dry-run. The written lesson files contain none either.
-func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
+// A judge repeats a secret in a draft, in a reason or in an error. Neither the output of precept distill, as text or as
+// JSON, with or without --dry-run, nor a written lesson file contains the secret.
+func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 	t.Parallel()
 	for kind, canary := range canaries() {
 		t.Run(kind, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			maps.Copy(all, harness.Files(t, lessons))
 			if !drafts {
-				t.Errorf("the outputs are %v, want a draft in at least one", all)
+				t.Errorf("outputs %v: want a draft in at least one", all)
 			}
 			squeezed := map[string]string{}
 			for name, text := range all {
@@ -87,7 +87,7 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			for _, form := range []string{canary, strings.Join(strings.Fields(canary), " ")} {
 				for _, found := range leaks(squeezed, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
-					t.Errorf("got canary %s, want none", found)
+					t.Errorf("leaked canary: %s", found)
 				}
 			}
 		})

@@ -12,9 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out by the header Precept-Learn or by a path in a tool call. The next turn repeats the opted-out
-// text without the header, after a restart or after the session left memory. No file contains the opted-out text, and
-// the text that is new in this turn is stored.
+// A session opts out by the header Precept-Learn or by a path in a tool call. After a restart, or after the session has
+// left memory, the next turn repeats the opted-out text without the header. No file contains the opted-out text, and the
+// new text of this turn is stored.
 func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -43,7 +43,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					h.Set("Precept-Session", name)
 					if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-						t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+						t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 					}
 				}
 				send("s-"+canary, first, header)
@@ -63,7 +63,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					p.Eventually("only one session in memory", func() bool { return p.Health().Since.InMemory == 1 })
 				}
-				// The next request repeats the reply, which quotes the text.
+				// The history of the next request has a reply that quotes the opted-out text.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+newText+`?"}`, nil)
 				p.Drained(dir)
 				p.Stop()
@@ -71,7 +71,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				id := session.KeyOf("default", session.SpaceName, "s-"+canary)
 				for _, trace := range []string{"Look for " + canary, "I found " + canary} {
 					if found := harness.FilesWith(all, trace); len(found) > 0 {
-						t.Errorf("the opted-out text %q is in files %v, want none", trace, found)
+						t.Errorf("files with the opted-out text %q: got %v, want none", trace, found)
 					}
 				}
 				kept := harness.ExchangesInFile(t, dir)
@@ -81,21 +81,21 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						if list[i].Session == id.String() {
 							n++
 							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), newText) {
-								t.Errorf("the stored exchange is turn %d with the new items %s, want turn 2 with only the message %q", list[i].Turn, list[i].New, newText)
+								t.Errorf("stored exchange: got turn %d with new items %s, want turn 2 with one message with %q", list[i].Turn, list[i].New, newText)
 							}
 						}
 					}
 				}
 				if n != 1 {
-					t.Errorf("the session has %d stored exchanges, want only that of its second turn", n)
+					t.Errorf("stored exchanges of the session: got %d, want 1, of its second turn", n)
 				}
 			})
 		}
 	}
 }
 
-// skipReason sends a request of a session, and returns the header Precept-Skip of the response: the reason why no
-// lesson was injected.
+// skipReason sends a request of a session, and returns the header Precept-Skip of the response, the reason why no lesson
+// is injected.
 func skipReason(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -109,7 +109,7 @@ func skipReason(t *testing.T, url, name, body string) string {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("model request: got status %d, error %v, want status 200", res.StatusCode, err)
+		t.Fatalf("chat request: got status %d, error %v, want 200", res.StatusCode, err)
 	}
 	return res.Header.Get("Precept-Skip")
 }

@@ -13,11 +13,11 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn repeats the
-// whole text without the header and reaches another replica at once: no file of the fleet and no key of Redis has the
-// earlier text, and the new text is stored. The same holds for an opt-out of one turn in the middle, and for a session
-// that returns to the first replica.
-func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
+// A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn reaches
+// another replica at once and repeats the opted-out text without the header. No file of a replica and no key of Redis
+// contains the opted-out text, and the new text is stored. The test also has a session that returns to the first replica,
+// and a session of which only a turn in the middle opts out.
+func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
@@ -44,7 +44,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 		h := http.Header{"Precept-Session": {name}}
 		maps.Copy(h, header)
 		if code, answer := harness.Post(t, fleet[at].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-			t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
 	}
 	messageJSON := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
@@ -82,12 +82,12 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	}
 	for _, trace := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("the opted-out text %q is in %v, want it nowhere", trace, found)
+			t.Errorf("keys and files with the opted-out text %q: got %v, want none", trace, found)
 		}
 	}
 	for _, kept := range []string{"And one " + newText, "And two " + newText, "mid " + newText, "mid again " + newText} {
 		if len(harness.FilesWith(all, kept)) == 0 {
-			t.Errorf("text %q of a turn without an opt-out is not stored, want it stored", kept)
+			t.Errorf("text %q of a turn without an opt-out is not stored", kept)
 		}
 	}
 }

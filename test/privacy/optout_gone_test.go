@@ -12,22 +12,21 @@ import (
 	"precept/test/harness"
 )
 
-// sendTurn sends a request of the session name with a message of the user.
+// sendTurn sends a request of the session name with a message of the user, and expects status 200.
 func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	t.Helper()
 	header := http.Header{"Precept-Session": {name}}
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`); code != http.StatusOK {
-		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 }
 
-// After learning.hot deleted the exchanges of a session, the paths of its tool calls are unknown. A pattern that is
-// added to learning.opt_out_patterns then hides the samples of the session. Without a new pattern the samples stay
-// visible.
-func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
+// After learning.hot has deleted the exchanges of a session, the paths of its tool calls are unknown. A pattern that is
+// added to learning.opt_out_patterns then hides all samples of the session. Without a new pattern, they stay visible.
+func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		before, after string // learning.opt_out_patterns when the session is stored, and later
+		before, after string // learning.opt_out_patterns when the session is stored, and after a restart
 		visible       bool
 	}{
 		"an added pattern": {"['*.pem']", "['*.vault', '*.pem']", false},
@@ -56,7 +55,7 @@ func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 			}
 			p.Eventually("the sample", func() bool { return strings.Contains(export("mplp"), pathCanary) })
 			harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
-			p.Eventually("the exchanges to leave Redis", func() bool { return export("openai") == "" })
+			p.Eventually("the exchanges to be deleted from Redis", func() bool { return export("openai") == "" })
 			p.Stop()
 			write(c.after)
 			all := map[string]string{"export mplp": export("mplp"), "lake": ""}
@@ -74,16 +73,16 @@ func TestOptOutOfPathHidesSamplesWithoutExchanges(t *testing.T) {
 			p.Stop()
 			for way, text := range all {
 				if got := strings.Contains(text, pathCanary); got != c.visible {
-					t.Errorf("%s: the sample is visible: %v, want %v", way, got, c.visible)
+					t.Errorf("%s: sample visible: got %v, want %v", way, got, c.visible)
 				}
 			}
 		})
 	}
 }
 
-// A damaged exchange hides the content of its session. Each export and the server log report the damage once.
-// Exports and pages still show the other session, and an export of Parquet files succeeds.
-func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
+// A damaged exchange hides the content of its session, and each export and the server log report the damage once.
+// Exports and pages still show another session, and an export to a lake succeeds.
+func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	const damagedText, intactText = "larkspur-1414", "snapdragon-1732"
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -108,26 +107,26 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	for _, format := range []string{"mplp", "openai"} {
 		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--format", format}, store...)...)
 		if code != harness.ExitOK || !strings.Contains(out, intactText) || strings.Contains(out, damagedText) {
-			t.Errorf("export --format %s: got exit code %d and %s, want 0, text %q and not %q", format, code, out, intactText, damagedText)
+			t.Errorf("export --format %s: got exit code %d, output %s, want 0, and an output with %q but not %q", format, code, out, intactText, damagedText)
 		}
 		if n := strings.Count(stderr, "has a damaged exchange"); n != 1 || !strings.Contains(stderr, "precept forget --session") {
-			t.Errorf("export --format %s: got %d lines about the damage in %q, want 1 with the remedy precept forget --session", format, n, stderr)
+			t.Errorf("export --format %s: got %d lines about the damage in %q, want 1, with the remedy precept forget --session", format, n, stderr)
 		}
 	}
 	for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp", "/api/export?format=openai", "/sessions?words=Mend", "/api/sessions?words=Mend"} {
 		code, text := harness.Get(t, p.Admin+path, "t")
 		if code != http.StatusOK || !strings.Contains(text, intactText) {
-			t.Errorf("%s: got status %d and %s, want 200 and text %q", path, code, text, intactText)
+			t.Errorf("%s: got status %d, body %s, want 200 and the text %q", path, code, text, intactText)
 		}
 	}
 	lake := t.TempDir()
 	harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	if n := strings.Count(p.Log.String(), "has a damaged exchange"); n != 1 {
-		t.Errorf("got %d lines about the damage in the server log, want 1; log %s", n, p.Log.String())
+		t.Errorf("lines about the damage in the server log: got %d, want 1; log %s", n, p.Log.String())
 	}
 }
 
-// damageExchanges overwrites all exchanges in Redis with text that cannot be decoded.
+// damageExchanges overwrites all exchanges in Redis with a text that cannot be decoded.
 func damageExchanges(t *testing.T, server *storetest.Redis) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*x:*").([]any)
@@ -143,6 +142,6 @@ func damageExchanges(t *testing.T, server *storetest.Redis) {
 		}
 	}
 	if n == 0 {
-		t.Fatalf("keys %v have no exchange, want at least one", keys)
+		t.Fatalf("keys %v contain no exchange", keys)
 	}
 }

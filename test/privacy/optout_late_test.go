@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-// The texts of the sessions whose tenant, agent or path opts out after they were stored, and a text that stays visible.
+// Texts of sessions whose tenant, agent or path opts out after they are stored, and a text that stays visible.
 const (
 	tenantCanary = "heliotrope-2718"
 	agentCanary  = "marigold-3141"
@@ -52,7 +52,7 @@ func importSessions(t *testing.T, store []string) {
 // lateOptOut is the configuration that opts out the tenant, the agent and the path of the canaries.
 const lateOptOut = "learning: {opt_out_tenants: [acme], opt_out_agents: ['nightly-*'], opt_out_patterns: ['*.vault']}\n"
 
-// rowsOf returns the texts of a Parquet file.
+// rowsOf returns the agents, inputs, outputs and sessions of the rows of a Parquet file.
 func rowsOf(t *testing.T, data string) string {
 	t.Helper()
 	rows, err := parquet.Read[struct {
@@ -67,14 +67,15 @@ func rowsOf(t *testing.T, data string) string {
 	return fmt.Sprint(rows)
 }
 
-// outputs runs the commands that read stored content, and returns the text of each output by command.
+// outputs runs the commands that read stored content, and returns their outputs by command. The output of distill
+// includes the requests to its judge.
 func outputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	verb := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", append(args, store...)...)
 		if code != harness.ExitOK {
-			t.Fatalf("%v: got exit code %d, want 0; standard error %s", args, code, stderr)
+			t.Fatalf("%v: got exit code %d, standard error %s, want 0", args, code, stderr)
 		}
 		return out
 	}
@@ -105,7 +106,7 @@ func outputs(t *testing.T, store []string) map[string]string {
 	return all
 }
 
-// pages starts a server, and returns its exports and pages by path.
+// pages starts a server, and returns its exports, API responses and pages by path.
 func pages(t *testing.T, flags []string) map[string]string {
 	t.Helper()
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
@@ -119,7 +120,7 @@ func pages(t *testing.T, flags []string) map[string]string {
 	} {
 		code, text := harness.Get(t, p.Admin+path, "t")
 		if code != http.StatusOK {
-			t.Errorf("%s: got status %d, want 200; body %s", path, code, text)
+			t.Errorf("%s: got status %d, body %s, want 200", path, code, text)
 		}
 		if strings.HasSuffix(path, "parquet") {
 			text = rowsOf(t, text)
@@ -130,12 +131,12 @@ func pages(t *testing.T, flags []string) map[string]string {
 	return all
 }
 
-// dirOf returns the value of --data-dir.
+// dirOf returns the value of --data-dir in flags.
 func dirOf(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// No export, distill, backtest, rules scan or page shows stored content after an opt-out of its tenant, agent or path.
-// Exports, distill and pages still show other content, even of a session that has an opted-out path.
-func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
+// Content is stored, and its tenant, agent or path opts out later. Afterwards no export, distill, backtest, rules scan or
+// page shows the content. Other content stays visible, also of a session that has an opted-out path.
+func TestLaterOptOutHidesStoredContent(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -163,20 +164,20 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 				before["dashboard"] = before["/api/export?format=mplp"] + before["/api/export?format=mplp&tenant=acme"]
 				for _, way := range []string{"export mplp", "export openai", "lake", "distill", "dashboard"} {
 					if !strings.Contains(before[way], canary) {
-						t.Errorf("%s lacks %q before the opt-out, want it", way, canary)
+						t.Errorf("%s lacks %q before the opt-out", way, canary)
 					}
 				}
 				if found := harness.FilesWith(after, canary); len(found) > 0 {
-					t.Errorf("after the opt-out %q is in %v, want it nowhere", canary, found)
+					t.Errorf("outputs with %q after the opt-out: got %v, want none", canary, found)
 				}
 			}
 			for _, way := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
 				if !strings.Contains(after[way], keptCanary) {
-					t.Errorf("%s lacks %q, want this text, which did not opt out", way, keptCanary)
+					t.Errorf("%s lacks %q, which did not opt out", way, keptCanary)
 				}
 			}
 			if !strings.Contains(after["export openai"], "Thanks, now say goodbye") {
-				t.Error("export openai lacks the turn after the opted-out turns of the same session, want the turn")
+				t.Error("export openai lacks the turn after the opted-out turns of the same session")
 			}
 			exported := filepath.Join(t.TempDir(), "export.jsonl")
 			if err := os.WriteFile(exported, []byte(before["export openai"]), 0o600); err != nil {
@@ -187,12 +188,12 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 			harness.Verb(t, "", "import", exported, "--tenant", "acme", "--data-dir", fresh, "--config", config)
 			for _, canary := range []string{tenantCanary, agentCanary, pathCanary, keptCanary} {
 				if found := harness.FilesWith(harness.Files(t, fresh), canary); len(found) > 0 {
-					t.Errorf("an import of an opted-out agent or tenant stored %q in files %v, want none", canary, found)
+					t.Errorf("files with %q after an import for an opted-out agent or tenant: got %v, want none", canary, found)
 				}
 			}
 			harness.Verb(t, "", "import", exported, "--data-dir", fresh, "--config", config)
 			if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", fresh); strings.Contains(out, pathCanary) || !strings.Contains(out, keptCanary) {
-				t.Errorf("export after the import: got %s, want a text with %s and without %s", out, keptCanary, pathCanary)
+				t.Errorf("export after the import = %s, want it to contain %s but not %s", out, keptCanary, pathCanary)
 			}
 		})
 	}

@@ -24,15 +24,15 @@ func toolCallReply(id, tool, args string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, id, id, tool, args)
 }
 
-// sha256Hex returns the SHA-256 of s in hex digits.
+// sha256Hex returns the SHA-256 hash of s in hexadecimal.
 func sha256Hex(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
 }
 
-// A session opts out by header, key, tenant, agent or path, with a canary in each place that could be stored. No file
-// contains the canary, a name of the session or its hash.
-func TestEachFormOfOptOutLeavesNothing(t *testing.T) {
+// Sessions opt out by header, key, tenant, agent or path, with a canary in each place that could be stored. No file
+// contains the canary, the name of a session or its hash.
+func TestOptedOutSessionIsNotStored(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "precept.yaml")
@@ -74,10 +74,10 @@ reward: {close_after: 300ms}
 		header.Set("Precept-Session", name)
 		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
-			t.Fatalf("%s: model request: got status %d, body %s, want 200 and text %q", form, code, answer, canary)
+			t.Fatalf("%s: chat request: got status %d, body %s, want 200 and the text %q", form, code, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-			t.Errorf("%s: feedback: got status %d, want 202 and ignored; body %s", form, code, answer)
+			t.Errorf("%s: feedback: got status %d, body %s, want 202 and ignored", form, code, answer)
 		}
 	}
 	waitForMetric := func(want string) {
@@ -91,26 +91,26 @@ reward: {close_after: 300ms}
 		all["the log"] = p.Log.String()
 		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha256Hex(canary)}, names...) {
 			if found := harness.FilesWith(all, trace); len(found) > 0 {
-				t.Errorf("%s: trace %q of an opted-out session is in %v, want it nowhere", when, trace, found)
+				t.Errorf("%s: places with %q of an opted-out session: got %v, want none", when, trace, found)
 			}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
 			for _, name := range names {
 				id := session.KeyOf(tenant, session.SpaceName, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
-					t.Errorf("%s: the hash of the session name %s is in %v, want it nowhere", when, name, found)
+					t.Errorf("%s: places with the hash of session %s: got %v, want none", when, name, found)
 				}
 			}
 		}
 		if counts := doctorCounts(t, dir); counts != "[0 0 0 0 0]" {
-			t.Errorf("%s: the counts of sessions, exchanges, samples, feedback and parked are %s, want zeros", when, counts)
+			t.Errorf("%s: counts of sessions, exchanges, samples, feedback and parked feedback: got %s, want zeros", when, counts)
 		}
 	}
-	p.Eventually("the turn that opts out by a path in its reply to leave the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
+	p.Eventually("removal of the turn that opts out by a path in its reply", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	checkNoTrace("while precept runs")
 	// Feedback on a session that is not stored.
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-		t.Errorf("feedback on an unknown session: got status %d, want 202 and ignored; body %s", code, answer)
+		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
@@ -120,28 +120,29 @@ reward: {close_after: 300ms}
 
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	waitForMetric(`precept_dropped_total{reason="opt_out"} 1`)
 	checkNoTrace("with learning.enabled: false")
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
 
-	// Without opt-out patterns the same path opts out nothing.
+	// Without opt-out patterns, the same path does not opt out.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
 
-// doctorCounts returns the numbers of sessions, exchanges, samples, feedback and parked feedback of doctor --json.
+// doctorCounts returns the numbers of sessions, exchanges, samples, feedback entries and parked feedback entries in
+// doctor --json.
 func doctorCounts(t *testing.T, dir string) string {
 	t.Helper()
 	out, stderr, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
 	var d harness.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
-		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON; output %s, standard error %s", code, err, out, stderr)
+		t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want 0 and JSON", code, out, err, stderr)
 	}
 	var n []int64
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback", "parked"} {
@@ -150,9 +151,9 @@ func doctorCounts(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// In a session of several turns, the turn that reads the file, the turn with the content of the
-// file and the answer that quotes the file are not stored. Earlier and later turns are stored.
-func TestMidSessionOptOutHidesItsTurnsOnly(t *testing.T) {
+// A session of four turns reads an opted-out file in its second turn. This turn and the next one, which has the content
+// of the file and a reply that quotes it, are not stored. The first and the last turn are stored.
+func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
 	up := harness.RepeatingServer(t,
@@ -164,7 +165,7 @@ func TestMidSessionOptOutHidesItsTurnsOnly(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); code != 200 {
-			t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
 	}
 	ask()
@@ -185,16 +186,16 @@ func TestMidSessionOptOutHidesItsTurnsOnly(t *testing.T) {
 	all := harness.Files(t, dir)
 	for _, trace := range []string{canary, ".ENV", ".env", "call_chatcmpl-2"} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("the opted-out text %q is in %v, want it nowhere", trace, found)
+			t.Errorf("files with the opted-out text %q: got %v, want none", trace, found)
 		}
 	}
-	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // in the file, documents are compressed
+	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // compressed in the file
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), stays) {
-			t.Errorf("text %q of a turn without an opt-out is not stored, want it stored", stays)
+			t.Errorf("text %q of a turn without an opt-out is not stored", stays)
 		}
 	}
 }

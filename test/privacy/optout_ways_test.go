@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// vaultModel starts an upstream that calls the tool read with the path deploy/prod.vault if the newest message contains
+// vaultModel starts a model that calls the tool read with the path deploy/prod.vault if the newest message contains
 // "vault".
 func vaultModel(t *testing.T) *httptest.Server {
 	t.Helper()
@@ -37,9 +37,9 @@ func vaultModel(t *testing.T) *httptest.Server {
 	return up
 }
 
-// The second turn of a session opts out: by a path pattern that is configured after the session was stored, by the
-// header Precept-Learn, or by the key of the client. No output of the store contains text of that turn or of feedback
-// on the session. The first turn stays visible.
+// The second turn of a session opts out: by a path pattern that is configured after the session is stored, by the header
+// Precept-Learn, or by the client's key. No command, page or API response shows the text of this turn, which feedback
+// repeats. The first turn stays visible.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
 	off := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
@@ -47,7 +47,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	for name, c := range map[string]struct {
 		second http.Header // header of the second turn
 		words  string      // message of the user in the second turn
-		later  string      // learning.opt_out_patterns after the session was stored
+		later  string      // learning.opt_out_patterns after the session is stored
 	}{
 		"path":   {loud, "Open the vault of " + hiddenText, "['*.vault']"},
 		"header": {off, "Describe " + hiddenText, "[]"},
@@ -84,11 +84,11 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				header.Set("Precept-Run", "r")
 				code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, string(body))
 				if code != http.StatusOK {
-					t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
+					t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 				}
 				var completion struct{ Choices []struct{ Message any } }
 				if err := json.Unmarshal([]byte(answer), &completion); err != nil || len(completion.Choices) == 0 {
-					t.Fatalf("model response: got %s, error %v, want a choice with a message", answer, err)
+					t.Fatalf("chat response %s: got error %v, want a choice", answer, err)
 				}
 				list = append(list, completion.Choices[0].Message)
 			}
@@ -106,7 +106,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			for i, kind := range []string{"rejection", "correction"} {
 				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, hiddenText)
 				if code, answer := harness.Post(t, p.Data+"/v1/feedback", loud, post); code != http.StatusAccepted {
-					t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
+					t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 				}
 			}
 			p.Eventually("a sample of the session", func() bool {
@@ -131,12 +131,12 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
 				for _, way := range found {
 					at := strings.Index(all[way], hiddenText)
-					t.Errorf("%s contains %q of the opted-out turn, want no text of the turn", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
+					t.Errorf("%s shows %q of the opted-out turn", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
 				}
 			}
 			for _, way := range []string{"/api/sessions/s", "/sessions/s", "/api/export?format=openai", "export openai", "watch", "/api/export/sessions?format=transcripts"} {
 				if !strings.Contains(all[way], visibleText) {
-					t.Errorf("%s lacks %q, want the text of the first turn", way, visibleText)
+					t.Errorf("%s lacks %q of the first turn", way, visibleText)
 				}
 			}
 		})

@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// prompts holds, for each API dialect, the path, the head of a request with system prompt and tools, and a reply.
+// prompts holds, by dialect, the path of the API, the beginning of a request with a system prompt and tools, and a reply.
 var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",
@@ -32,7 +32,7 @@ var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknog
 
 const promptText = "You are a gardener. Write to gardener@example.com about marigolds."
 
-// sendBothTurns sends two turns of the session s-DIALECT.
+// sendBothTurns sends the two turns of the session s-DIALECT, each with the system prompt.
 func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
 	t.Helper()
 	of := prompts[dialect]
@@ -46,7 +46,7 @@ func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, hea
 		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
 	} {
 		if code, answer := harness.Post(t, p.Data+of.path, h, fmt.Sprintf(of.head, prompt)+list+"}"); code != http.StatusOK {
-			t.Fatalf("%s: model request: got status %d, want 200; body %s", dialect, code, answer)
+			t.Fatalf("%s: request: got status %d, body %s, want 200", dialect, code, answer)
 		}
 	}
 }
@@ -67,8 +67,8 @@ func startModel(t *testing.T) string {
 	return up.URL
 }
 
-// The system prompt and the tools are stored once per session, redacted, for each API. The export
-// and the page show both.
+// For each API, the system prompt and the tools are stored once per session, redacted. The export and the page of the
+// session show them.
 func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	p.Eventually("two stored exchanges of each dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
 	lines := strings.Split(strings.TrimSpace(harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
 	if len(lines) != len(prompts) {
-		t.Fatalf("the export has %d conversations, want %d", len(lines), len(prompts))
+		t.Fatalf("exported conversations: got %d, want %d", len(lines), len(prompts))
 	}
 	for _, line := range lines {
 		for _, want := range []string{
@@ -87,7 +87,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 			`"tools":[{"type":"function","function":{"name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}]`,
 		} {
 			if strings.Count(line, want) != 1 || strings.Count(line, "gardener") != 1 {
-				t.Errorf("the export has line %s, want it to contain %s and the word gardener, each once", line, want)
+				t.Errorf("exported line %s: want it to contain %s and \"gardener\" once each", line, want)
 			}
 		}
 	}
@@ -95,21 +95,21 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		for _, path := range []string{"/api/sessions/s-" + dialect, "/sessions/s-" + dialect} {
 			_, page := harness.Get(t, p.Admin+path, "token")
 			if strings.Count(page, "about marigolds") < 1 || !strings.Contains(page, "Finds a periwinkle.") || strings.Contains(page, "gardener@") {
-				t.Errorf("%s: got %s, want the prompt and the tools, without the address", path, page)
+				t.Errorf("%s = %s, want the prompt and the tools without the address", path, page)
 			}
 		}
 		_, page := harness.Get(t, p.Admin+"/api/sessions/s-"+dialect, "token")
 		if n, tools := strings.Count(page, "about marigolds"), strings.Count(page, "Finds a periwinkle."); n != 1 || tools != 1 {
-			t.Errorf("%s: the prompt is shown %d times, want once; the tools %d times, want once", dialect, n, tools)
+			t.Errorf("%s: got the prompt %d times and the tools %d times in the session, want once each", dialect, n, tools)
 		}
 	}
 	p.Stop()
 	harness.MustVerb(t, "forget", "--session", "s-messages", "--yes", "--data-dir", dir)
 	if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(prompts)-1 {
-		t.Errorf("export after forget: got %s, want %d prompts", out, len(prompts)-1)
+		t.Errorf("export after forget = %s, want %d prompts", out, len(prompts)-1)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
-		t.Errorf("the address gardener@example.com is in files %v, want none", found)
+		t.Errorf("files with the address: got %v, want none", found)
 	}
 }
 
@@ -141,10 +141,10 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 			p.Stop()
 			out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)
 			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
-				t.Errorf("the export is %s, want no prompt and %d sessions", out, int(c.stored/2))
+				t.Errorf("export = %s, want no prompt and %d sessions", out, int(c.stored/2))
 			}
 			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
-				t.Errorf("the prompt is in files %v, want none", found)
+				t.Errorf("files with the prompt: got %v, want none", found)
 			}
 		})
 	}
