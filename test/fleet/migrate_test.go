@@ -13,8 +13,8 @@ import (
 )
 
 // Shards spread the keys of a store over the nodes of a Redis Cluster. Two replicas start on a store without shards and
-// log a warning. After precept migrate has moved the keys to shards, they continue the sessions. A replica also warns if an
-// older release, without shards, has written new keys to the store.
+// log a warning. After precept migrate has moved the keys to shards, they continue the sessions. A replica also warns
+// if an older release, without shards, has written new keys to the store.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

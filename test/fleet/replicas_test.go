@@ -60,8 +60,8 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// precept forget removes a session from Redis and from the files of all replicas, also from the outbox of a replica that
-// was down.
+// precept forget removes a session from Redis and from the files of all replicas, also from the outbox of a replica
+// that was down.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -147,8 +147,8 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// An opt-out also covers the data that a replica publishes before the reply ends: Redis gets no data of a session with an
-// opted-out path, but data of another session.
+// An opt-out also covers the data that a replica publishes before the reply ends: Redis gets no data of a session with
+// an opted-out path, but data of another session.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, learnedWord = "heliotrope-4711", "marigold-0815"

@@ -104,8 +104,8 @@ func startModel(t *testing.T) *httptest.Server {
 	return s
 }
 
-// Two replicas on one Redis are restarted one after the other, under load with streams. No request fails, each request is
-// stored once, and there are as many samples as requests.
+// Two replicas on one Redis are restarted one after the other, under load with streams. No request fails, each request
+// is stored once, and there are as many samples as requests.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)

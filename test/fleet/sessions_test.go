@@ -56,7 +56,8 @@ func (s *recordingModel) last(sender string) string {
 	return list[len(list)-1]
 }
 
-// chat is the conversation of an agent. Each turn sends the history, including the last reply and the result of its call.
+// chat is the conversation of an agent. Each turn sends the history, including the last reply and the result of its
+// call.
 type chat struct {
 	sender   string
 	named    bool // the requests name the session; otherwise tool-call ids identify it
@@ -191,8 +192,8 @@ func lookups(lines []string) (n int) {
 	return n
 }
 
-// A session continues on any replica with its picks and its inserted lessons. A replica looks up a session in Redis only
-// if it does not have the session in memory.
+// A session continues on any replica with its picks and its inserted lessons. A replica looks up a session in Redis
+// only if it does not have the session in memory.
 func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -201,8 +202,8 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// The session is named, so that the test knows the session id. A coin decides for each lesson whether the lesson
-		// is injected; 4 sessions without any lesson are unlikely.
+		// The session is named, so that the test knows the session id. A coin decides for each lesson whether the
+		// lesson is injected; 4 sessions without any lesson are unlikely.
 		k := newChat(fmt.Sprint("talk-", n), true)
 		id := session.KeyOf("default", session.SpaceName, k.sender)
 		var first *session.Record

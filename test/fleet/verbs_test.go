@@ -55,8 +55,8 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	}
 }
 
-// lessons push, list and pull work on Redis, and replicas inject pushed lessons. A push of an invalid or empty directory
-// changes nothing.
+// lessons push, list and pull work on Redis, and replicas inject pushed lessons. A push of an invalid or empty
+// directory changes nothing.
 func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

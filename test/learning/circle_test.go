@@ -15,7 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// With --gate auto, a lesson needs no approval: the gate starts a planned trial, and the lesson is active after the trial.
+// With --gate auto, a lesson needs no approval: the gate starts a planned trial, and the lesson is active after the
+// trial.
 func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
@@ -52,8 +53,8 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts precept demo --circle, which shows a lesson from the first failures to its measured effect, with its
-// files in dir. stop interrupts the process, and done receives its error.
+// playCircle starts precept demo --circle, which shows a lesson from the first failures to its measured effect, with
+// its files in dir. stop interrupts the process, and done receives its error.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}

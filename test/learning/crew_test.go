@@ -233,8 +233,8 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	}
 }
 
-// rateCrews rates every second run with 0.75, and the two agents of each other run with 1 and 0. at returns the base URL
-// of the server that receives feedback i.
+// rateCrews rates every second run with 0.75, and the two agents of each other run with 1 and 0. at returns the base
+// URL of the server that receives feedback i.
 func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 	t.Helper()
 	for i := range agents {

@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// playSessions plays the sessions from, from+1, ..., to-1. Up to three lessons match a session, nine of ten sessions get
-// a reward, and only the lesson look-at-apples has an effect.
+// playSessions plays the sessions from, from+1, ..., to-1. Up to three lessons match a session, nine of ten sessions
+// get a reward, and only the lesson look-at-apples has an effect.
 func playSessions(t *testing.T, data string, from, to int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {

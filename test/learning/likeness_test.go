@@ -120,8 +120,8 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 	}
 }
 
-// precept lessons phrases proposes phrases from near misses (sessions that almost match the lesson), and adds an accepted
-// phrase to the lesson. A judge proposes further phrases.
+// precept lessons phrases proposes phrases from near misses (sessions that almost match the lesson), and adds an
+// accepted phrase to the lesson. A judge proposes further phrases.
 func TestNearMissPhrasesAreProposed(t *testing.T) {
 	t.Parallel()
 	dir, lessons := t.TempDir(), t.TempDir()

@@ -87,8 +87,8 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// playRefusals plays session n. By n modulo 3, the model refuses the session if it has lessons (0), a compaction removes
-// the lessons (1), or the client forbids insertions in the second turn (2).
+// playRefusals plays session n. By n modulo 3, the model refuses the session if it has lessons (0), a compaction
+// removes the lessons (1), or the client forbids insertions in the second turn (2).
 func playRefusals(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)

@@ -27,8 +27,8 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries returns a value of each kind of secret and personal data, by kind. The values are joined at run time, so that
-// secret scanners do not report this repository.
+// canaries returns a value of each kind of secret and personal data, by kind. The values are joined at run time, so
+// that secret scanners do not report this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 	j := func(parts ...string) string { return strings.Join(parts, "") }
@@ -103,8 +103,8 @@ func streamingModel(t *testing.T, text string, cut string) *httptest.Server {
 	return s
 }
 
-// Agents, the model and users write a canary of each kind wherever they can. No file of the data directory, no log line,
-// no metric and no export contains a canary.
+// Agents, the model and users write a canary of each kind wherever they can. No file of the data directory, no log
+// line, no metric and no export contains a canary.
 func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()
 	var list []string

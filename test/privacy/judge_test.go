@@ -16,9 +16,9 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge, a model that rates sessions and drafts lessons, and returns its URL. The judge repeats text
-// in each draft, in the reason of each rating, and in some ratings also as the outcome. If status is not 200, the judge
-// answers only with an error whose body ends in text.
+// startJudge starts a judge, a model that rates sessions and drafts lessons, and returns its URL. The judge repeats
+// text in each draft, in the reason of each rating, and in some ratings also as the outcome. If status is not 200, the
+// judge answers only with an error whose body ends in text.
 func startJudge(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64

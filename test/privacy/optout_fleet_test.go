@@ -15,8 +15,8 @@ import (
 
 // A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn reaches
 // another replica at once and repeats the opted-out text without the header. No file of a replica and no key of Redis
-// contains the opted-out text, and the new text is stored. The test also has a session that returns to the first replica,
-// and a session of which only a turn in the middle opts out.
+// contains the opted-out text, and the new text is stored. The test also has a session that returns to the first
+// replica, and a session of which only a turn in the middle opts out.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"

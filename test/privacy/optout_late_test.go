@@ -134,8 +134,8 @@ func pages(t *testing.T, flags []string) map[string]string {
 // dirOf returns the value of --data-dir in flags.
 func dirOf(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// Content is stored, and its tenant, agent or path opts out later. Afterwards no export, distill, backtest, rules scan or
-// page shows the content. Other content stays visible, also of a session that has an opted-out path.
+// Content is stored, and its tenant, agent or path opts out later. Afterwards no export, distill, backtest, rules scan
+// or page shows the content. Other content stays visible, also of a session that has an opted-out path.
 func TestLaterOptOutHidesStoredContent(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {

@@ -37,9 +37,9 @@ func vaultModel(t *testing.T) *httptest.Server {
 	return up
 }
 
-// The second turn of a session opts out: by a path pattern that is configured after the session is stored, by the header
-// Precept-Learn, or by the client's key. No command, page or API response shows the text of this turn, which feedback
-// repeats. The first turn stays visible.
+// The second turn of a session opts out: by a path pattern that is configured after the session is stored, by the
+// header Precept-Learn, or by the client's key. No command, page or API response shows the text of this turn, which
+// feedback repeats. The first turn stays visible.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
 	off := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}

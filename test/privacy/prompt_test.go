@@ -11,7 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// prompts holds, by dialect, the path of the API, the beginning of a request with a system prompt and tools, and a reply.
+// prompts holds, by dialect, the path of the API, the beginning of a request with a system prompt and tools, and a
+// reply.
 var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",

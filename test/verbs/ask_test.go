@@ -17,9 +17,9 @@ func reportWith(t *testing.T, dir, token string) (code int, out, stderr string) 
 	return code, out, stderr
 }
 
-// While a server runs, a wrong token is an error: the numbers in the store may be older. Without a token the
-// report comes from the store and says so.
-func TestReportNamesARefusedToken(t *testing.T) {
+// precept report reads the report from the running server, or without a token from the store, and says so. A wrong
+// token is an error, because the numbers in the store may be older than those of the server.
+func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).Ready(dir)
 	if code, _, stderr := reportWith(t, dir, "right-token-0123456789"); code != harness.ExitOK {
@@ -32,7 +32,7 @@ func TestReportNamesARefusedToken(t *testing.T) {
 	}
 	code, out, stderr = reportWith(t, dir, "")
 	if code != harness.ExitOK || out == "" || !strings.Contains(stderr, "read from the store") || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") {
-		t.Errorf("report without a token: got exit code %d, output %q, standard error %q, want 0, a report, and a note about the store and PRECEPT_ADMIN_TOKEN",
+		t.Errorf("report without a token: got exit code %d, output %q, standard error %q, want 0, a report, and a note with \"read from the store\" and PRECEPT_ADMIN_TOKEN",
 			code, out, stderr)
 	}
 	p.Signal(os.Interrupt)
@@ -46,6 +46,6 @@ func TestReportNamesARefusedToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := reportWith(t, dir, ""); code != harness.ExitOK {
-		t.Errorf("report beside the run.json of a crashed server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
+		t.Errorf("report with the run.json of a crashed server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"precept/test/harness"
 )
 
-// Doctor reports the exchanges that the outbox has released and the store has lost, and reports none for a complete
-// store.
+// Doctor reports the number of exchanges that the outbox has delivered and the store does not have. If the store has as
+// many exchanges as the outbox has delivered, doctor reports none.
 func TestDoctorReportsMissingExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
@@ -34,13 +34,13 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 5 || d.Stored != 5 || d.Incomplete != 2 {
-		t.Errorf("doctor with an empty store: got %d missing, %d stored, %d incomplete, want 5, 5 and 2", d.Missing, d.Stored, d.Incomplete)
+		t.Errorf("doctor with an empty store: got %d missing, %d stored and %d incomplete, want 5, 5 and 2", d.Missing, d.Stored, d.Incomplete)
 	}
 	checkMissingReported := func(want bool) {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
 		if code != harness.ExitOK || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
-			t.Errorf("doctor: got exit code %d, want 0 and missing exchanges in the output = %v\n%s%s", code, want, out, stderr)
+			t.Errorf("doctor: got exit code %d, want 0, and missing exchanges reported: %v\n%s%s", code, want, out, stderr)
 		}
 	}
 	checkMissingReported(true)
@@ -64,13 +64,13 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
 		t.Errorf("doctor with 3 of 5 exchanges in the store: got %d missing, want 2", d.Missing)
 	}
-	storeExchanges("other", 2) // all tenants of the store count
+	storeExchanges("other", 2) // exchanges of all tenants count
 	checkMissingReported(false)
 }
 
-// Doctor shows the answer of /readyz, and exits with 1 unless the answer is ok: with a store, after a failure of the
-// store, with a full outbox, and of a server without run.json, whose data directory cannot be written.
-func TestDoctorAgreesWithReady(t *testing.T) {
+// Doctor prints the answer of /readyz, and exits with 1 unless the answer is ok. The answers come from a server with a
+// store, after a failure of the store, with a full outbox, and from a server whose data directory cannot be written.
+func TestDoctorAgreesWithReadyz(t *testing.T) {
 	type answer struct {
 		OK    bool
 		Ready struct {
@@ -79,8 +79,8 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		}
 		DataDir string `json:"data_dir_error"`
 	}
-	// waitForAnswer waits until /readyz and doctor give the same answer want. before runs before each attempt: a full
-	// outbox has room again after a moment.
+	// waitForAnswer waits until both /readyz and doctor give the answer want. before runs before each attempt, because
+	// a full outbox has room again after a moment.
 	waitForAnswer := func(p *harness.Process, want string, before func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" of /readyz and doctor", func() bool {
@@ -91,7 +91,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 			var d answer
 			out, stderr, code := harness.Verb(t, "", append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
 			if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == harness.ExitOK) {
-				t.Fatalf("doctor --json: got exit code %d, error %v, want JSON, and 0 exactly if ok is true; output %s, standard error %s", code, err, out, stderr)
+				t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want JSON, and exit code 0 exactly if ok is true", code, out, err, stderr)
 			}
 			wantCode := harness.ExitFailed
 			if want == "ok" {
@@ -112,7 +112,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		t.Helper()
 		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.Random(100<<10))
 		if code, body := harness.Post(t, p.Data+"/v1/chat/completions", nil, request); code != http.StatusOK {
-			t.Fatalf("chat request: got status %d, want 200; body %s", code, body)
+			t.Fatalf("chat request: got status %d, body %s, want 200", code, body)
 		}
 	}
 	for range 24 {
@@ -133,13 +133,13 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", nothing, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
-		t.Errorf("the log of a server without a store has \"available again\", want no such line:\n%s", p.Log.String())
+		t.Errorf("the log of a server without a store says \"available again\":\n%s", p.Log.String())
 	}
 }
 
-// Doctor fails if the outbox cannot be read. The run.json of a killed server names the process of another program, and
-// does not hide the fault.
-func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
+// Doctor fails if the outbox cannot be read, although the run.json of a killed server names a running process, which is
+// another program.
+func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	p.Stop()
@@ -150,12 +150,12 @@ func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 		}
 	}
 	if out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir); code != harness.ExitFailed || !strings.Contains(stderr, "outbox") {
-		t.Errorf("doctor: got exit code %d, standard error %q, output %s, want %d and an error with outbox", code, stderr, out, harness.ExitFailed)
+		t.Errorf("doctor: got exit code %d, output %s, standard error %q, want %d and an error about the outbox", code, out, stderr, harness.ExitFailed)
 	}
 }
 
-// Doctor fails with the cause if the data directory cannot be read, and asks no server of another folder. Doctor names
-// --store-url if the running server uses another store than the default one.
+// If the data directory cannot be read, doctor fails with the cause and asks no server of another folder. Doctor names
+// --store-url if the running server uses a store other than the default.
 func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	other := harness.Serve(t, t.TempDir(), model.URL)
@@ -165,18 +165,18 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 	out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.Data, "http://"))
 	if code != harness.ExitFailed || strings.Contains(out+stderr, "does not exist yet") || strings.Contains(out, "readyz") || !strings.Contains(stderr, "not a directory") {
-		t.Errorf("doctor on an unreadable store: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
+		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
 	}
 	p := harness.Serve(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
 	out, stderr, code = harness.Verb(t, "", "doctor", "--data-dir", p.Dir)
 	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the store of this server with --store-url") {
-		t.Errorf("doctor beside a server with Redis: got exit code %d, output %s, standard error %s, want 1 and a hint at --store-url", code, out, stderr)
+		t.Errorf("doctor next to a server with Redis: got exit code %d, output %s, standard error %s, want 1 and the remedy --store-url", code, out, stderr)
 	}
 }
 
 // Doctor names the faults of a configuration file, continues with the other checks and exits with 1. A fault of a key
-// that only a server needs is a warning. If the file hides the data directory, doctor does not look at another one.
-func TestDoctorNamesTheFaultsOfTheConfiguration(t *testing.T) {
+// that only a server needs is a warning. If a fault hides the data directory, doctor does not read another one.
+func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.Serve(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, c := range []struct {
 		name, text string
@@ -185,12 +185,12 @@ func TestDoctorNamesTheFaultsOfTheConfiguration(t *testing.T) {
 		want       []string
 		account    bool
 	}{
-		{"without faults", "{}\n", []string{"--data-dir", p.Dir}, harness.ExitOK, nil, true},
+		{"no faults", "{}\n", []string{"--data-dir", p.Dir}, harness.ExitOK, nil, true},
 		{"value out of range", "bandit: {epsilon: 3}\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"precept.yaml:1: bandit.epsilon", "/readyz: ok", "1 check failed: configuration"}, true},
 		{"key of a server", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitOK, []string{"warning: ", "precept.yaml:1: upstream"}, true},
-		{"no YAML", "bandit: [\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"is not YAML", "/readyz: ok"}, true},
-		{"no YAML and no directory", "bandit: [\n", nil, harness.ExitFailed, []string{"is not YAML", "set --data-dir"}, false},
-		{"faulty store", "store: {url: 'redis://h:x'}\n", nil, harness.ExitFailed, []string{"precept.yaml:1: store.url", "set --data-dir"}, false},
+		{"invalid YAML", "bandit: [\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"is not YAML", "/readyz: ok"}, true},
+		{"invalid YAML without --data-dir", "bandit: [\n", nil, harness.ExitFailed, []string{"is not YAML", "set --data-dir"}, false},
+		{"invalid store.url without --data-dir", "store: {url: 'redis://h:x'}\n", nil, harness.ExitFailed, []string{"precept.yaml:1: store.url", "set --data-dir"}, false},
 	} {
 		file := filepath.Join(t.TempDir(), "precept.yaml")
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
@@ -199,7 +199,7 @@ func TestDoctorNamesTheFaultsOfTheConfiguration(t *testing.T) {
 		out, stderr, code := harness.Verb(t, "", append([]string{"doctor", "--config", file}, c.flags...)...)
 		all := strings.Join(strings.Fields(out+stderr), " ")
 		if code != c.code || strings.Contains(out, "exchanges admitted") != c.account {
-			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d and an account = %v", c.name, code, out, stderr, c.code, c.account)
+			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and counts of exchanges: %v", c.name, code, out, stderr, c.code, c.account)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(all, want) {
@@ -208,6 +208,6 @@ func TestDoctorNamesTheFaultsOfTheConfiguration(t *testing.T) {
 		}
 	}
 	if _, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", p.Dir, "--bandit-epsilon", "3"); code != harness.ExitMisuse || !strings.Contains(stderr, "--bandit-epsilon") {
-		t.Errorf("doctor with a faulty flag: got exit code %d, standard error %s, want %d and the flag", code, stderr, harness.ExitMisuse)
+		t.Errorf("doctor --bandit-epsilon 3: got exit code %d, standard error %s, want %d and the flag", code, stderr, harness.ExitMisuse)
 	}
 }

@@ -35,9 +35,10 @@ func runExport(t *testing.T, dir string, flags ...string) string {
 	return harness.MustVerb(t, append([]string{"export", "--data-dir", dir}, flags...)...)
 }
 
+// exportID returns the id of session n.
 func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
 
-// exchangeOf returns the exchange of turn 1 of a session, with the injected lesson; "" means without a lesson.
+// exchangeOf returns the exchange of the first turn of a session, in which lesson is injected; "" means no lesson.
 func exchangeOf(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
@@ -50,7 +51,7 @@ func exchangeOf(tenant string, id session.ID, n int, at time.Time, lesson string
 	return x
 }
 
-// storeFourSessions writes four sessions of two tenants with different ratings to a store, and returns its data
+// storeFourSessions writes sessions 0 to 3, of two tenants and with different ratings, to a store, and returns its data
 // directory.
 func storeFourSessions(t *testing.T) string {
 	t.Helper()
@@ -104,8 +105,9 @@ func storeFourSessions(t *testing.T) string {
 
 func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
 
-// Each filter selects the expected sessions in each format to which the filter applies.
-func TestExportFiltersEachFormat(t *testing.T) {
+// Each filter selects the same sessions in each format that has samples. In the experiment format, only the filter
+// --lesson is tested.
+func TestExportFiltersApplyToEachFormat(t *testing.T) {
 	dir := storeFourSessions(t)
 	for _, c := range []struct {
 		flags string
@@ -137,15 +139,15 @@ func TestExportFiltersEachFormat(t *testing.T) {
 				}
 			}
 			if got := strings.Join(found, " "); got != c.want {
-				t.Errorf("sessions in the %s export with %q: got %q, want %q", format, c.flags, got, c.want)
+				t.Errorf("export %s --format %s: got sessions %q, want %q", c.flags, format, got, c.want)
 			}
 		}
 	}
 	if n := strings.Count(runExport(t, dir, "--format", "experiment", "--lesson", "look-twice"), "\n"); n != 2 {
-		t.Errorf("experiment export of look-twice: got %d lines, want 2", n)
+		t.Errorf("export --format experiment --lesson look-twice: got %d lines, want 2", n)
 	}
 	if out := runExport(t, dir, "--format", "experiment", "--lesson", "other"); out != "" {
-		t.Errorf("experiment export of an unknown lesson: got %s, want no output", out)
+		t.Errorf("export --format experiment --lesson other: got %s, want no output", out)
 	}
 }
 
@@ -158,6 +160,7 @@ func readParquet(t *testing.T, file []byte) []lake.Row {
 	return rows
 }
 
+// parquetInputs returns the inputs of all rows of a Parquet file, concatenated.
 func parquetInputs(t *testing.T, file []byte) string {
 	t.Helper()
 	var b strings.Builder
@@ -167,8 +170,8 @@ func parquetInputs(t *testing.T, file []byte) string {
 	return b.String()
 }
 
-// The rows of the Parquet export have the values of the lines of the default export.
-func TestExportParquetMatchesTheLines(t *testing.T) {
+// The rows of a Parquet export have the values of the lines of the default export.
+func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	dir := storeFourSessions(t)
 	var lines []sample.Sample
 	for d := json.NewDecoder(strings.NewReader(runExport(t, dir))); ; {
@@ -184,7 +187,7 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "samples.parquet")
 	if out := runExport(t, dir, "--format", "parquet", "--output", path); out != "" {
-		t.Errorf("export --output: got standard output %q, want none", out)
+		t.Errorf("export --output: got standard output %q, want an empty one", out)
 	}
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -192,13 +195,13 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 	rows := readParquet(t, file)
 	if len(rows) != len(lines) || len(rows) != 4 {
-		t.Fatalf("the exports have %d rows and %d lines, want 4 of each", len(rows), len(lines))
+		t.Fatalf("exports: got %d rows and %d lines, want 4 each", len(rows), len(lines))
 	}
 	for i, r := range rows {
 		s := lines[i]
 		var input, meta map[string]any
 		if json.Unmarshal([]byte(r.Input), &input) != nil || json.Unmarshal([]byte(r.Meta), &meta) != nil || !reflect.DeepEqual(input, s.Input) || !reflect.DeepEqual(meta, s.Meta) {
-			t.Errorf("row %d: got input %s, meta %s, want %v and %v as in the line", i, r.Input, r.Meta, s.Input, s.Meta)
+			t.Errorf("row %d: got input %s and meta %s, want %v and %v", i, r.Input, r.Meta, s.Input, s.Meta)
 		}
 		label := ""
 		if r.QualityLabel != nil {
@@ -206,12 +209,12 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 		}
 		if r.SampleID != s.ID || r.Family != s.Family || r.CreatedAt != s.CreatedAt.UnixMilli() || label != s.Feedback.QualityLabel ||
 			r.QualityScore != s.Meta["quality_score"] || r.Tenant != s.Meta["tenant"] || r.Turns != 1 || r.Model != "m-1" {
-			t.Errorf("row %d: got %+v, want the values of line %+v", i, r, s)
+			t.Errorf("row %d: got %+v, want the values of %+v", i, r, s)
 		}
 	}
 }
 
-// With --output and --json, export prints the file, its format and the number of its records.
+// export --output --json prints the name of the file, its format and the number of its records.
 func TestExportCountsRecords(t *testing.T) {
 	dir, file := storeFourSessions(t), filepath.Join(t.TempDir(), "out")
 	for format, want := range map[string]int{"mplp": 4, "openai": 4, "preference": 0, "experiment": 2, "parquet": 4} {
@@ -223,11 +226,11 @@ func TestExportCountsRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Output != file || got.Format != format || got.Records != want {
-			t.Errorf("export --json: got %+v, want output %s, format %s and %d records", got, file, format, want)
+			t.Errorf("export --format %s --output --json: got %+v, want output %s, format %[1]s and %[4]d records", format, got, file, want)
 		}
 	}
 	if got := runExport(t, dir, "--stats", "--output", file, "--json"); !strings.Contains(got, `"format": "stats"`) || !strings.Contains(got, `"records": 1`) {
-		t.Errorf("export --stats --json: got %s, want 1 record of the format stats", got)
+		t.Errorf("export --stats --output --json = %s, want format stats and 1 record", got)
 	}
 }
 
@@ -249,11 +252,11 @@ func TestExportStatsCountRatings(t *testing.T) {
 	}
 	read()
 	if r.Samples != 4 || r.Rated != 3 || r.Approved != 1 || r.Rejected != 1 || *r.Approval != 1.0/3 || *r.Rejection != 1.0/3 || *r.Correction != 0 || *r.Mean != 0.5 || r.Labels["acceptable"] != 1 {
-		t.Errorf("statistics of all samples: got %+v, want 4 samples: 3 rated, of these 1 approved, 1 rejected, 1 acceptable, 0 corrected, mean 0.5", r)
+		t.Errorf("export --stats: got %+v, want 4 samples, 3 of them rated: 1 approved, 1 rejected, 1 acceptable, 0 corrected, mean 0.5", r)
 	}
 	read("--quality", "unrated")
 	if r.Samples != 1 || r.Approval != nil {
-		t.Errorf("statistics of unrated samples: got %+v, want 1 sample and no approval rate", r)
+		t.Errorf("export --stats --quality unrated: got %+v, want 1 sample and no approval rate", r)
 	}
 }
 
@@ -267,7 +270,7 @@ func TestExportMisuseIsRefused(t *testing.T) {
 	}
 }
 
-// generatedSamples is a store whose n samples are generated one by one.
+// generatedSamples is a store with n samples, which EachSample generates one by one.
 type generatedSamples struct {
 	server.Evidence
 	n int
@@ -288,10 +291,10 @@ func (g generatedSamples) EachSample(_ context.Context, _ string, _, _ time.Time
 	return nil
 }
 
-// heapMeter is a writer that measures the largest heap between its writes.
+// heapMeter is a writer that measures the heap at every 64th write.
 type heapMeter struct {
 	bytes, writes int64
-	largestHeap   uint64 // in bytes, measured at each 64th write
+	largestHeap   uint64 // in bytes
 }
 
 func (p *heapMeter) Write(b []byte) (int, error) {
@@ -304,7 +307,7 @@ func (p *heapMeter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The heap of an export of 60 MB stays below 48 MiB: the export does not hold all samples.
+// An export of 60 MB uses at most 48 MiB of heap: it does not keep all samples in memory.
 func TestExportMemoryIsBounded(t *testing.T) {
 	const samples, limit = 30_000, 48 << 20 // the limit is three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
@@ -314,9 +317,9 @@ func TestExportMemoryIsBounded(t *testing.T) {
 		if err := x.Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.largestHeap>>20)
+		t.Logf("%s: %d bytes, at most %d MiB of heap", format, p.bytes, p.largestHeap>>20)
 		if p.largestHeap > limit {
-			t.Errorf("%s: the export used %d MiB of heap, want at most %d", format, p.largestHeap>>20, limit>>20)
+			t.Errorf("%s: got %d MiB of heap, want at most %d", format, p.largestHeap>>20, limit>>20)
 		}
 	}
 }

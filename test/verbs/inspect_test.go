@@ -11,11 +11,10 @@ import (
 	"testing"
 )
 
-// The command inspect needs less than twice the size of a long transcript in addition to the memory of the command
-// version.
-func TestInspectMemoryIsBelowTwiceTheTranscript(t *testing.T) {
+// precept inspect uses at most twice the size of a long transcript more memory than precept version.
+func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the transcript has 40 MB")
+		t.Skip("writes a transcript of 40 MB")
 	}
 	path := filepath.Join(t.TempDir(), "long.json")
 	file, err := os.Create(path)
@@ -41,9 +40,9 @@ func TestInspectMemoryIsBelowTwiceTheTranscript(t *testing.T) {
 	}
 	base, size := peakMemory(t, "version"), info.Size()
 	got := peakMemory(t, "inspect", "--json", path) - base
-	t.Logf("transcript of %d MB: inspect needs %d MB more than the %d MB of version", size>>20, got>>20, base>>20)
+	t.Logf("transcript of %d MB: inspect uses %d MB more than the %d MB of version", size>>20, got>>20, base>>20)
 	if got > 2*size {
-		t.Errorf("inspect needs %d MB more than version, want at most twice the %d MB of the transcript", got>>20, size>>20)
+		t.Errorf("memory of inspect above that of version: got %d MB, want at most twice the %d MB of the transcript", got>>20, size>>20)
 	}
 }
 
@@ -52,11 +51,11 @@ func peakMemory(t *testing.T, args ...string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("precept %q: got error %v, want none; output %s", args, err, text)
+		t.Fatalf("precept %q: %v\n%s", args, err, text)
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		t.Fatal("the operating system reports no memory of a process, want the largest resident size")
+		t.Fatal("the operating system does not report the memory of a process")
 	}
 	return usage.Maxrss << 10
 }

@@ -15,16 +15,16 @@ import (
 	"precept/test/harness"
 )
 
-// Precept run, doctor and dashboard find the running server of the user from any folder. A stop of the server removes
-// the run file of the user.
-func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
+// precept run, doctor and dashboard find the running server of the user from any folder. The server removes the run
+// file of the user when it stops.
+func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 	t.Parallel()
 	home, data, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + t.TempDir()}
 	p := harness.Launch(t, data, env, "--upstream", "http://127.0.0.1:9/v1").Ready(data)
 	file := filepath.Join(home, "precept", "run.json")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("run file of the user: got %v, error %v, want mode 0600", info, err)
+		t.Fatalf("run file: got %v, error %v, want mode 0600", info, err)
 	}
 	code, out, stderr := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
 	if code != 0 || strings.TrimSpace(out) != p.Data {
@@ -38,16 +38,16 @@ func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 	}
 	p.Stop()
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Errorf("run file of the user after a clean stop: got error %v, want no file", err)
+		t.Errorf("run file after the stop: got error %v, want no file", err)
 	}
 	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
-		t.Errorf("files in the project folder: got %v, error %v, want none", entries, err)
+		t.Errorf("files in the project: got %v, error %v, want none", entries, err)
 	}
 }
 
-// In another folder, the commands on lessons use the bank of the running server of the user, also with the
-// configuration file of this server, and `precept run` with this file uses the server.
-func TestLessonsCommandsUseTheBankOfTheRunningServer(t *testing.T) {
+// In another folder, precept lessons uses the lesson directory of the user's running server, also with the
+// configuration file of this server, and precept run with this file uses the server.
+func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 	t.Parallel()
 	home, work, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + t.TempDir()}
@@ -73,10 +73,10 @@ func TestLessonsCommandsUseTheBankOfTheRunningServer(t *testing.T) {
 	}
 	code, stdout, stderr := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
 	if code != 0 || !strings.Contains(stderr, "lessons in "+lessons+" (of your running server") {
-		t.Errorf("lessons new: got exit code %d, want 0 and the name of the server's bank\n%s%s", code, stdout, stderr)
+		t.Errorf("lessons new: got exit code %d, want 0 and the lesson directory of the server\n%s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(lessons, "ask-first.md")); err != nil {
-		t.Errorf("the new lesson in the bank of the server: %v", err)
+		t.Errorf("new lesson in the directory of the server: %v", err)
 	}
 	for _, args := range [][]string{{"list"}, {"show", "ask-first"}, {"list", "--config", config}} {
 		if code, stdout, stderr = runIn(t, project, env, append([]string{"lessons"}, args...)...); code != 0 || !strings.Contains(stdout, "ask-first") {
@@ -87,10 +87,10 @@ func TestLessonsCommandsUseTheBankOfTheRunningServer(t *testing.T) {
 		t.Errorf("run --config: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, stdout, run.Data, stderr)
 	}
 	if code, stdout, stderr = runIn(t, project, env, "check", "--config", config); code != 0 || !strings.Contains(stderr, filepath.Join(project, "bank")+" does not exist") {
-		t.Errorf("check --config in another folder: got exit code %d, want 0 and the missing directory\n%s%s", code, stdout, stderr)
+		t.Errorf("check --config in another folder: got exit code %d, want 0 and a note that ./bank does not exist there\n%s%s", code, stdout, stderr)
 	}
 	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
-		t.Errorf("files in the project folder: got %v, error %v, want none", entries, err)
+		t.Errorf("files in the project: got %v, error %v, want none", entries, err)
 	}
 	if err := os.Mkdir(filepath.Join(project, "lessons"), 0o700); err != nil {
 		t.Fatal(err)
@@ -99,17 +99,17 @@ func TestLessonsCommandsUseTheBankOfTheRunningServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, stdout, stderr = runIn(t, project, env, "lessons", "list"); code != 0 || !strings.Contains(stderr, "your running server uses the lessons in "+lessons) {
-		t.Errorf("lessons list beside other lessons: got exit code %d, want 0 and both banks\n%s%s", code, stdout, stderr)
+		t.Errorf("lessons list in a folder with lessons: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("precept serve after SIGTERM: got %v, want exit code 0", err)
+		t.Errorf("precept serve after SIGTERM: %v", err)
 	}
 }
 
-// The run file of a killed server does not stop a run.
+// precept run starts its own server if the run file names a server that no longer runs.
 func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	t.Parallel()
 	home, share := t.TempDir(), t.TempDir()
@@ -123,23 +123,23 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	}
 	code, _, stderr := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + share}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
 	if code != 0 || !strings.Contains(stderr, "no running server; this command has its own: upstream http://127.0.0.1:9/v1") {
-		t.Errorf("run: got exit code %d, want 0 and a line about the command's own server\n%s", code, stderr)
+		t.Errorf("run: got exit code %d, want 0 and \"this command has its own\"\n%s", code, stderr)
 	}
 }
 
-// A second start prints the address of the dashboard and the command that prints the login link.
-func TestSecondStartPrintsTheDashboardAddress(t *testing.T) {
+// A second start logs the address of the dashboard and the command that prints the login link.
+func TestSecondStartLogsTheDashboardAddress(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	p := harness.Start(t, data)
 	p.Stop()
 	p = harness.Start(t, data)
 	if want := "dashboard: " + p.Admin + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
-		t.Errorf("log of the second start lacks %q:\n%s", want, p.Log.String())
+		t.Errorf("the log of the second start lacks %q:\n%s", want, p.Log.String())
 	}
 }
 
-// The first report says how many sessions are open and when open sessions count.
+// precept report and precept export say how many sessions are open and when they will count.
 func TestReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -147,7 +147,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	p := harness.Start(t, data, harness.Always(m, harness.LessonDir(t))...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Please run the build script."}]}`
 	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
-		t.Fatalf("chat request: got status %d, want 200; body %s", status, text)
+		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
 	}
 	const want, when = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
 	harness.Eventually(t, "the open session in the report", func() bool {
@@ -161,7 +161,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	}
 }
 
-// The report counts a closed session without a match, and does not say that the tenant has no session.
+// precept report counts a closed session without a match, and does not claim that no session counts.
 func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	t.Parallel()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -169,7 +169,7 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	p := harness.Start(t, data, append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Which day is today?"}]}`
 	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
-		t.Fatalf("chat request: got status %d, want 200; body %s", status, text)
+		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
 	}
 	stderr := ""
 	harness.Eventually(t, "the closed session in the report", func() (found bool) {
@@ -178,6 +178,6 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 		return strings.Contains(out, "Sessions: 1 closed, 1 in the experiment, 0 excluded\n") && strings.Contains(out, "in the experiment: 0 treated, 0 control, 1 without a match; with a reward: 0\n")
 	})
 	if strings.Contains(stderr, "no session that counts") {
-		t.Errorf("the report of one closed session has the message %q, want no message about a tenant without sessions", stderr)
+		t.Errorf("report of one closed session: got message %q, want no \"no session that counts\"", stderr)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// rulesOf writes a rules file, and returns a function that runs a command of precept rules on the file, and the
-// directory of the lessons.
+// rulesOf writes a rules file. It returns a function that runs a command of precept rules on the file, and the lesson
+// directory of the command.
 func rulesOf(t *testing.T, text string) (call func(verb string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()
@@ -33,34 +33,34 @@ func TestRulesMeasureReportsSectionsThatCannotBeMeasured(t *testing.T) {
 		call, _ := rulesOf(t, text)
 		out, err := call("measure")
 		if err == nil || !strings.Contains(out+err.Error(), want) {
-			t.Errorf("measure of %q prints %q, error %v, want an error, and %q in the output or the error", text, out, err, want)
+			t.Errorf("rules measure of %q: got output %q, error %v, want an error, and %q in the output or the error", text, out, err, want)
 		}
 	}
 	call, _ := rulesOf(t, "## A\n\nNever push.\n\n## B\n\nUse tabs.\n")
 	if out, err := call("measure", "--force"); err != nil || !strings.Contains(out, "#A is measuring") {
-		t.Errorf("measure --force prints %q, error %v, want the section A under measurement", out, err)
+		t.Errorf("rules measure --force: got output %q, error %v, want \"#A is measuring\"", out, err)
 	}
 }
 
-func TestRulesToLessonsWritesAQuarantinedLessonWithATrigger(t *testing.T) {
+func TestRulesToLessonsWritesAQuarantinedLesson(t *testing.T) {
 	t.Parallel()
 	call, lessons := rulesOf(t, "## Migrations\n\nBefore `alembic upgrade`, make a backup.\n\n## Style\n\nUse tabs.\n")
 	out, err := call("to-lessons", "--section", "Migrations")
 	if err != nil || !strings.Contains(out, "is quarantined and fires on") || !strings.Contains(out, "alembic upgrade") || strings.Contains(out, "self_match") {
-		t.Fatalf("to-lessons prints %q, error %v, want a quarantined lesson that fires on the command", out, err)
+		t.Fatalf("rules to-lessons: got output %q, error %v, want a quarantined lesson that fires on alembic upgrade", out, err)
 	}
 	if list := harness.MustVerb(t, "lessons", "list", "--lessons", lessons); !strings.Contains(list, "quarantined") || !strings.Contains(list, "Migrations") {
-		t.Errorf("lessons list prints %q, want the quarantined lesson", list)
+		t.Errorf("lessons list = %q, want the quarantined lesson Migrations", list)
 	}
 	for _, flags := range [][]string{nil, {"--section", "Nothing"}} {
 		if out, err := call("to-lessons", flags...); err == nil {
-			t.Errorf("to-lessons %q prints %q, want an error", flags, out)
+			t.Errorf("rules to-lessons %q: got output %q, want an error", flags, out)
 		}
 	}
 }
 
-// Without a store, rules list shows the numbers of sessions as unknown, not as zero.
-func TestRulesListShowsUnknownNumbers(t *testing.T) {
+// Without a store, rules list prints a dash for an unknown number of sessions, not zero.
+func TestRulesListPrintsDashForUnknownNumbers(t *testing.T) {
 	file, flags := filepath.Join(t.TempDir(), "AGENTS.md"), []string{"--lessons", t.TempDir(), "--data-dir", t.TempDir()}
 	if err := os.WriteFile(file, []byte("## Style\n\nUse tabs.\n\n## Names\n\nName things well.\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -68,20 +68,20 @@ func TestRulesListShowsUnknownNumbers(t *testing.T) {
 	harness.MustVerb(t, append([]string{"rules", "measure", file}, flags...)...)
 	out, stderr, code := harness.Verb(t, "", append([]string{"rules", "list"}, flags...)...)
 	if code != harness.ExitOK || strings.Contains(out, "0/0") || !regexp.MustCompile(`\s-\s`).MatchString(out) || !strings.Contains(stderr, "unknown") {
-		t.Errorf("rules list: got exit code %d, output %q, standard error %q, want 0, a dash for each unknown number, and unknown on standard error",
+		t.Errorf("rules list: got exit code %d, output %q, standard error %q, want 0, a dash instead of 0/0, and \"unknown\" on standard error",
 			code, out, stderr)
 	}
 }
 
-// With lessons in Redis, the file _rules.json has no effect, and the log says so once.
-func TestServerReportsARegistryOfSectionsWithoutEffect(t *testing.T) {
+// With lessons in Redis, the file _rules.json has no effect. The log has one warning.
+func TestServeWarnsAboutAnUnusedRulesFile(t *testing.T) {
 	dir, url := t.TempDir(), storetest.StartRedis(t).URL()
 	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
 	if n := strings.Count(p.Log.String(), "a file of registered sections has no effect"); n != 1 {
-		t.Errorf("the log has %d warnings about the file of registered sections, want 1; log %s", n, p.Log.String())
+		t.Errorf("warnings about _rules.json: got %d, want 1; log %s", n, p.Log.String())
 	}
 	p.Stop()
 }

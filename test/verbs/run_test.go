@@ -17,11 +17,12 @@ import (
 	"precept/test/harness"
 )
 
-// TestTalk is the agent of the tests of precept run: a program that reads OPENAI_BASE_URL. Without TALK it is skipped.
+// TestTalk is the agent that the tests of precept run start: a program that reads OPENAI_BASE_URL and sends the text in
+// TALK twice. TestTalk is skipped if TALK is not set.
 func TestTalk(t *testing.T) {
 	text := os.Getenv("TALK")
 	if text == "" {
-		t.Skip("this is the agent of the tests of precept run")
+		t.Skip("only runs as the agent of the tests of precept run")
 	}
 	for range 2 {
 		status, body := harness.Post(t, os.Getenv("OPENAI_BASE_URL")+"/chat/completions", http.Header{"Authorization": {"Bearer sk-test"}},
@@ -48,14 +49,14 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL="), env...)
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
-		t.Fatalf("the start of precept: got error %v, want none", err)
+		t.Fatalf("start precept: %v", err)
 	}
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// precept run finds or starts a server for an agent that knows OPENAI_BASE_URL only, makes the run one session, and
-// sends the verdict of the verifier to the session.
-func TestRunGivesAnAgentOneSession(t *testing.T) {
+// precept run finds or starts a server for an agent that only reads OPENAI_BASE_URL. The requests of the agent are one
+// session, the verdict of the verifier is feedback on this session, and --record adds the failure to AGENT.md.
+func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
 	if err != nil {
@@ -73,25 +74,25 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
 			code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, talk...)...)
 			if code != 7 {
-				t.Fatalf("precept run: got exit code %d, want 7, the exit code of the agent: %s %s", code, out, stderr)
+				t.Fatalf("precept run: got exit code %d, want 7 as the agent\n%s%s", code, out, stderr)
 			}
 			m.Mu.Lock()
 			last := m.Requests[len(m.Requests)-1]
 			m.Mu.Unlock()
 			if !strings.Contains(last.Raw, "[check-the-target]") {
-				t.Errorf("the last request is %s, want the lesson check-the-target in it", last.Raw)
+				t.Errorf("last request = %s, want the lesson check-the-target", last.Raw)
 			}
 			if !strings.Contains(stderr, "the verifier failed; session ci-42") || !strings.Contains(stderr, "1 failure recorded") {
-				t.Errorf(`standard error: got %q, want "the verifier failed; session ci-42" and "1 failure recorded"`, stderr)
+				t.Errorf(`standard error = %q, want "the verifier failed; session ci-42" and "1 failure recorded"`, stderr)
 			}
 			if b, _ := os.ReadFile(filepath.Join(dir, "AGENT.md")); !strings.Contains(string(b), "F401 unused thing") || !strings.Contains(string(b), "**Intent ID:** ci-42") {
-				t.Errorf(`AGENT.md: got %q, want "F401 unused thing" and "**Intent ID:** ci-42"`, string(b))
+				t.Errorf(`AGENT.md = %q, want "F401 unused thing" and "**Intent ID:** ci-42"`, string(b))
 			}
 			if _, err := os.Stat(filepath.Join(data, "run.json")); (err == nil) != running {
-				t.Errorf("run.json after the run: got error %v, want the file = %v", err, running)
+				t.Errorf("run.json after the run: got error %v, want the file to exist: %v", err, running)
 			}
 			if !strings.Contains(stderr, "(joined)") {
-				t.Errorf("standard error: got %q, want \"(joined)\" after the session of the verdict", stderr)
+				t.Errorf("standard error = %q, want \"(joined)\"", stderr)
 			}
 			if running {
 				checkVerdict(t, dir, data)
@@ -100,8 +101,9 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 	}
 }
 
-// With --run and without a session name, all sessions of the command belong to the run, and so does the verdict.
-func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
+// With --run and without --session, all sessions of the agent belong to the run, and the verdict of the verifier rates
+// the run.
+func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
 	if err != nil {
@@ -118,9 +120,9 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	checkVerdict(t, dir, data)
 	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
 	if n := strings.Count(out, `"run":"ci-7"`); n == 0 || n != strings.Count(out, "\n") {
-		t.Errorf("experiment export: got %s, want at least one line, and the run ci-7 in each line", out)
+		t.Errorf("export --format experiment = %s, want at least one line, and the run ci-7 in each line", out)
 	}
-	// The verdict reaches the samples of the sessions later than the row of the run.
+	// The verdict reaches the samples later than the exported experiment.
 	harness.Eventually(t, "the verdict in all samples", func() bool {
 		_, out, _ = runIn(t, dir, nil, "export", "--data-dir", data)
 		n := strings.Count(out, "\n")
@@ -128,8 +130,8 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	})
 }
 
-// A run whose requests all failed is not evidence about a lesson.
-func TestRunWithoutASuccessfulReplyHasNoRating(t *testing.T) {
+// A run whose requests all failed proves nothing about a lesson, so the verifier does not rate it.
+func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(upstream.Close)
 	self, err := os.Executable()
@@ -141,16 +143,16 @@ func TestRunWithoutASuccessfulReplyHasNoRating(t *testing.T) {
 		code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
 			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestTalk$")
 		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier gives no rating") || !strings.Contains(stderr, `"status":"unanswered"`) {
-			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want the code of the agent and no rating", name, code, out, stderr)
+			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want a failure of the agent and no rating", name, code, out, stderr)
 		}
 	}
 }
 
-// checkVerdict waits until the exported experiment has a closed session with the verdict of the verifier, and checks
-// that its reward is 0.
+// checkVerdict waits until the exported experiment has a closed session or run with the verdict of a verifier, and
+// checks that the reward is 0.
 func checkVerdict(t *testing.T, dir, data string) {
 	t.Helper()
-	harness.Eventually(t, "the session to close with a verdict", func() bool {
+	harness.Eventually(t, "a closed session or run with a verdict", func() bool {
 		_, out, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
 		for line := range strings.Lines(out) {
 			var row struct {
@@ -160,7 +162,7 @@ func checkVerdict(t *testing.T, dir, data string) {
 			}
 			if json.Unmarshal([]byte(line), &row) == nil && row.Closed && row.Tier == 2 && row.Outcome != nil {
 				if *row.Outcome != 0 {
-					t.Errorf("reward of a failed verification: got %v, want 0", *row.Outcome)
+					t.Errorf("reward after a failed verification: got %v, want 0", *row.Outcome)
 				}
 				return true
 			}
@@ -169,7 +171,7 @@ func checkVerdict(t *testing.T, dir, data string) {
 	})
 }
 
-// A signal to precept run reaches the agent, and the verifier does not run after a stopped agent.
+// A signal to precept run reaches the agent. The verifier does not run if a signal stopped the agent.
 func TestRunForwardsSignals(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, _ := os.Executable()
@@ -183,19 +185,20 @@ func TestRunForwardsSignals(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, "the agent at work", func() bool { return strings.Contains(out.String(), "waiting") })
+	harness.Eventually(t, "the start of the agent", func() bool { return strings.Contains(out.String(), "waiting") })
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
 		t.Errorf("precept run after SIGTERM: got exit code %d, output %q, want 143", code, out.String())
 	}
 	if _, err := os.Stat(marker); err == nil {
-		t.Error("the verifier ran after a stopped agent, want no verifier")
+		t.Error("the verifier ran although a signal stopped the agent")
 	}
 }
 
-// The command feedback reaches its session, and is refused with exit code 2 for missing, conflicting or invalid flags.
-func TestFeedbackVerbReachesItsSession(t *testing.T) {
+// precept feedback accepts each kind of feedback. It exits with 2 for missing, conflicting or invalid flags, and with 1
+// for a missing file, an unknown source or without a server.
+func TestFeedbackVerbExitCodes(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
@@ -228,7 +231,7 @@ func TestFeedbackVerbReachesItsSession(t *testing.T) {
 	} {
 		code, out, stderr := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(out, c.out) || code != 0 && stderr == "" {
-			t.Errorf("feedback %s: got exit code %d, output %s, standard error %s, want %d, an output with %q, and an error message unless the exit code is 0", c.args, code, out, stderr, c.code, c.out)
+			t.Errorf("feedback %s: got exit code %d, output %s, standard error %s, want %d, an output with %q, and an error message if the command fails", c.args, code, out, stderr, c.code, c.out)
 		}
 	}
 	code, _, stderr := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
@@ -241,16 +244,16 @@ func TestFeedbackVerbReachesItsSession(t *testing.T) {
 	}
 }
 
-// If standard error cannot be written, precept run --json still exits with the exit code of the agent.
-func TestRunKeepsTheExitCodeOfTheAgent(t *testing.T) {
+// precept run --json exits with the exit code of the agent even if standard error cannot be written.
+func TestRunExitsAsTheAgentOnFullStderr(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("no file refuses all writes")
+		t.Skip("needs /dev/full")
 	}
 	defer full.Close() //nolint:errcheck // nothing was written
 	cmd := exec.CommandContext(t.Context(), "precept", "run", "--json", "--upstream", "http://127.0.0.1:9/v1", "--", "sh", "-c", "exit 7")
 	cmd.Dir, cmd.Stderr = t.TempDir(), full
 	if _, err := cmd.Output(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 7 {
-		t.Errorf("precept run: got error %v, want exit code 7 of the agent", err)
+		t.Errorf("precept run: got error %v, want exit code 7 as the agent", err)
 	}
 }

@@ -29,7 +29,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits is the script command that checks an exit code: exits 2 precept serve --no-such-flag.
+// exits implements the script command exits, which checks the exit code of a command, as in
+// exits 2 precept serve --no-such-flag.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND...")

@@ -10,7 +10,7 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// serve --json prints one line with the content of run.json on standard output, and nothing else until its stop.
+// serve --json prints the content of run.json on standard output, and nothing else.
 func TestServePrintsAddressesAsJSON(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "precept", "serve", "--json", "--upstream", "http://127.0.0.1:9/v1",
@@ -29,15 +29,15 @@ func TestServePrintsAddressesAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want, err := server.ReadRunFile(dir); err != nil || got != want || got.PID != cmd.Process.Pid {
-		t.Errorf("first line: got %+v, want run.json %+v (read error %v) and process %d", got, want, err, cmd.Process.Pid)
+		t.Errorf("first value on standard output: got %+v, want %+v as in run.json (error %v), and process %d", got, want, err, cmd.Process.Pid)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := output.Decode(&got); err != io.EOF { //nolint:errorlint // Decode returns io.EOF itself
-		t.Errorf("standard output after the first line: got error %v, want io.EOF", err)
+		t.Errorf("second Decode of standard output: err = %v, want io.EOF", err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("precept serve after SIGTERM: got %v, want exit code 0", err)
+		t.Errorf("precept serve after SIGTERM: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// recordSchema compiles the published schema of the input and output of precept record.
+// recordSchema returns the published schema of the input and the output of precept record.
 func recordSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile("../../docs/contracts/record.schema.json")
@@ -26,7 +26,7 @@ func recordSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// precept record accepts and refuses the same input as the published schema, and its output is valid for the schema.
+// precept record accepts an input if and only if the input is valid for the published schema. The output is valid too.
 func TestRecordFollowsItsSchema(t *testing.T) {
 	schema := recordSchema(t)
 	const good = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
@@ -49,11 +49,11 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); (err == nil) != c.ok {
-			t.Errorf("the schema on %.60s: got error %v, want valid = %v", c.in, err, c.ok)
+			t.Errorf("Validate(%.60s): err = %v, want valid: %v", c.in, err, c.ok)
 		}
 		out, stderr, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
 		if (code == harness.ExitOK) != c.ok || !c.ok && code != harness.ExitMisuse {
-			t.Errorf("record on %.60s: got exit code %d, want accepted (exit code 0) = %v, otherwise %d; standard error %s", c.in, code, c.ok, harness.ExitMisuse, stderr)
+			t.Errorf("record of %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", c.in, code, stderr, c.ok, harness.ExitMisuse)
 		}
 		if !c.ok {
 			continue
@@ -62,12 +62,13 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("record on %.60s: validating the output: got error %v, want none", c.in, err)
+			t.Errorf("record of %.60s: invalid output: %v", c.in, err)
 		}
 	}
 }
 
-// precept verify forwards a signal to the command, exits with its exit code, and records nothing.
+// precept verify forwards a signal to the verified command, exits with the exit code of the command, and records
+// nothing.
 func TestVerifyForwardsSignals(t *testing.T) {
 	for _, c := range []struct {
 		script string
@@ -98,15 +99,15 @@ func TestVerifyForwardsSignals(t *testing.T) {
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
 		if got := cmd.ProcessState.ExitCode(); got != c.code {
-			t.Errorf("verify of %s: got exit code %d, want %d", c.script, got, c.code)
+			t.Errorf("verify %s: got exit code %d, want %d", c.script, got, c.code)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "AGENT.md")); err == nil {
-			t.Errorf("verify of %s: AGENT.md exists after a signal, want no record", c.script)
+			t.Errorf("verify %s: AGENT.md exists after a signal", c.script)
 		}
 	}
 }
 
-// precept verify ends with the command, even when a background process keeps the output open.
+// precept verify exits when the command exits, even if a background process keeps the output open.
 func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	out, _, code := harness.Verb(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+pidFile+"; exit 5")
@@ -123,38 +124,39 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 		err = background.Kill()
 	}
 	if code != 5 || err != nil {
-		t.Errorf("verify: got exit code %d, want 5; end of the background process: got error %v, want none", code, err)
+		t.Errorf("verify: got exit code %d, want 5; kill the background process: got error %v, want none", code, err)
 	}
 	var v struct {
 		ExitCode int   `json:"exit_code"`
 		Failures []any `json:"failures"`
 	}
 	if err := json.Unmarshal([]byte(out), &v); err != nil || v.ExitCode != 5 || len(v.Failures) != 1 {
-		t.Errorf("verify --json: got output %q, error %v, want exit_code 5 and one failure", out, err)
+		t.Errorf("verify --json: got output %q (error %v), want exit_code 5 and 1 failure", out, err)
 	}
 }
 
-// A command that did not run its task and a ledger that cannot be written add no entry, and verify says so.
-func TestVerifyReportsThatNothingWasRecorded(t *testing.T) {
+// If the command does not run its task, or if the ledger cannot be written, verify reports that it records nothing.
+func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
 	_, stderr, code := harness.Verb(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
 	if _, err := os.Stat(ledger); code != 2 || !strings.Contains(stderr, "`make -f /dev/null test` did not run") || err == nil {
-		t.Errorf("verify of a missing target: got exit code %d, stderr %q and the ledger (error %v), want 2, the reason and no ledger", code, stderr, err)
+		t.Errorf("verify of a missing target: got exit code %d, standard error %q, ledger error %v, want 2, the reason and no ledger", code, stderr, err)
 	}
 	if err := os.WriteFile(ledger, []byte("# Agent\n"), 0o444); err != nil { //nolint:gosec // a file without secrets
 		t.Fatal(err)
 	}
 	_, stderr, code = harness.Verb(t, "", "verify", "--ledger-file", ledger, "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || !strings.Contains(stderr, "AGENT.md was not changed: ") || !strings.Contains(stderr, "is read-only") {
-		t.Errorf("verify with a read-only ledger: got exit code %d and stderr %q, want 3 and the reason", code, stderr)
+		t.Errorf("verify with a read-only ledger: got exit code %d, standard error %q, want 3 and the reason", code, stderr)
 	}
 }
 
-// The configuration of init names ./lessons, so the printed command starts precept in the directory of init.
+// precept init writes a configuration that names ./lessons, so the printed command starts precept in the directory of
+// the configuration.
 func TestInitPrintsACommandForItsDirectory(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
 		if out, stderr, code := harness.Verb(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
-			t.Errorf("init --dir %q: got exit code %d, output %q and stderr %q, want line %q", dir, code, out, stderr, want)
+			t.Errorf("init --dir %q: got exit code %d, output %q, standard error %q, want 0 and the line %q", dir, code, out, stderr, want)
 		}
 	}
 }
