@@ -24,7 +24,7 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
 }
 
-// backlog fills the outbox of a directory with up to n exchanges of 8 KiB, which are not delivered to a backend.
+// backlog writes up to n undelivered exchanges of 8 KiB to the outbox in dir.
 func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
@@ -32,7 +32,7 @@ func backlog(t *testing.T, dir string, n int) {
 		Queue: store.QueueOptions{MemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 4 << 30},
 		Hooks: store.Hooks{
 			Failed:   func(label.Step, error) {},
-			Panicked: func(step label.Step, v any) { t.Errorf("step %s: got panic %v, want none", step, v) },
+			Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },
 		},
 	})
 	if err != nil {
@@ -53,15 +53,15 @@ func backlog(t *testing.T, dir string, n int) {
 		harness.Eventually(t, "room for another exchange in the queue", func() bool { return s.Offer(store.Turn{Exchange: x, Size: 8 << 10}) })
 	}
 	stop()
-	<-ended // with or without an error: the context may end before the first write to the backend
+	<-ended // the error depends on whether the context ends before the first write to the backend
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A server that starts with a backlog in the outbox delivers every waiting exchange. The backlog has 1 GiB in the long
-// form; the log of the test has the times.
-func TestChaosBacklogIsDeliveredAfterAStart(t *testing.T) {
+// A server that starts with a backlog in its outbox delivers every exchange of the backlog, which has 1 GiB in the long
+// form. The test logs the durations.
+func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	ready := func(dir string) (*harness.Process, time.Duration) {
 		from := time.Now()
@@ -76,7 +76,7 @@ func TestChaosBacklogIsDeliveredAfterAStart(t *testing.T) {
 	d := harness.Doctor(t, dir)
 	doctorTook := time.Since(from)
 	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
-		t.Fatalf(`before the start: got %+v, want Spooled + Dropped["full"] >= %d and Stored = 0`, d, int64(n))
+		t.Fatalf(`doctor before the start: got %+v, want Spooled + Dropped["full"] >= %d and Stored = 0`, d, int64(n))
 	}
 	p, elapsed := ready(dir)
 	from = time.Now()
@@ -87,9 +87,9 @@ func TestChaosBacklogIsDeliveredAfterAStart(t *testing.T) {
 			return left < before
 		})
 	}
-	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; doctor took %v", n, elapsed, first, time.Since(from), doctorTook)
+	t.Logf("%d exchanges: ready after %v (with an empty directory: %v), delivered %v later; doctor took %v", n, elapsed, first, time.Since(from), doctorTook)
 	p.Stop()
 	if after := harness.Doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
-		t.Errorf("after the delivery: got %+v, want Stored = the earlier Spooled and the same Admitted as in %+v", after, d)
+		t.Errorf("doctor after the delivery: got %+v, want the Spooled and the Admitted of %+v as Stored and Admitted", after, d)
 	}
 }

@@ -19,19 +19,20 @@ import (
 	"precept/test/harness"
 )
 
-// openIdle opens n connections to a process. The connections send nothing and stay open until the test ends.
+// openIdle opens n connections to a process, which stay open and idle until the test ends.
 func openIdle(t *testing.T, p *harness.Process, n int) {
 	t.Helper()
 	for i := range n {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
 		if err != nil {
-			t.Fatalf("connection %d: got error %v, want none", i, err)
+			t.Fatalf("connection %d: %v", i, err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
 	}
 }
 
-// More idle connections are open than the process has file descriptors. Streams continue, and new requests are served.
+// Clients open more idle connections than the process may have open files. Streams continue, and new requests are
+// served.
 func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	const files = 256
 	model, finish := harness.SlowModel(t)
@@ -49,7 +50,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	_, _ = fmt.Fprintf(late, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 	_ = late.SetReadDeadline(time.Now().Add(time.Minute))
 	if line, err := bufio.NewReader(late).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
-		t.Fatalf(`the first line of the late response: got %q, error %v, want a line with " 200 "`, line, err)
+		t.Fatalf("late response: got first line %q, error %v, want status 200", line, err)
 	}
 	for range 20 {
 		ended = append(ended, harness.Stream(t, p.Data))
@@ -60,7 +61,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream: got error %v, want a complete stream", err)
+			t.Errorf("stream: got error %v, want a complete stream", err)
 		}
 	}
 	p.Eventually("every answered exchange in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(len(ended))+1 })
@@ -87,7 +88,7 @@ func (l *times) p99() time.Duration {
 	return l.all[(len(l.all)-1)*99/100]
 }
 
-// ask sends one request of a crowd and returns the status, the header and the duration.
+// ask sends a request and returns the status and the header of the response, and the duration.
 func ask(t *testing.T, client *http.Client, data, text string) (code int, header http.Header, elapsed time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"messages":[{"role":"user","content":"%s %s"}]}`, text, strings.Repeat("x", 32<<10))
@@ -103,10 +104,10 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// Ten times as many requests as the limit arrive at once. Accepted requests are answered, the others get a 503 with
-// Retry-After, and precept recovers after the crowd. The long form, on a dedicated machine, also checks the 99th
-// percentile of the durations of accepted requests: in the crowd, and in the two seconds after the crowd, it is at most
-// twice the percentile of a load at the limit.
+// Ten times as many clients as limits.requests allows send requests at once. Each request is answered, or refused with
+// 503 and Retry-After. Afterwards all requests are answered. The long form, on a dedicated machine, also checks the
+// 99th percentile of the durations of answered requests: in the crowd and in the two seconds after it, the percentile
+// is at most twice that of a load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64
@@ -140,7 +141,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 						refused.Add(1)
 						time.Sleep(50 * time.Millisecond) // clients ignore Retry-After
 					default:
-						t.Errorf("a request of the crowd: got status %d and header %v, want 200, or 503 with Retry-After: 1", code, header)
+						t.Errorf("request: got status %d, header %v, want 200, or 503 with Retry-After: 1", code, header)
 						return
 					}
 				}
@@ -152,15 +153,15 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	calm := crowd(limit, harness.Longer[time.Duration](200, 5000)*time.Millisecond)
 	took := crowd(10*limit, harness.Longer[time.Duration](2, 20)*time.Second)
 	after := crowd(limit, harness.Longer[time.Duration](200, 2000)*time.Millisecond)
-	t.Logf("p99 %v before, %v in the crowd, %v in the two seconds after it", calm.p99(), took.p99(), after.p99())
+	t.Logf("p99: %v before the crowd, %v in the crowd, %v after it", calm.p99(), took.p99(), after.p99())
 	if harness.Longer(false, true) && (took.p99() > 2*calm.p99() || after.p99() > 2*calm.p99()) {
-		t.Errorf("p99 %v in the crowd and %v after the crowd, want at most twice the %v before", took.p99(), after.p99(), calm.p99())
+		t.Errorf("p99: got %v in the crowd and %v after it, want at most twice the %v before", took.p99(), after.p99(), calm.p99())
 	}
 	if answered.Load() < limit || refused.Load() < limit || peak.Load() > limit {
-		t.Errorf("the crowd: got %d answered, %d refused and %d concurrent requests, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
+		t.Errorf("requests: got %d answered, %d refused, %d concurrent, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
 	}
 	if n := resident(t, p); n > mostResident {
-		t.Errorf("the server uses %d MiB of memory, want at most %d", n>>20, mostResident>>20)
+		t.Errorf("memory of the server: got %d MiB, want at most %d", n>>20, mostResident>>20)
 	}
 	l := harness.NewLoad(t, 0)
 	for range 2 * limit {
@@ -173,8 +174,8 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
-// Clients stop reading long streams. The server reads no stream to its end, uses at most mostResident bytes of memory,
-// and closes the streams after limits.client_write_timeout.
+// Clients do not read the long streams that they request. The server reads no stream to its end, uses at most
+// mostResident bytes of memory, and closes the streams after limits.client_write_timeout.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.Longer(200, 1000)
 	const size = 200 << 20
@@ -210,7 +211,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})
 	if completed.Load() > 0 || peak > mostResident {
-		t.Errorf("%d of %d streams were read to the end, want 0; the memory is %d MiB, want at most %d", completed.Load(), clients, peak>>20, mostResident>>20)
+		t.Errorf("streams: got %d of %d read to the end, want 0; memory: got %d MiB, want at most %d", completed.Load(), clients, peak>>20, mostResident>>20)
 	}
 	p.Stop()
 	t.Logf("the server used at most %d MiB", peak>>20)

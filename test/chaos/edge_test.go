@@ -28,7 +28,7 @@ func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int
 	_, text := harness.Get(t, p.Admin+"/debug/pprof/goroutine?debug=1", "token")
 	m := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("the profile is %.200s, want a number of goroutines", text)
+		t.Fatalf("the profile %.200s has no number of goroutines", text)
 	}
 	goroutines, _ = strconv.Atoi(m[1])
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
@@ -52,8 +52,8 @@ func resident(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Clients disconnect mid-stream. The upstream sees each disconnect, the goroutines and connections
-// of the clients end, and the received text is stored.
+// Clients disconnect during a stream. The upstream sees each disconnect, the goroutines and connections of the streams
+// end, and the text that the clients received is stored.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
 	var disconnected, completed atomic.Int64
@@ -61,7 +61,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := range pieces {
-			if i > pieces/2 { // a client that disconnects late must not receive the end of the body
+			if i > pieces/2 { // a client that disconnects late must not get the end of the body
 				<-r.Context().Done()
 				disconnected.Add(1)
 				return
@@ -96,8 +96,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	p.Eventually("the upstream to see every disconnect", func() bool { return disconnected.Load() == clients })
-	// The request of this check needs a connection and goroutines, and the server keeps some
-	// for the next request.
+	// The check itself needs a connection and goroutines, and the server keeps some for the next request.
 	p.Eventually("the goroutines and files of the streams to end", func() bool {
 		g, f := goroutinesAndFiles(t, p)
 		return g <= goroutines+4 && f <= files+4
@@ -106,17 +105,17 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
-			t.Errorf("the exchange of a disconnected client has outcome %s and reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
+			t.Errorf("exchange of a disconnected client: got outcome %s and reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
 	if completed.Load() > 0 {
-		t.Errorf("the upstream sent %d whole streams, want 0", completed.Load())
+		t.Errorf("complete streams of the upstream: got %d, want 0", completed.Load())
 	}
 }
 
-// A header of 2 MB is refused, 10,000 headers are forwarded or refused, and after a header of 500 MB the server uses at
-// most 64 MiB more memory.
-func TestChaosManyHeadersAreBounded(t *testing.T) {
+// A header of 2 MB is refused, 10,000 headers are forwarded or refused, and a header of 500 MB costs the server at most
+// 64 MiB of memory. A parallel stream continues.
+func TestChaosLargeHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL)
 	ended := harness.Stream(t, p.Data)
@@ -135,7 +134,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		return strings.TrimSpace(line)
 	}
 	if line := sendHeaders(func(w io.Writer) { _, _ = io.WriteString(w, "X: "+strings.Repeat("x", 2<<20)+"\r\n") }); !strings.HasPrefix(line, "HTTP/1.1 431 ") {
-		t.Errorf("2 MB of headers: got %q, want status 431", line)
+		t.Errorf("header of 2 MB: got %q, want status 431", line)
 	}
 	many := sendHeaders(func(w io.Writer) {
 		for i := range 10_000 {
@@ -156,16 +155,16 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		}
 	})
 	if after := resident(t, p); after > before+64<<20 {
-		t.Errorf("the server uses %d MiB of memory after the header of 500 MB, want at most 64 MiB more than %d MiB", after>>20, before>>20)
+		t.Errorf("memory after the header of 500 MB: got %d MiB, want at most 64 MiB more than the %d MiB before", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the parallel stream: got error %v, want a complete stream", err)
+		t.Errorf("parallel stream: got error %v, want a complete stream", err)
 	}
 	p.Stop()
 }
 
-// With missing or unreadable lessons, requests are forwarded unchanged.
-func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
+// Requests are forwarded unchanged if the lesson directory is empty, missing or unreadable, or has no valid lesson.
+func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 	var got atomic.Pointer[string]
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -176,23 +175,23 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	for name, prepare := range map[string]func(t *testing.T, dir string){
-		"empty":   func(*testing.T, string) {},
-		"missing": func(t *testing.T, dir string) { t.Helper(); _ = os.Remove(dir) },
-		"unreadable": func(t *testing.T, dir string) {
+		"empty directory":   func(*testing.T, string) {},
+		"missing directory": func(t *testing.T, dir string) { t.Helper(); _ = os.Remove(dir) },
+		"unreadable directory": func(t *testing.T, dir string) {
 			t.Helper()
 			if err := os.Chmod(dir, 0); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) //nolint:gosec // the test's own directory
 		},
-		"a file": func(t *testing.T, dir string) {
+		"file instead of a directory": func(t *testing.T, dir string) {
 			t.Helper()
 			_ = os.Remove(dir)
 			if err := os.WriteFile(dir, []byte("no directory"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"garbage": func(t *testing.T, dir string) {
+		"invalid lessons": func(t *testing.T, dir string) {
 			t.Helper()
 			for i, text := range []string{"", "---\n", "\x00\xff", "---\nslug: [\n---\n", strings.Repeat("---\n", 10_000)} {
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("l%d.md", i)), []byte(text), 0o600); err != nil {
@@ -210,14 +209,14 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 			p := harness.Serve(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
-				t.Errorf("the chat request: got status %d and answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
+				t.Errorf("chat request: got status %d, answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
 			}
 			p.Stop()
 		})
 	}
 }
 
-// While the upstream is down, requests fail. After the outage they succeed without a restart of precept.
+// Requests fail while the upstream is down, and succeed after the outage without a restart of precept.
 func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()
@@ -226,7 +225,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 		return harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	}
 	if status, text := ask(); status != http.StatusOK {
-		t.Fatalf("before the outage: got status %d, text %s, want status 200", status, text)
+		t.Fatalf("request before the outage: got status %d, body %s, want 200", status, text)
 	}
 	up.Close()
 	for range 3 {
@@ -235,7 +234,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 			Error struct{ Type, Message string } `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(text), &refusal); status != http.StatusBadGateway || err != nil || refusal.Error.Type != "precept_error" {
-			t.Errorf("while the upstream is down: got status %d, body %s, want 502 and a precept_error", status, text)
+			t.Errorf("request during the outage: got status %d, body %s, want 502 and a precept_error", status, text)
 		}
 	}
 	back, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
@@ -246,7 +245,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	again.Start()
 	t.Cleanup(again.Close)
 	if status, text := ask(); status != http.StatusOK {
-		t.Errorf("after the outage: got status %d, body %s, want 200", status, text)
+		t.Errorf("request after the outage: got status %d, body %s, want 200", status, text)
 	}
 	p.Stop()
 }

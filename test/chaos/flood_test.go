@@ -14,10 +14,10 @@ import (
 	"precept/test/harness"
 )
 
-// A flood of new sessions, all in flight at once, exceeds limits.sessions. Every request is
-// forwarded. Sessions beyond the limit are counted as excluded, sessions that began before the flood
-// continue, and no exchange of a session within the limit is lost.
-func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
+// A flood of concurrent new sessions exceeds limits.sessions. Every request is forwarded. Sessions beyond the limit are
+// counted as excluded, sessions that began before the flood continue, and no exchange of a session within the limit is
+// lost.
+func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit, flood, ordinary = 32, 150, 2 // limit: the value of limits.sessions; ordinary: the sessions that began before the flood
 	var asked atomic.Int64
@@ -54,7 +54,7 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 		t.Helper()
 		header := http.Header{"Precept-Session": {fmt.Sprint("mine-", i)}}
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+list+`]}`); code != http.StatusOK {
-			t.Errorf("a session before the flood: got status %d, want 200; body %s", code, answer)
+			t.Errorf("request of a session from before the flood: got status %d, body %s, want 200", code, answer)
 		}
 	}
 	for i := range ordinary {
@@ -66,29 +66,29 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 	for i := range flood {
 		all.Go(func() {
 			if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"flood %d"}]}`, i)); code != http.StatusOK {
-				t.Errorf("a session of the flood: got status %d, want 200; body %s", code, answer)
+				t.Errorf("request of the flood: got status %d, body %s, want 200", code, answer)
 			}
 		})
 	}
 	p.Eventually("every request of the flood at the upstream", func() bool { return asked.Load() == flood })
 	if n := metric("precept_sessions_live"); n > limit {
-		t.Errorf("%d sessions are in memory, want at most %d", n, limit)
+		t.Errorf("sessions in memory: got %d, want at most %d", n, limit)
 	}
 	began, excluded := metric("precept_sessions_total")-ordinary, metric(busy)
 	if began+excluded != flood || began < limit/2 {
-		t.Errorf("%d sessions of the flood began and %d were excluded as busy, want %d in total and at least %d that began", began, excluded, flood, limit/2)
+		t.Errorf("sessions of the flood: got %d begun and %d excluded as busy, want %d in total and at least %d begun", began, excluded, flood, limit/2)
 	}
 	for i := range ordinary {
 		turn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
 	}
 	if n := metric(busy); n != excluded {
-		t.Errorf("later turns of earlier sessions: %d further sessions are counted as busy, want 0", n-excluded)
+		t.Errorf("sessions excluded as busy by later turns of earlier sessions: got %d, want 0", n-excluded)
 	}
 	close(release)
 	all.Wait()
 	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*ordinary+began) })
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Store["sessions"] != int64(ordinary+began) {
-		t.Errorf("%d sessions are stored, want %d", d.Store["sessions"], ordinary+began)
+		t.Errorf("stored sessions: got %d, want %d", d.Store["sessions"], ordinary+began)
 	}
 }

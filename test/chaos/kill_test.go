@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// Repeated kills (SIGKILL) under load lose no turn that ended more than harness.SureAfter before a kill.
-func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
+// Kills (SIGKILL) under load lose no turn whose response ended at least harness.SureAfter before the kill.
+func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	var durable []string
@@ -31,9 +31,9 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		p := harness.Serve(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 8)
-		harness.Eventually(t, "answers older than the durable delay", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
+		harness.Eventually(t, "answers older than harness.SureAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
 		l.WaitForMore(int64(7 * round))
-		stop() // later failures are caused by the kill
+		stop() // the load does not count the failures that the kill causes
 		killed := p.Kill()
 		wait()
 		durable = append(durable, l.EndedBefore(killed.Add(-harness.SureAfter()))...)
@@ -41,11 +41,11 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		l.Answers = nil
 		l.Mu.Unlock()
 		if d := harness.Doctor(t, dir); d.Admitted < int64(len(durable)) {
-			t.Errorf("round %d: got %d admitted turns, want at least the %d that ended early enough before the kill", round, d.Admitted, len(durable))
+			t.Errorf("round %d: got %d admitted turns, want at least the %d durable ones", round, d.Admitted, len(durable))
 		}
 	}
 	if len(durable) < 50 {
-		t.Fatalf("%d requests ended early enough before a kill, want at least 50", len(durable))
+		t.Fatalf("durable requests: got %d, want at least 50", len(durable))
 	}
 	l.Answered()
 	p := harness.Serve(t, dir, model.URL)
@@ -54,15 +54,15 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	got := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "killed", durable, got)
 	if list := harness.RepeatedRequests(got); len(list) > 0 {
-		t.Errorf("requests %v are stored twice, want each once", list)
+		t.Errorf("requests with several exchanges: got %v, want none", list)
 	}
 	if n := int64(len(got)); n != d.Stored+d.Incomplete {
-		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", n, d)
+		t.Errorf("exchanges in the store: got %d, want Stored + Incomplete of %+v", n, d)
 	}
 	t.Logf("%d answered, %+v", len(durable), d)
 }
 
-// SIGKILL mid-stream leaves one stub for each stream: an incomplete exchange without messages and reply.
+// SIGKILL during streams leaves one stub for each stream: an incomplete exchange without messages and without a reply.
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -76,12 +76,12 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	p.Kill()
 	all.Wait()
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
-		t.Errorf("after the kill: got %+v, want %d admitted and incomplete", d, streams)
+		t.Errorf("doctor after the kill: got %+v, want %d admitted and incomplete", d, streams)
 	}
-	for range 2 { // a second start adds no stub
+	for range 2 { // a restart adds no stub
 		p = harness.Serve(t, dir, model.URL)
 		if d := p.Drained(dir); d.Incomplete != streams || d.Admitted != streams {
-			t.Errorf("after a restart: got %+v, want %d admitted and incomplete", d, streams)
+			t.Errorf("doctor after a restart: got %+v, want %d admitted and incomplete", d, streams)
 		}
 		p.Kill()
 	}
@@ -90,16 +90,16 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	got := harness.ExchangesInFile(t, dir)
 	for id, list := range got {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
-			t.Errorf(`%s: got %+v, want one exchange with Outcome = %q, empty Reply.Text, empty New and SessionName with the prefix "stream-"`, id, list, sample.Incomplete)
+			t.Errorf(`exchanges of request %s: got %+v, want 1 with outcome %q, without messages and reply, and with a session name "stream-*"`, id, list, sample.Incomplete)
 		}
 	}
 	if len(got) != streams {
-		t.Errorf("the store has %d stubs, want %d", len(got), streams)
+		t.Errorf("stubs in the store: got %d, want %d", len(got), streams)
 	}
 	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
 	for line := range strings.Lines(out) {
 		if !json.Valid([]byte(line)) {
-			t.Errorf("the export has line %q, want JSON", line)
+			t.Errorf("exported line %q: want JSON", line)
 		}
 	}
 	if code != harness.ExitOK {
@@ -107,7 +107,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 }
 
-// streamOf sends one streaming request in a named session, reads the stream to its end, and returns the error.
+// streamOf sends a streaming request in a named session and reads the stream to its end. The channel holds the error.
 func streamOf(t *testing.T, data, name string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -128,11 +128,11 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 	return ended
 }
 
-// Rows of several runs wait in the outbox when its files are damaged. The damaged rows are counted as dropped, and
-// every other row is stored.
-func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
+// The outbox is damaged while rows of several processes wait in it. The damaged rows are counted as dropped, and all
+// other rows are stored.
+func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
-	// Without a store, exchanges stay in the outbox.
+	// While the store is unreachable, exchanges stay in the outbox.
 	unreachable := "redis://" + closingListener(t)
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {
@@ -146,7 +146,7 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	answered := int64(l.Answered())
 	before := harness.Doctor(t, dir, "--store-url", unreachable)
 	if before.Admitted != answered || before.Stored != 0 || before.Trouble == "" {
-		t.Fatalf("before the start: got %+v, want %d admitted, none stored, and a text in Trouble", before, answered)
+		t.Fatalf("doctor before the damage: got %+v, want %d admitted, none stored, and an error of the store", before, answered)
 	}
 	damage(t, dir)
 	p := harness.Serve(t, dir, model.URL)
@@ -154,18 +154,18 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered/2 || d.Stored+d.Incomplete != answered-lost {
-		t.Errorf("doctor: got counters %+v after %d answered requests, want some rows, at most half, dropped as damaged and all others stored", d, answered)
+		t.Errorf("doctor after %d answered requests: got %+v, want 1 row to half of the rows dropped as damaged, and all others stored", answered, d)
 	}
 	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored+d.Incomplete {
-		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", len(got), d)
+		t.Errorf("exchanges in the store: got %d, want Stored + Incomplete of %+v", len(got), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
-		t.Errorf("set aside: got files %v, error %v, want a damaged outbox", aside, err)
+		t.Errorf("files set aside: got %v, error %v, want the damaged outbox", aside, err)
 	}
 	t.Logf("%d answered, %+v", answered, d)
 }
 
-// closingListener returns an address that accepts each connection and closes the connection at once.
+// closingListener returns the address of a listener that accepts connections and closes them at once.
 func closingListener(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -185,7 +185,8 @@ func closingListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// damage copies the write-ahead log of the outbox into the file, clears every third page of rows, and flips bits.
+// damage moves the content of the outbox's write-ahead log into its file, flips a few bits of the file, and clears
+// every third page of rows.
 func damage(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")
@@ -216,7 +217,7 @@ func damage(t *testing.T, dir string) {
 		}
 	}
 	if pagesOfRows < 3 {
-		t.Fatalf("the outbox has %d pages of rows, want at least 3", pagesOfRows)
+		t.Fatalf("pages of rows in the outbox: got %d, want at least 3", pagesOfRows)
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)

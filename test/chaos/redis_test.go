@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// loadDuring runs a load of about 100 requests per second against a replica, and calls harm during the load.
+// loadDuring runs a load of about 100 requests per second, calls harm during the load, and returns the load.
 func loadDuring(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harness.Load {
 	t.Helper()
 	l := harness.NewLoad(t, 40*time.Millisecond)
@@ -26,26 +26,27 @@ func loadDuring(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *h
 }
 
 // checkStoredOnce checks that every answered request is in the store exactly once, and that the log has at most 10
-// warnings. The function stops the process.
+// warnings. checkStoredOnce stops the process.
 func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.Answered()
-	// Exchanges that wait in memory because of the full disk do not count as admitted yet.
+	// Exchanges that waited in memory during a full disk may not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
 	got := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), got)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(got) != n || len(harness.RepeatedRequests(got)) > 0 {
-		t.Errorf("the store has %[2]d exchanges, requests %[3]v twice, counters %+[4]v; want the %[1]d answered requests once each", n, len(got), harness.RepeatedRequests(got), d)
+		t.Errorf("store: got %[2]d exchanges, repeated requests %[3]v, doctor %+[4]v, want %[1]d exchanges, one per answered request", n, len(got), harness.RepeatedRequests(got), d)
 	}
 	if countWarnings(p) > 10 {
-		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Stop()
 	t.Logf("%d answered, %+v", n, d)
 }
 
-// While Redis is frozen, requests are served and exchanges wait; after the thaw each exchange is stored once.
+// While Redis is frozen, requests are answered and exchanges wait. When Redis answers again, each exchange is stored
+// once.
 func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -59,8 +60,8 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// A killed Redis that lost its last acknowledged writes gets these writes again.
-func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
+// Redis is killed, which may lose its last acknowledged writes. Precept writes them again.
+func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
@@ -77,8 +78,8 @@ func TestChaosKilledRedisGetsItsLastWritesAgain(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis restarts without its data: the delivered rows that the outbox still keeps are written again. The outbox keeps
-// all rows of this test.
+// Redis restarts without its data. Precept writes the delivered rows that the outbox still keeps again: in this test,
+// all rows.
 func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {
@@ -108,7 +109,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	}
 }
 
-// While Redis has no memory left, exchanges wait; with more memory each exchange is stored once.
+// While Redis has no memory left, exchanges wait. When Redis has memory again, each exchange is stored once.
 func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -123,7 +124,8 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// While the Redis server accepts connections and never answers, requests are served and exchanges wait in the outbox.
+// While the store is a server that accepts connections and never answers, requests are answered and exchanges wait in
+// the outbox. When the store is a Redis, each exchange is stored once.
 func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -136,7 +138,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	l := loadDuring(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
 	if countWarnings(p) > 10 {
-		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Kill()
 	server := storetest.StartRedis(t)
@@ -144,18 +146,18 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// While the local disk is full and Redis is reachable, exchanges are stored and none is dropped.
+// While the local disk is full, exchanges are still stored in Redis, and none is dropped.
 func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := loadDuring(t, p, func(l *harness.Load) {
 		for range harness.Longer(3, 15) {
-			disk.Fill(t, 0) // again: another program uses the freed bytes
+			disk.Fill(t, 0) // as if another program used the freed bytes
 			l.WaitForMore(100)
 		}
 		stored := len(harness.ExchangesInRedis(t, server.URL()))
-		p.Eventually("more than 10 further exchanges in Redis while the disk is full", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) > stored+10 })
+		p.Eventually("more than 10 further exchanges in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) > stored+10 })
 		disk.Free(t)
 	})
 	checkStoredOnce(t, p, dir, server.URL(), l)

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// sampled returns the IDs of the exchanges of each exported sample, by the ID of the sample.
+// sampled returns the ids of the exchanges in each exported sample, by the id of the sample.
 func sampled(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
 	out, complaints, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
@@ -29,17 +29,17 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 			} `json:"meta"`
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("decoding the exported line %s: got error %v, want none", line, err)
+			t.Fatalf("decode the exported line %s: %v", line, err)
 		}
 		if samples[m.ID] != nil {
-			t.Errorf("sample %s is stored twice, want once", m.ID)
+			t.Errorf("sample %s is exported twice", m.ID)
 		}
 		samples[m.ID] = m.Meta.Events
 	}
 	return samples
 }
 
-// waitForSamples waits until every exchange of a store is in exactly one sample. have returns the exchanges; flags
+// waitForSamples waits until every exchange of a store is in exactly one sample. got returns the exchanges; flags
 // select the store.
 func waitForSamples(t *testing.T, p *harness.Process, dir string, got func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
@@ -68,18 +68,18 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, got func() map
 	var unsampled, repeated []string
 	defer func() {
 		if t.Failed() {
-			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample; in no sample: %v; in two samples: %v", d.Spooled, d.Unsampled, unsampled, repeated)
+			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample; in no sample: %v; in several samples: %v", d.Spooled, d.Unsampled, unsampled, repeated)
 		}
 	}()
 	p.Eventually("all exchanges in samples", func() bool {
-		// An export reads page by page: while the samples of a session are replaced, it may return
-		// old and new samples.
+		// An export reads page by page: while the samples of a session are replaced, an export may have old and new
+		// ones.
 		d = harness.Doctor(t, dir, flags...)
 		unsampled, repeated = faults()
 		return d.Spooled == 0 && d.Unsampled == 0 && len(unsampled)+len(repeated) == 0
 	})
 	if d := harness.Doctor(t, dir, flags...); d.SetAside.Total != 0 {
-		t.Errorf("outbox files that were set aside: got %+v, want none", d.SetAside)
+		t.Errorf("outbox files set aside: got %+v, want none", d.SetAside)
 	}
 }
 
@@ -90,7 +90,7 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// breakDuringLoad runs a load whose sessions close during the load. Meanwhile it calls interrupt, which breaks the
+// breakDuringLoad runs a load whose sessions close meanwhile. During the load it calls interrupt, which breaks the
 // store, and then repair.
 func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair func())) {
 	t.Helper()
@@ -111,8 +111,8 @@ func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair 
 	t.Logf("%d answered", l.Answered())
 }
 
-// While sessions close, a database is locked for longer than a write waits. No sample is lost.
-func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
+// While sessions close, the database is locked for longer than a write waits. No sample is lost.
+func TestChaosLockedDatabaseLosesNoSample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--reward-close-after", "1s")
@@ -122,7 +122,7 @@ func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 }
 
 // While sessions close, Redis is frozen. No sample is lost.
-func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
+func TestChaosFrozenRedisLosesNoSample(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
@@ -136,7 +136,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 }
 
 // While sessions close, precept is killed repeatedly. No sample is lost.
-func TestChaosKillsDuringSettlement(t *testing.T) {
+func TestChaosKillsLoseNoSample(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	for range harness.Longer(3, 20) {
@@ -154,9 +154,8 @@ func TestChaosKillsDuringSettlement(t *testing.T) {
 	p.Stop()
 }
 
-// Sessions that continue after they closed, in the same process and after a restart, get their later turns into
-// samples.
-func TestTurnsAfterSettlementAreLearned(t *testing.T) {
+// A session that has closed may continue, in the same process or after a restart. Its later turns become samples.
+func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	for range 3 {

@@ -7,8 +7,8 @@ import (
 	"precept/test/harness"
 )
 
-// The master of a Sentinel group is killed, and its replica becomes the master: every answered request is stored once,
-// also writes that the old master did not replicate.
+// The master of a Sentinel group is killed, and its replica becomes the master. Every answered request is stored once,
+// even if the old master had not replicated it.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()

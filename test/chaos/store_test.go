@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// lockFile locks the database in a directory against other writers, as a forgotten sqlite3 shell does.
+// lockFile locks the database in dir against other writers, as a forgotten sqlite3 shell does.
 func lockFile(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "precept.db")+"?_pragma=busy_timeout(10000)")
@@ -40,12 +40,12 @@ func lockFile(t *testing.T, dir string) (unlock func()) {
 	}
 }
 
-// countWarnings counts the warnings and errors in the log of a process.
+// countWarnings returns the number of warnings and errors in the log of a process.
 func countWarnings(p *harness.Process) int {
 	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
 }
 
-// While another program locks the database, exchanges wait; afterwards each exchange is stored.
+// While another program locks the database, exchanges wait in the outbox. When the lock ends, each exchange is stored.
 func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.Serve(t, dir, model.URL)
@@ -56,7 +56,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	unlock := lockFile(t, dir)
 	p.WaitForDegraded(true)
 	l.WaitForMore(harness.Longer[int64](40, 1000))
-	p.Eventually("rows that wait in the outbox", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
+	p.Eventually("rows in the outbox", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
 	unlock()
 	l.WaitForMore(40)
 	stop()
@@ -66,15 +66,15 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	p.Stop()
 	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
-		t.Errorf("doctor: got counters %+v after %d answered requests, want all admitted and stored", d, n)
+		t.Errorf("doctor after %d answered requests: got %+v, want all admitted and stored", n, d)
 	}
 	if countWarnings(p) > 10 {
-		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 }
 
-// A database that is overwritten with garbage, while precept runs or before the start, is set aside, and a new
-// database gets the exchanges.
+// The database is overwritten with garbage while precept runs. The next start sets the file aside and stores exchanges
+// in a new database.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -98,7 +98,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	p.Eventually("the log line about the damage", func() bool { return strings.Contains(p.Log.String(), "damaged") })
 	d := harness.Doctor(t, dir)
 	if d.Spooled == 0 || d.Trouble == "" {
-		t.Errorf("with a damaged database: got %+v, want Spooled > 0 and a text in Trouble", d)
+		t.Errorf("doctor with a damaged database: got %+v, want Spooled > 0 and an error of the store", d)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Exit()
@@ -109,18 +109,18 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	l.Answered()
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) == 0 {
-		t.Fatalf("database files that were set aside: got %v, error %v, want the overwritten file", aside, err)
+		t.Fatalf("files set aside: got %v, error %v, want the overwritten file", aside, err)
 	}
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(garbage) {
-		t.Errorf("the file that was set aside: got %d bytes, error %v, want the %d bytes of garbage", len(b), err, len(garbage))
+		t.Errorf("file set aside: got %d bytes, error %v, want the %d bytes of garbage", len(b), err, len(garbage))
 	}
 	if got := harness.ExchangesInFile(t, dir); len(got) == 0 {
-		t.Error("the new database has no exchange, want the exchanges after the damage")
+		t.Error("the new database has no exchange")
 	}
 }
 
-// With a read-only data directory, precept serves requests from memory; when the directory is writable, precept stores
-// again.
+// With a read-only data directory, precept serves requests from memory. After a restart with a writable directory,
+// precept stores exchanges again.
 func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 64<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -140,13 +140,13 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	p.Data = line.FindStringSubmatch(p.Log.String())[1]
 	if run(p).Answered() == 0 {
-		t.Error("the server on a read-only directory answered no request, want some")
+		t.Error("with a read-only directory, precept answered no request")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-		t.Errorf("the log has %d warnings, want at most 10 and the line \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("warnings in the log: got %d, want at most 10, and \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
 	}
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("on the read-only directory: got %+v, want Stored and Admitted = %d, the number of requests that were answered before", d, n)
+		t.Errorf("doctor with a read-only directory: got %+v, want Stored = Admitted = %d, the requests answered before", d, n)
 	}
 	p.Stop()
 	disk.ReadOnly(t, false)
@@ -154,12 +154,12 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	n += run(p).Answered()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("after the directory is writable again: got %+[2]v, want Stored and Admitted = %[1]d, the number of requests that were answered while the directory was writable", n, d)
+		t.Errorf("doctor with a writable directory: got %+v, want Stored = Admitted = %d, the requests answered with a writable directory", d, n)
 	}
 }
 
-// While the disk is full, exchanges wait or are dropped and counted; with free space exchanges are stored
-// again.
+// While the disk is full, exchanges wait, or are dropped and counted. When the disk has free space, exchanges are
+// stored again.
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -176,33 +176,33 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	before := harness.Doctor(t, dir).Stored
 	disk.Free(t)
 	l.WaitForMore(100)
-	// The exchanges of a load that continues would fill the small disk again.
+	// A load that continues would fill the small disk again.
 	stop()
 	wait()
 	n := l.Answered()
 	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
-	// Exchanges that wait in memory for a full disk do not count as admitted yet.
+	// Exchanges that waited in memory during the full disk may not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir)
 	p.Stop()
 	dropped := int64(0)
 	for reason, n := range d.Dropped {
 		if reason != "full" {
-			t.Errorf("%d exchanges were dropped for reason %s, want full", n, reason)
+			t.Errorf("%d exchanges dropped: got reason %s, want full", n, reason)
 		}
 		dropped += n
 	}
 	if d.Stored+dropped != int64(n) {
-		t.Errorf("doctor: got counters %+v after %d answered requests, want each request stored or dropped", d, n)
+		t.Errorf("doctor after %d answered requests: got %+v, want each exchange stored or dropped", n, d)
 	}
 	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored || len(harness.RepeatedRequests(got)) > 0 {
-		t.Errorf("the store has %d exchanges, want the Stored of %+v, and no request twice", len(got), d)
+		t.Errorf("exchanges in the store: got %d, want Stored of %+v, and no request twice", len(got), d)
 	}
-	t.Logf("the disk was full until request %d of %d; counters %+v", full, n, d)
+	t.Logf("the disk was full until request %d of %d; doctor: %+v", full, n, d)
 }
 
-// precept starts on a full disk, with and without an earlier store: it serves from memory and logs a warning. After the
-// disk is freed, the next start uses the store.
+// A start on a full disk, with and without an existing store, serves requests from memory and logs a warning. The next
+// start on a disk with free space uses the store.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -218,7 +218,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 			l.Send(t.Context(), p.Data)
 		}
 		if l.Answered() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-			t.Errorf("the server gave %d answers and logged %d warnings, want 5 answers, at most 10 warnings, and the line \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
+			t.Errorf("start on a full disk: got %d answers and %d warnings, want 5 answers, at most 10 warnings, and \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
 		}
 		p.Stop()
 		disk.Free(t)
@@ -235,13 +235,13 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	startOnFullDisk(dir)
 	p = harness.Serve(t, dir, model.URL)
 	if d := p.Drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("doctor: got %+v, want Stored and Admitted = %d, the number of requests that were answered with a store", d, n)
+		t.Errorf("doctor: got %+v, want Stored = Admitted = %d, the requests answered with a store", d, n)
 	}
 	p.Stop()
 }
 
-// A stop waits for the end of streams, and their text is stored. Under load, a stop stores every answered request.
-func TestChaosStopWaitsForStreams(t *testing.T) {
+// A stop waits for the end of open streams and stores their text. A stop under load stores every answered request.
+func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	quick := harness.InstantModel(t)
 	dir := t.TempDir()
@@ -252,7 +252,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 		ended[i] = harness.Stream(t, p.Data)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Eventually("a data port that refuses connections", func() bool {
+	p.Eventually("a refused connection to the data listener", func() bool {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
 		if err == nil {
 			_ = c.Close()
@@ -262,7 +262,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream: got error %v, want a complete stream", err)
+			t.Errorf("stream: got error %v, want a complete stream", err)
 		}
 	}
 	if code := p.Exit(); code != harness.ExitOK {
@@ -270,15 +270,15 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	}
 	d := harness.Doctor(t, dir)
 	if d.Stored != streams || d.Admitted != streams {
-		t.Errorf("doctor: got %+v, want Stored and Admitted = %d", d, streams)
+		t.Errorf("doctor: got %+v, want Stored = Admitted = %d", d, streams)
 	}
 	for id, list := range harness.ExchangesInFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
-			t.Errorf(`%s: got %+v, want one exchange with Outcome = "complete" and a non-empty Reply.Text`, id, list)
+			t.Errorf("exchanges of request %s: got %+v, want 1, complete and with a text", id, list)
 		}
 	}
 
-	// Under load: every answered request is in the store.
+	// A stop under load.
 	p = harness.Serve(t, dir, quick.URL)
 	l := harness.NewLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
@@ -293,12 +293,11 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	got := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), got)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(got)) != d.Stored {
-		t.Errorf("the store has %d exchanges with counters %+v, want all admitted exchanges stored and none in the outbox", len(got), d)
+		t.Errorf("store: got %d exchanges, doctor %+v, want all admitted exchanges stored and none in the outbox", len(got), d)
 	}
 }
 
-// A stop cuts a stream that is longer than limits.drain_timeout, and stores the exchange with another outcome than
-// complete.
+// A stop cuts a stream that lasts longer than limits.drain_timeout, and stores its exchange, but not as complete.
 func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -309,16 +308,16 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 	}
 	if <-ended == nil {
-		t.Error("the client of the cut stream got no error, want an error")
+		t.Error("client of the cut stream: got no error")
 	}
 	d := harness.Doctor(t, dir)
 	got := harness.ExchangesInFile(t, dir)
 	if d.Admitted != 1 || d.Stored != 1 || len(got) != 1 {
-		t.Errorf("the store has %d exchanges with counters %+v, want one exchange, admitted and stored", len(got), d)
+		t.Errorf("store: got %d exchanges, doctor %+v, want 1, admitted and stored", len(got), d)
 	}
 	for _, list := range got {
 		if list[0].Outcome == "complete" {
-			t.Errorf("the cut stream is stored as %+v, want another outcome than complete", list[0])
+			t.Errorf("exchange of the cut stream: got %+v, want an outcome other than complete", list[0])
 		}
 	}
 }

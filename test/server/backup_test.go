@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// A backup of a running server as in docs/OPERATIONS.md is restored: the report and the samples have their state at
-// the time of the backup, the files are private, and the server stores new exchanges.
+// A backup of a running server is made and restored with the commands in docs/OPERATIONS.md. After the restore, the
+// report and the samples are as at the time of the backup, the files are private, and the server stores new exchanges.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	up, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()
@@ -39,14 +39,14 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusOK {
-			t.Fatalf("chat request of session %s: got status %q, want 200", name, res.Status)
+			t.Fatalf("chat request of session %s: got status %s, want 200", name, res.Status)
 		}
 	}
 	runVerb := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
 		if code != harness.ExitOK {
-			t.Fatalf("precept %v: got exit code %d, want 0; standard error %s", args, code, stderr)
+			t.Fatalf("precept %v: got exit code %d, standard error %s, want 0", args, code, stderr)
 		}
 		return out
 	}
@@ -55,7 +55,7 @@ func TestBackupAndRestore(t *testing.T) {
 		name := fmt.Sprint("s", i)
 		sendChat(p, name)
 		if code, text := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2)); code != http.StatusAccepted {
-			t.Fatalf("feedback: got status %d, want 202; body %s", code, text)
+			t.Fatalf("feedback: got status %d, body %s, want 202", code, text)
 		}
 	}
 	p.Eventually("30 exported samples", func() bool { return strings.Count(runVerb("export"), "\n") == 30 })
@@ -66,7 +66,7 @@ func TestBackupAndRestore(t *testing.T) {
 		c := exec.CommandContext(t.Context(), "sh", "-ec", script)
 		c.Dir = home
 		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("the shell command %s: got error %v, want none; output %s", script, err, out)
+			t.Fatalf("sh -ec %q: %v\n%s", script, err, out)
 		}
 	}
 	const private, copyToken, copyOutbox, copyStore = "umask 077", "mkdir backup && cp data/admin-token backup/", "VACUUM INTO 'backup/outbox.db'", "VACUUM INTO 'backup/precept.db'"
@@ -77,7 +77,7 @@ func TestBackupAndRestore(t *testing.T) {
 	const restore = "mv data damaged && cp -R backup data"
 	for _, line := range []string{private, copyToken, copyOutbox, copyStore, restore} {
 		if !strings.Contains(string(documented), line) {
-			t.Errorf("docs/OPERATIONS.md does not name %q, want each command that this test runs", line)
+			t.Errorf("docs/OPERATIONS.md lacks the command %q", line)
 		}
 	}
 	runShell(copyToken)
@@ -107,7 +107,7 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 		info, err := d.Info()
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has mode %v after the restore, want no access for others", path, info.Mode())
+			t.Errorf("%s after the restore: got mode %v, want no access for others", path, info.Mode())
 		}
 		return err
 	})
@@ -115,20 +115,20 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := reportWithoutTime(t, runVerb("report", "--json")); got != before {
-		t.Errorf("the report after the restore is\n%s\nwant\n%s", got, before)
+		t.Errorf("report after the restore: got\n%s\nwant as at the backup\n%s", got, before)
 	}
 	if n := strings.Count(runVerb("export"), "\n"); n != 30 {
-		t.Errorf("export after the restore: got %d samples, want 30", n)
+		t.Errorf("exported samples after the restore: got %d, want 30", n)
 	}
 	sendChat(p, "afterwards")
-	p.Eventually("the sample of the session after the restore", func() bool { return strings.Count(runVerb("export"), "\n") == 31 })
+	p.Eventually("the sample of a session after the restore", func() bool { return strings.Count(runVerb("export"), "\n") == 31 })
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
-		t.Errorf("doctor after the restore: got %d exchanges dropped as damaged, want 0", d.Dropped["damaged"])
+		t.Errorf("exchanges dropped as damaged after the restore: got %d, want 0", d.Dropped["damaged"])
 	}
 	p.Stop()
 }
 
-// reportWithoutTime returns a report in JSON without its creation time.
+// reportWithoutTime returns a JSON report without its creation time.
 func reportWithoutTime(t *testing.T, report string) string {
 	t.Helper()
 	var r map[string]any

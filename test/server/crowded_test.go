@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// limits.feedback limits the feedback entries of a session and of a run. A new entry above the limit is refused; the
-// other entries of the same array are accepted. A stored entry may be posted again.
+// limits.feedback limits the number of feedback entries of a session and of a run. A new entry above the limit is
+// refused, while the other entries of the same array are accepted. A stored entry may be posted again.
 func TestFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -37,7 +37,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 					h.Set(headers[i], headers[i+1])
 				}
 				if status, b := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
-					t.Fatalf("chat request with headers %v: got status %d, want 200; body %s", headers, status, b)
+					t.Fatalf("chat request with headers %v: got status %d, body %s, want 200", headers, status, b)
 				}
 			}
 			postEntries := func(wantStatus int, wantText, session string, ids ...string) {
@@ -51,7 +51,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 					body = "[" + body + "]"
 				}
 				if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, body); status != wantStatus || !strings.Contains(b, wantText) {
-					t.Errorf("feedback %v of session %s: got status %d, body %s, want status %d and a body with %q",
+					t.Errorf("feedback %v on session %s: got status %d, body %s, want %d and a body with %q",
 						ids, session, status, b, wantStatus, wantText)
 				}
 			}
@@ -73,7 +73,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 			})
 			postEntries(429, "limits.feedback", "later", "d")
 
-			// Four sessions of the run have one entry each: the run counts three, and leaves one out.
+			// Four sessions of a run get one entry each. The run counts three of the entries.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				sendTurn("Precept-Session", name, "Precept-Run", "r")
 				postEntries(202, "joined", name, "x")
@@ -83,7 +83,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 				`precept_feedback_total{source="user",status="full",type="score"} 4`, "precept_feedback_left_out_total 1",
 			} {
 				if !strings.Contains(metrics, line+"\n") {
-					t.Errorf("/metrics lacks %q, want it", line)
+					t.Errorf("/metrics lacks %q", line)
 				}
 			}
 			p.Stop()

@@ -10,8 +10,8 @@ import (
 	"precept/test/harness"
 )
 
-// The index _index.md lists a lesson that is added by hand, and has the counts of the report.
-func TestIndexFollowsAnEdit(t *testing.T) {
+// The index _index.md lists a lesson that a user adds to the directory, and has the counts of the report.
+func TestIndexFollowsAManualEdit(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)
 	p := harness.Start(t, t.TempDir(), append(harness.Always(m, lessons), "--reward-close-after", "1s")...)
@@ -19,22 +19,22 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	a.User("Run the build script.")
 	a.Send(false)
 	if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
-		t.Fatalf("feedback: got status %d, want below 300; body %s", status, b)
+		t.Fatalf("feedback: got status %d, body %s, want a status below 300", status, b)
 	}
-	harness.Eventually(t, "the session's reward in the report", func() bool {
+	harness.Eventually(t, "the session in the report", func() bool {
 		_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")
 		return strings.Contains(body, `"n_injected":1`)
 	})
 	banktest.WriteLesson(t, lessons, "another-a", "another thing")
-	harness.Eventually(t, "an index with both lessons, and the session's reward", func() bool {
+	harness.Eventually(t, "an index with both lessons and the counts of the session", func() bool {
 		b, _ := os.ReadFile(filepath.Join(lessons, "_index.md"))
 		s := string(b)
 		return strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")
 	})
 }
 
-// The command import sends transcripts to a running server, which stores the good line and names the bad line.
-func TestImportBesideARunningServer(t *testing.T) {
+// precept import next to a running server imports the valid line of a file and reports the invalid line.
+func TestImportNextToARunningServer(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:9/v1", "--lessons", t.TempDir())
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	file := filepath.Join(t.TempDir(), "past.jsonl")
@@ -46,10 +46,10 @@ func TestImportBesideARunningServer(t *testing.T) {
 	}
 	out, stderr, code := harness.Verb(t, "", "import", "--data-dir", p.Dir, "--json", file)
 	if !strings.Contains(out, `"samples": 1`) || !strings.Contains(out, "past.jsonl: line 2") || code != 1 {
-		t.Errorf("import: got output %s, standard error %s, exit code %d, want 1 sample, a fault in line 2 and exit code 1",
+		t.Errorf("import: got output %s, standard error %s, exit code %d, want 1 sample, a fault in line 2, and exit code 1",
 			out, stderr, code)
 	}
 	if out := harness.MustVerb(t, "export", "--data-dir", p.Dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"score":1`) || strings.Contains(out, "amy@") {
-		t.Errorf("export prints %s, want one redacted sample with the score 1", out)
+		t.Errorf("export = %s, want one redacted sample with score 1", out)
 	}
 }

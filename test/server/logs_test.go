@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// Each failed request has a log line with its Precept-Request-Id. No line at any level holds text of a request, a reply
-// or feedback.
+// Each failed request has a log line with its Precept-Request-Id. No line, at any level, contains text of a request, a
+// reply, a lesson or feedback.
 func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"
@@ -54,7 +54,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		}
 		defer func() { _ = res.Body.Close() }()
 		if b, _ := io.ReadAll(res.Body); res.StatusCode != want {
-			t.Fatalf("%s %s: got status %d, body %s, want status %d", method, url, res.StatusCode, b, want)
+			t.Fatalf("%s %s: got status %d, body %s, want %d", method, url, res.StatusCode, b, want)
 		}
 		return res.Header.Get("Precept-Request-Id")
 	}
@@ -62,10 +62,10 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		return `{"model":"m","messages":[{"role":"user","content":"` + text + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
 	requestIDs := map[string]string{ // Precept-Request-Id of the response, by failure
-		"a path that the upstream does not know": ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
-		"an upstream that hangs up":              ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
-		"an upstream that does not answer HTTP":  ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
-		"an admin request with a wrong token":    ask(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
+		"a path unknown to the upstream":        ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
+		"an upstream that hangs up":             ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
+		"an upstream that does not answer HTTP": ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
+		"an admin request with a wrong token":   ask(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
 	}
 	ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hello"), http.StatusOK)
 	ask(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
@@ -79,7 +79,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	note := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
 	requestIDs["a lesson that cannot be written"] = ask(http.MethodPost, p.Data+"/v1/lessons", note, http.StatusServiceUnavailable)
 	redis.Freeze(t)
-	ask(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // waits in the outbox
+	ask(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // kept in the outbox
 	redis.Thaw(t)
 	p.Stop()
 
@@ -87,7 +87,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
-			t.Errorf("got log line %s, want no text of a request or a reply", lines.Text())
+			t.Errorf("log line %s has text of a request or a reply", lines.Text())
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
@@ -97,7 +97,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	}
 	for what, id := range requestIDs {
 		if id == "" || !named[id] {
-			t.Errorf("%s: no log line names the request id %q, want one", what, id)
+			t.Errorf("%s: no log line with the request id %q", what, id)
 		}
 	}
 	if t.Failed() {

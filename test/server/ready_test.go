@@ -12,31 +12,31 @@ import (
 	"precept/test/harness"
 )
 
-// The command ready prints the status of /readyz, finds the server by data directory or address, and fails without a
+// precept ready prints the answer of /readyz, finds the server by its data directory or address, and fails without a
 // server.
-func TestReadyVerbMatchesReadyz(t *testing.T) {
+func TestReadyVerbPrintsReadyz(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
 	out, err := harness.RunVerb(t, "ready", "--data-dir", dir)
 	if err != nil || out != p.Data+"/readyz: ok\n" {
-		t.Errorf("ready --data-dir: got error %v, output %q, want no error and %q", err, out, p.Data+"/readyz: ok\n")
+		t.Errorf("ready --data-dir: got error %v, output %q, want %q", err, out, p.Data+"/readyz: ok\n")
 	}
 	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err != nil || !strings.Contains(out, `"ready": true`) {
-		t.Errorf("ready --listen: got error %v, output %q, want no error and ready = true", err, out)
+		t.Errorf("ready --listen: got error %v, output %q, want ready: true", err, out)
 	}
 	p.Stop()
 	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err == nil || !strings.Contains(out, `"ready": false`) {
-		t.Errorf("ready after the stop: got error %v, output %q, want an error and ready = false", err, out)
+		t.Errorf("ready after the stop: got error %v, output %q, want an error and ready: false", err, out)
 	}
 	if _, err = harness.RunVerb(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: no server answers; start the server") {
-		t.Errorf(`ready on a free port: got %v, want an error with "/readyz: no server answers; start the server"`, err)
+		t.Errorf(`ready on a free port: err = %v, want "/readyz: no server answers; start the server"`, err)
 	}
 }
 
-// Precept notifies the service manager when it is ready, with its addresses, and when it begins to stop.
+// Precept notifies the service manager of its addresses when it is ready, and again when it begins to stop.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	short, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
@@ -47,7 +47,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	socket := filepath.Join(short, "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
-		t.Skip("no datagram sockets here: ", err)
+		t.Skip("needs datagram sockets: ", err)
 	}
 	t.Cleanup(func() { _ = manager.Close() })
 	_ = manager.SetReadDeadline(time.Now().Add(2 * time.Minute))
@@ -74,8 +74,8 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 }
 
-// Precept starts, with a warning, when the service manager cannot be notified.
-func TestMissingServiceManagerIsIgnored(t *testing.T) {
+// If the service manager cannot be notified, precept starts and logs a warning.
+func TestMissingServiceManagerCausesAWarning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)

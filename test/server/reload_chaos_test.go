@@ -13,14 +13,16 @@ import (
 	"precept/test/harness"
 )
 
-// Many reloads under load, by SIGHUP and polling, a tenth of them of a faulty file: no request fails, and the numbers
-// of goroutines and open files do not grow. TestThousandReloadsFailNoRequest has more reloads.
+// The configuration is reloaded many times under load, by SIGHUP and by polling, and every tenth file is invalid. No
+// request fails, and the numbers of goroutines and open files do not grow. TestThousandReloadsFailNoRequest has more
+// reloads.
 func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
 	reloadUnderLoad(t, harness.Longer(150, 5000))
 }
 
-// reloadUnderLoad changes the configuration n times under load and checks that no request fails.
+// reloadUnderLoad changes the configuration n times under load. It checks that no request fails, and that the numbers
+// of goroutines and open files do not grow.
 func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
 	one, other := harness.InstantModel(t), harness.InstantModel(t)
@@ -44,27 +46,27 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForMore(40) }) // goroutines and files that stay for the process exist before the count
+	underLoad(func() { load.WaitForMore(40) }) // starts the goroutines and opens the files that stay until the end
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	seen := regexp.MustCompile(`configuration (reloaded|was rejected)`)
 	underLoad(func() {
 		for i := 1; i <= n; i++ {
 			s.write(settings(i % n))
-			if i%100 != 0 { // the other changes are found by polling
+			if i%100 != 0 { // the server must notice the other changes by polling
 				s.Signal(syscall.SIGHUP)
 			}
 			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.countReloads(seen) >= i })
 		}
 	})
 	if answered := load.Answered(); answered < n/10 {
-		t.Errorf("%d requests were answered during the reloads, want at least %d", answered, n/10)
+		t.Errorf("answered requests: got %d, want at least %d", answered, n/10)
 	}
 	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load a file may be read twice
-		t.Errorf("%d configurations with faults were rejected, want at least %d", refused, n/10)
+		t.Errorf("rejected configurations: got %d, want at least %d", refused, n/10)
 	}
 	var after [2]float64
-	s.Eventually("the numbers of goroutines and open files before the reloads", func() bool {
+	s.Eventually("as few goroutines and open files as before the reloads", func() bool {
 		after = s.gauges("go_goroutines", "process_open_fds")
 		return after[0] <= before[0]+8 && after[1] <= before[1]+8
 	})
@@ -72,7 +74,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	s.Stop()
 }
 
-// countReloads returns the number of log lines that match line. Each call reads only the new part of the log.
+// countReloads returns the number of matches of line in the log. Each call reads only the new part of the log.
 func (s *fileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1
@@ -81,14 +83,14 @@ func (s *fileServer) countReloads(line *regexp.Regexp) int {
 	return s.counted
 }
 
-// gauges returns the values of two metrics of the server.
+// gauges returns the values of at most two metrics of the server.
 func (s *fileServer) gauges(names ...string) (out [2]float64) {
 	s.T.Helper()
 	_, text := harness.Get(s.T, s.Admin+"/metrics", "token")
 	for i, name := range names {
 		m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(text)
 		if m == nil {
-			s.T.Fatalf("/metrics lacks metric %s, want it", name)
+			s.T.Fatalf("/metrics lacks %s", name)
 		}
 		var err error
 		if out[i], err = strconv.ParseFloat(m[1], 64); err != nil {

@@ -16,14 +16,14 @@ import (
 	"precept/test/harness"
 )
 
-// fileServer is a running precept with a configuration file.
+// fileServer is a running precept that reads a configuration file.
 type fileServer struct {
 	*harness.Process
 	file, dir     string
-	read, counted int // bytes of the log that countReloads has read, and reloads in these bytes
+	read, counted int // number of bytes of the log that countReloads has read, and of reloads in them
 }
 
-// startWithFile starts precept with a configuration file of this text.
+// startWithFile starts precept with a configuration file that contains text.
 func startWithFile(t *testing.T, text string, flags ...string) *fileServer {
 	t.Helper()
 	s := &fileServer{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
@@ -46,9 +46,9 @@ func (s *fileServer) tokenAccepted(token string) bool {
 	return status == http.StatusOK
 }
 
-// A removed configuration file leaves the last configuration in effect, and the log has one warning. A removed lesson
-// directory is also a warning.
-func TestRemovedFilesAreWarnings(t *testing.T) {
+// If the configuration file is removed, the last configuration stays in effect, and the log has a warning. The log also
+// has a warning if the lesson directory is removed.
+func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	t.Parallel()
 	lessons := filepath.Join(t.TempDir(), "lessons")
 	if err := os.Mkdir(lessons, 0o700); err != nil {
@@ -63,12 +63,13 @@ func TestRemovedFilesAreWarnings(t *testing.T) {
 		s.Eventually(want, func() bool { return strings.Contains(s.Log.String(), want) })
 	}
 	if !s.tokenAccepted("first") {
-		t.Error("without the file the token of the last configuration is refused, want the last configuration")
+		t.Error("the token of the last configuration is refused after the file was removed")
 	}
 }
 
-// A file that is changed, reloaded at a SIGHUP and changed back before the next poll is applied in its last version.
-func TestReloadAppliesAFileThatIsChangedBack(t *testing.T) {
+// A configuration file is changed, reloaded by SIGHUP, and changed back before the next poll. The change back is
+// applied.
+func TestReloadAppliesAChangeBack(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
 	s := startWithFile(t, first)
@@ -81,15 +82,16 @@ func TestReloadAppliesAFileThatIsChangedBack(t *testing.T) {
 	}
 }
 
-// An empty file is refused: the file may be half written, and the defaults would send requests to another upstream.
+// An empty configuration file is refused: it may be half written, and the defaults would send requests to another
+// upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "admin: {tokens: [first]}\n")
 	s.write("")
 	s.Signal(syscall.SIGHUP)
-	s.Eventually("the refusal", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
+	s.Eventually("the refusal in the log", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
 	if !s.tokenAccepted("first") {
-		t.Error("after an empty file the token of the old configuration is refused, want the old configuration")
+		t.Error("the token of the old configuration is refused after a reload of an empty file")
 	}
 	s.write("admin: {tokens: [second]}\n")
 	s.Eventually("the second token", func() bool { return s.tokenAccepted("second") })
@@ -118,13 +120,13 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 		return out
 	}
 	if got := settings(); got["reward.close_after"] != "24h0m0s" || got["limits.sessions"] != "20000" || got["limits.upstream_header_timeout"] != "7s" || got["metrics.public"] != "true" {
-		t.Errorf("settings after the reload: got close_after %s, sessions %s, upstream_header_timeout %s, public %s, want 24h0m0s, 20000, 7s and true", got["reward.close_after"], got["limits.sessions"], got["limits.upstream_header_timeout"], got["metrics.public"])
+		t.Errorf("settings after the reload: got reward.close_after %s, limits.sessions %s, limits.upstream_header_timeout %s, metrics.public %s, want 24h0m0s, 20000, 7s and true", got["reward.close_after"], got["limits.sessions"], got["limits.upstream_header_timeout"], got["metrics.public"])
 	}
 	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
-		t.Error("the dashboard lacks \"needs a restart: limits.sessions\", want this text")
+		t.Error("the dashboard lacks \"needs a restart: limits.sessions\"")
 	}
 	s.write(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)
@@ -134,7 +136,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	})
 }
 
-// A reload switches the redaction of personal data on for later requests.
+// A reload can switch on the redaction of personal data in later requests.
 func TestReloadAppliesAnonymization(t *testing.T) {
 	t.Parallel()
 	model := harness.InstantModel(t)
@@ -142,22 +144,22 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 	sendChat := func(address string) {
 		t.Helper()
 		if code, text := harness.Post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
-			t.Fatalf("model request: got status %d, want 200; body %s", code, text)
+			t.Fatalf("chat request: got status %d, body %s, want 200", code, text)
 		}
 	}
 	sendChat("before@example.com")
-	s.Eventually("the address before the reload in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
+	s.Eventually("the first address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
 	s.write("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
 	sendChat("after@example.com")
-	s.Eventually("the placeholder of the redacted address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	s.Eventually("the placeholder of the second address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
-		t.Errorf("the address after the reload is in files %v, want it redacted", left)
+		t.Errorf("files with the second address: got %v, want none", left)
 	}
 }
 
-// SIGTERM stops precept during a flood of SIGHUP.
+// SIGTERM stops precept while it handles many SIGHUP.
 func TestStopDuringAFloodOfReloads(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "log: {level: error}\n")

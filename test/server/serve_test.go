@@ -22,27 +22,27 @@ import (
 	"precept/test/harness"
 )
 
-// The first start prints the ready line and a login link with a new token that works, and writes
-// run.json; the stop removes run.json.
+// The first start logs the ready line and a working login link with a new token, and writes run.json. The stop removes
+// run.json. A later start logs no link.
 func TestServeFirstStartAndStop(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).Ready(dir)
 	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.Data || m[2] != p.Admin {
-		t.Errorf("the ready line names addresses %v, want %s and %s of run.json", m[1:], p.Data, p.Admin)
+		t.Errorf("addresses in the ready line: got %v, want %s and %s as in run.json", m[1:], p.Data, p.Admin)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
-		t.Errorf("the login link %q: got status %d, want 303", link, status)
+		t.Errorf("login link %q: got status %d, want 303", link, status)
 	}
 	info, err := os.Stat(filepath.Join(dir, admin.TokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the token file: got %v, error %v, want mode 0600", info, err)
+		t.Errorf("token file: got %v, error %v, want mode 0600", info, err)
 	}
 	for _, url := range []string{p.Data + "/healthz", p.Data + "/readyz", p.Admin + "/healthz", p.Admin + "/readyz"} {
 		if status, text := harness.Get(t, url, ""); status != 200 {
-			t.Errorf("%s: got status %d, text %s, want status 200", url, status, text)
+			t.Errorf("%s: got status %d, body %s, want 200", url, status, text)
 		}
 	}
 	for _, url := range []string{p.Admin + "/", p.Admin + "/metrics", p.Admin + "/api/report", p.Admin + "/debug/pprof/"} {
@@ -52,13 +52,13 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	}
 	token, _ := os.ReadFile(filepath.Join(dir, admin.TokenFile))
 	if status, text := harness.Get(t, p.Admin+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
-		t.Errorf("/metrics: got status %d, want 200 with go_goroutines", status)
+		t.Errorf("/metrics: got status %d, want 200 and go_goroutines", status)
 	} else if percent := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); percent == nil || percent[1] == "100" {
 		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // 250, or less for a large heap
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitOK {
-		t.Errorf("a stop without streams: got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Errorf("precept serve after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 		t.Errorf("run.json after the stop: got error %v, want no file", err)
@@ -67,13 +67,13 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	restarted := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").Ready(dir)
 	restarted.Eventually("the ready line", func() bool { return strings.Contains(restarted.Log.String(), `"msg":"precept ready"`) })
 	if strings.Contains(restarted.Log.String(), "token=") {
-		t.Error("the second start logs a login link, want a link at the first start only")
+		t.Error("the second start logged a login link")
 	}
 }
 
-// Secrets of mounted files may end with a line feed: the admin token is accepted, and the upstream gets its key without
-// the line feed.
-func TestSecretsWithALineFeedAreTrimmed(t *testing.T) {
+// Secrets in mounted files often end with a line feed. Precept removes the line feed from the admin token and from the
+// key of the upstream.
+func TestLineFeedAfterASecretIsTrimmed(t *testing.T) {
 	keys := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get("Authorization") }))
 	t.Cleanup(upstream.Close)
@@ -87,11 +87,11 @@ func TestSecretsWithALineFeedAreTrimmed(t *testing.T) {
 	env := []string{"PRECEPT_ADMIN_TOKEN=token-of-a-file\n", "UPSTREAM_KEY=sk-upstream\n"}
 	p := harness.Launch(t, dir, env, "--config", config, "--upstream", upstream.URL).Ready(dir)
 	if status, text := harness.Get(t, p.Admin+"/api/report", "token-of-a-file"); status != http.StatusOK {
-		t.Errorf("/api/report with the admin token: got status %d, want 200\n%s", status, text)
+		t.Errorf("/api/report with the admin token: got status %d, body %s, want 200", status, text)
 	}
 	status, reply := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Authorization": {"Bearer client-key"}}, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	if status != http.StatusOK {
-		t.Fatalf("chat request: got status %d, want 200\n%s", status, reply)
+		t.Fatalf("chat request: got status %d, body %s, want 200", status, reply)
 	}
 	if key := <-keys; key != "Bearer sk-upstream" {
 		t.Errorf("Authorization at the upstream: got %q, want Bearer sk-upstream", key)
@@ -128,10 +128,10 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	harness.Launch(t, dir, nil).Ready(dir)
 	second := harness.Launch(t, dir, nil)
 	if code := second.Exit(); code != harness.ExitFailed || !strings.Contains(second.Log.String(), dir) {
-		t.Errorf("the second server: got exit code %d, want %d and a log with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
+		t.Errorf("second server: got exit code %d, want %d and a log with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
 	}
 	if _, err := server.ReadRunFile(dir); err != nil {
-		t.Errorf("run.json of the first server after the second start: got error %v, want the file", err)
+		t.Errorf("run.json of the first server after the second start: %v", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestServeDrainsStreams(t *testing.T) {
 	}
 	close(stop)
 	if err := <-ended; err != nil {
-		t.Errorf("the stream during the drain: got error %v, want a complete stream", err)
+		t.Errorf("stream during the drain: got error %v, want a complete stream", err)
 	}
 	if code := p.Exit(); code != harness.ExitOK {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
@@ -184,7 +184,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 			}
 			if err := <-ended; err == nil {
-				t.Error("the cut stream ended without an error at the client, want an error")
+				t.Error("client of the cut stream: got no error")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 				t.Errorf("run.json after the stop: got error %v, want no file", err)
@@ -209,18 +209,18 @@ func TestServeReloadsConfig(t *testing.T) {
 		return status == 200
 	}
 	if !accepted("first") {
-		t.Fatal("the first token is refused, want it accepted")
+		t.Fatal("the configured token is refused")
 	}
 	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // no signal: the server must notice the change by polling
 	p.Eventually("the second token", func() bool { return accepted("second") })
 	if accepted("first") {
-		t.Error("the removed first token is accepted, want it refused")
+		t.Error("the removed token is still accepted")
 	}
 	if !accepted("looker") {
-		t.Error("the report with the new viewer token is refused, want it accepted")
+		t.Error("/api/report refuses the new viewer token")
 	}
 	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); status != 403 || !strings.Contains(body, "viewer") {
-		t.Errorf("the export with the new viewer token: got status %d, body %s, want 403 and a body with \"viewer\"", status, body)
+		t.Errorf("/api/export with the new viewer token: got status %d, body %s, want 403 and \"viewer\"", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)
@@ -230,7 +230,7 @@ func TestServeReloadsConfig(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the invalid bandit.epsilon in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
 	if accepted("third") || !accepted("second") {
-		t.Errorf("after an invalid file: got token third accepted = %v, token second accepted = %v, want false and true",
+		t.Errorf("after an invalid file: got third token accepted: %v, second token accepted: %v, want false and true",
 			accepted("third"), accepted("second"))
 	}
 	_, page := harness.Get(t, p.Admin+"/", "second")
@@ -245,15 +245,16 @@ func TestServeReloadsConfig(t *testing.T) {
 		t.Error("the dashboard still reports bandit.epsilon after a valid reload")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
-		t.Error("the log has the fourth token, want no token")
+		t.Error("the log has the fourth token")
 	}
 }
 
-// With a data directory that cannot be created, precept starts, is ready, accepts the login link and logs the fault.
+// If the data directory cannot be created, precept still starts, is ready and accepts the login link, and logs that it
+// runs from memory.
 func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
-	const dir = "/proc/precept" // where even root cannot create a directory
+	const dir = "/proc/precept" // even root cannot create a directory in /proc
 	if runtime.GOOS != "linux" {
-		t.Skip("there is no /proc here")
+		t.Skip("needs /proc")
 	}
 	p := harness.Launch(t, dir, nil)
 	line := regexp.MustCompile(`data=(http://\S+) admin=(http://\S+)`)
@@ -264,21 +265,22 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
-		t.Errorf("the login link %q: got status %d, want 303", link, status)
+		t.Errorf("login link %q: got status %d, want 303", link, status)
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") {
-		t.Errorf("the log lacks \"runs from memory\", want this text:\n%s", p.Log.String())
+		t.Errorf("the log lacks \"runs from memory\":\n%s", p.Log.String())
 	}
 }
 
-// The commands that read the store work while a server runs and after its stop.
+// The commands that read the store work while a server runs and after its stop. Neither the log nor a file contains the
+// client's key or the admin token.
 func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
 	}))
 	t.Cleanup(model.Close)
-	const canary = "sk-canary-41c9d7" // the client's key: only the upstream may receive it
+	const canary = "sk-canary-41c9d7" // the client's key, which only the upstream may get
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
 	for i := range 3 {
@@ -303,7 +305,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("precept %s: got error %v, want none\n%s", strings.Join(args, " "), err, stderr.String())
+			t.Fatalf("precept %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
 		}
 		return string(out)
 	}
@@ -311,10 +313,10 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	var sample map[string]any
 	line, _, _ := strings.Cut(runVerb("export", "--format", "mplp", "--family", "dialog_response"), "\n")
 	if err := json.Unmarshal([]byte(line), &sample); err != nil || sample["sample_family"] != "dialog_response" {
-		t.Errorf("the first line of the mplp export: got %s, error %v, want the family dialog_response", line, err)
+		t.Errorf("export --format mplp: got first line %s, error %v, want the family dialog_response", line, err)
 	}
 	if chat := runVerb("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
-		t.Errorf("the openai export: got %s, want 3 lines with the reply four", chat)
+		t.Errorf("export --format openai: got %s, want 3 lines with the reply four", chat)
 	}
 	for _, args := range [][]string{{"export", "--format", "experiment"}, {"export", "--format", "preference"}, {"export", "--until", "2020-01-01"}, {"export", "--tenant", "nobody"}} {
 		if out := runVerb(args...); out != "" {
@@ -328,11 +330,11 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != running {
-			t.Errorf("doctor --json %s: got %+v, running = %v, want 3 admitted and stored exchanges, none spooled or incomplete, and running = %v",
+			t.Errorf("doctor --json %s: got %+v, running: %v, want 3 admitted and stored exchanges, none spooled or incomplete, and running: %v",
 				when, d, d.Running != nil, running)
 		}
 		if text := runVerb("doctor"); !strings.Contains(text, "exchanges admitted") {
-			t.Errorf(`doctor %s: got %s, want a text with "exchanges admitted"`, when, text)
+			t.Errorf(`doctor %s: got %s, want "exchanges admitted"`, when, text)
 		}
 		var r map[string]any
 		if err := json.Unmarshal([]byte(runVerb("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
@@ -351,21 +353,21 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	secrets := []string{canary, "verbs-token"} // the client's key and the admin token
 	for _, secret := range secrets {
 		if strings.Contains(p.Log.String(), secret) {
-			t.Errorf("the log has %q, want no secret", secret)
+			t.Errorf("the log has the secret %q", secret)
 		}
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		b, _ := os.ReadFile(path)
 		for _, secret := range secrets {
 			if strings.Contains(string(b), secret) {
-				t.Errorf("%s has %q, want no secret", path, secret)
+				t.Errorf("%s has the secret %q", path, secret)
 			}
 		}
 		return err
 	})
 }
 
-// A command exits with 0, with ExitMisuse for wrong arguments, or with ExitFailed. Each failure prints a message.
+// A command exits with ExitOK, with ExitMisuse for wrong arguments, or with ExitFailed. Each failure prints a message.
 func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 	cases := []struct {
 		args string
@@ -390,7 +392,7 @@ func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 				t.Errorf("precept %s: got exit code %d, want %d\n%s", tc.args, got, tc.want, stderr)
 			}
 			if failed := tc.want != harness.ExitOK; failed != strings.HasPrefix(stderr, "precept: ") {
-				t.Errorf("standard error: got %q, want the prefix \"precept: \" = %v", stderr, failed)
+				t.Errorf("precept %s: got standard error %q, want prefix \"precept: \": %v", tc.args, stderr, failed)
 			}
 		})
 	}

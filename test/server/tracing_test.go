@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Precept sends one span per turn to the configured collector, at the latest at its stop. A span has the slug of the
-// lesson and no text of the session.
+// Precept sends one span per turn to the configured collector, at the latest when it stops. A span has the slug of the
+// injected lesson, but no text of the session.
 func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string
@@ -24,7 +24,7 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		var data otlp.TracesData
 		if err != nil || proto.Unmarshal(body, &data) != nil || r.Header.Get("Authorization") != "Bearer otel-key" {
-			t.Errorf("request to the collector: got read error %v, headers %v, want OTLP data with the Authorization Bearer otel-key", err, r.Header)
+			t.Errorf("request to the collector: got read error %v, headers %v, want OTLP data and Authorization: Bearer otel-key", err, r.Header)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -46,16 +46,16 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	}
 	metrics := r.Metrics(t, "application/openmetrics-text")
 	if !strings.Contains(metrics, `# {trace_id="`) || !strings.Contains(metrics, `precept_spans_total{outcome="dropped"} 0`) {
-		t.Errorf("/metrics: want an exemplar with a trace_id and 0 dropped spans, got\n%s", metrics)
+		t.Errorf("/metrics: got\n%s\nwant an exemplar with a trace_id, and 0 dropped spans", metrics)
 	}
 	r.Stop()
 	if len(names) != 3 || names[0] != "chat m1" {
-		t.Errorf("names of the spans: got %q, want 3, the first \"chat m1\"", names)
+		t.Errorf("names of spans: got %q, want 3, the first \"chat m1\"", names)
 	}
 	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
-		t.Errorf("content of the spans: got %q, want check-the-target and no text of the session", all)
+		t.Errorf("spans: got %q, want check-the-target and no text of the session", all)
 	}
 	if strings.Contains(r.Log.String(), "otel-key") {
-		t.Error("the log has the key of the collector, want no key")
+		t.Error("the log has the key of the collector")
 	}
 }

@@ -16,9 +16,9 @@ import (
 
 const userText = "Run the build script. <script>alert(1)</script> \x1b[31m"
 
-// A session is listed, read, watched, rated, exported and forgotten through the admin listener,
-// over SQLite and over Redis.
-func TestSessionsThroughTheAdminListener(t *testing.T) {
+// A session is listed, read, watched, rated, exported and forgotten through the admin listener, with a store in SQLite
+// and in Redis.
+func TestAdminListenerServesSessions(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	redis := storetest.StartRedis(t)
 	for name, flags := range map[string][]string{"sqlite": nil, "redis": {"--store-url", redis.URL()}} {
@@ -26,7 +26,8 @@ func TestSessionsThroughTheAdminListener(t *testing.T) {
 	}
 }
 
-// checkSessionViews plays a session and checks the pages and APIs of the admin listener that show the session.
+// checkSessionViews plays a session and an opted-out session, and checks the pages and API responses of the admin
+// listener.
 func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -39,16 +40,16 @@ func checkSessionViews(t *testing.T, flags []string) {
 	hidden.User("Run the build script, the canary-word is secret.")
 	hidden.Send(false)
 	var l store.SessionList
-	harness.Eventually(t, "the session to be stored with its facts", func() bool {
+	harness.Eventually(t, "the stored session with its number of errors", func() bool {
 		p.Ask(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
 		return len(l.Sessions) == 1 && l.Sessions[0].Errors != nil
 	})
 	one := l.Sessions[0]
 	if one.Name != "one" || one.Turns != 1 || len(one.Injected) != 1 || one.Found == nil {
-		t.Errorf("listed session: got %+v, want the name one, 1 turn, 1 injected lesson and the place of the searched words", one)
+		t.Errorf("listed session: got %+v, want the name one, 1 turn, 1 injected lesson, and the place of the searched words", one)
 	}
 	if !strings.HasPrefix(one.Task, "Run the build script.") || one.Errors == nil || *one.Errors != 0 || one.Output == nil || one.Seconds <= 0 {
-		t.Errorf("facts of the listed session: got %+v, want the first words, 0 errors, the output and a duration", one)
+		t.Errorf("listed session: got %+v, want the user's text as the task, 0 errors, output tokens, and a duration", one)
 	}
 	var facets store.Facets
 	harness.Eventually(t, "the facets to count the session", func() bool {
@@ -56,7 +57,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		return facets.Counted > 0
 	})
 	if facets.Counted != 1 || len(facets.Lessons) != 1 || facets.Lessons[0].Injected != 1 {
-		t.Errorf("/api/facets: got %+v, want one session with one injected lesson and no opted-out session", facets)
+		t.Errorf("/api/facets: got %+v, want 1 session with 1 injected lesson, and no opted-out session", facets)
 	}
 	var tr store.Transcript
 	p.Ask(t, "/api/sessions/one", &tr)
@@ -65,13 +66,13 @@ func checkSessionViews(t *testing.T, flags []string) {
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
-		t.Errorf("kinds of the entries of turn 1: got %s, want block user assistant at the end", got)
+		t.Errorf("entries of turn 1: got kinds %s, want block, user and assistant as the last three", got)
 	}
 	checkWatch(t, dir, one.ID)
 	if code, _ := harness.Post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
 		t.Errorf("feedback: got status %d, want 202", code)
 	}
-	harness.Eventually(t, "the session to close and its sample", func() bool {
+	harness.Eventually(t, "the closed session and its sample", func() bool {
 		var s store.SampleList
 		p.Ask(t, "/api/sessions/one", &tr)
 		p.Ask(t, "/api/samples?quality=good", &s)
@@ -79,14 +80,14 @@ func checkSessionViews(t *testing.T, flags []string) {
 	})
 	out, err := harness.RunVerb(t, "watch", one.ID, "--data-dir", dir)
 	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
-		t.Errorf(`watch of a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
+		t.Errorf(`precept watch of a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
 	}
 	checkSameExports(t, p, dir, flags)
 	for query, wantLine := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
 			if code := p.Ask(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLine {
-				t.Errorf("%s export of %s: got status %d and %q, want 200 and a line = %v", format, query, code, text, wantLine)
+				t.Errorf("/api/export of %s in format %s: got status %d, body %q, want 200, and a line: %v", query, format, code, text, wantLine)
 			}
 		}
 	}
@@ -94,28 +95,28 @@ func checkSessionViews(t *testing.T, flags []string) {
 	var page string
 	for _, path := range []string{"/sessions", "/sessions/" + one.ID, "/samples", "/health", "/api/sessions", "/api/samples", "/api/export?format=openai", "/api/health"} {
 		if code := p.Ask(t, path, &page); code != http.StatusOK || strings.Contains(page, "canary-word") || strings.Contains(page, "e2e-token") || strings.Contains(page, "\x1b") {
-			t.Errorf("%s: got status %d, page %s, want 200 and no opted-out text, token or escape character", path, code, page)
+			t.Errorf("%s: got status %d, body %s, want 200 without the opted-out text, the token and the escape character", path, code, page)
 		}
 	}
 	if code, text := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
-		t.Errorf("forget: got status %d, want 200 and 1 forgotten session; body %s", code, text)
+		t.Errorf("/api/forget: got status %d, body %s, want 200 and 1 forgotten session", code, text)
 	}
 	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
-		t.Errorf("a forgotten session: got status %d, want 404", code)
+		t.Errorf("GET of the forgotten session: got status %d, want 404", code)
 	}
 }
 
-// checkWatch checks precept watch on the session, as text and as JSON, and its refusals.
+// checkWatch checks the output of precept watch on the session, as text and as JSON, and its errors.
 func checkWatch(t *testing.T, dir, id string) {
 	t.Helper()
 	for _, args := range [][]string{{"watch", "one"}, {"watch", id}, {"watch", "--latest"}} {
 		out, err := harness.RunVerb(t, append(args, "--once", "--data-dir", dir)...)
 		if err != nil || !strings.Contains(out, "PRECEPT +") || !strings.Contains(out, "[check-the-target]") || !strings.Contains(out, "<script>") || strings.Contains(out, "\x1b") {
-			t.Errorf("precept %v: got error %v, output %s, want the inserted lesson, the text of the user and no escape character", args, err, out)
+			t.Errorf("precept %v: got error %v, output %s, want the inserted lesson and the user's text without the escape character", args, err, out)
 		}
 		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-				t.Errorf("precept %v: got a line of %d columns, want at most 80; line %q", args, n, line)
+				t.Errorf("precept %v: line %q: got %d columns, want at most 80", args, line, n)
 			}
 		}
 	}
@@ -139,21 +140,23 @@ func checkWatch(t *testing.T, dir, id string) {
 	}
 }
 
-// checkSameExports checks that the admin listener and the command export the same lines.
+// checkSameExports checks that the admin listener exports the same lines as precept export, in each format except
+// Parquet.
 func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	t.Helper()
 	for _, format := range admin.ExportFormats() {
 		var web string
 		if code := p.Ask(t, "/api/export?format="+format, &web); code != http.StatusOK || web == "" && format != "preference" {
-			t.Errorf("%s export: got status %d and %d bytes, want 200 and more than 0 bytes", format, code, len(web))
+			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(web))
 		}
 		if verb := harness.MustVerb(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
-			t.Errorf("%s export: the admin listener writes\n%s\nwant the output of precept export\n%s", format, web, verb)
+			t.Errorf("/api/export in format %s: got\n%s\nwant as from precept export\n%s", format, web, verb)
 		}
 	}
 }
 
-// checkHealth checks that /api/health has a balanced account, a healthy store, the changed settings and the audit.
+// checkHealth checks that /api/health reports a balanced account, a healthy store, the changed settings and the audit
+// log.
 func checkHealth(t *testing.T, p *harness.Process) {
 	t.Helper()
 	var h admin.Health
@@ -162,7 +165,7 @@ func checkHealth(t *testing.T, p *harness.Process) {
 		return h.Account.Stored > 0
 	})
 	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Trouble+h.Store.Trouble != "" || !h.Store.Healthy || len(h.Config) < 50 {
-		t.Errorf("health: got account %+v, store %+v, process %d, %d settings, want a balanced account, a healthy store, no trouble, process %d and at least 50 settings",
+		t.Errorf("/api/health: got account %+v, store %+v, process %d, %d settings, want a balanced account, a healthy store, no trouble, process %d and at least 50 settings",
 			h.Account, h.Store, h.PID, len(h.Config), p.PID)
 	}
 	changed := map[string]string{}
@@ -172,13 +175,13 @@ func checkHealth(t *testing.T, p *harness.Process) {
 		}
 	}
 	if changed["reward.close_after"] != "4s" || changed["admin.tokens"] == "" || strings.Contains(changed["admin.tokens"], "e2e") {
-		t.Errorf("changed settings: got %v, want reward.close_after 4s and admin.tokens without the token", changed)
+		t.Errorf("changed settings: got %v, want reward.close_after = 4s, and admin.tokens without the token", changed)
 	}
 	var audit bool
 	for _, n := range h.Audit {
 		audit = audit || n.Action == "POST /api/feedback"
 	}
 	if !audit {
-		t.Errorf("the audit is %+v, want an entry of POST /api/feedback", h.Audit)
+		t.Errorf("audit log: got %+v, want an entry of POST /api/feedback", h.Audit)
 	}
 }
