@@ -15,17 +15,18 @@ import (
 	"precept/test/harness"
 )
 
-// agentScript returns the replies of the loop, and the reply to the follow-up.
+// agentScript returns the steps of loopScript and the steps after the follow-up.
 func agentScript() []harness.Step {
 	return append(loopScript(), harness.Step{Command: "sh ./other.sh"}, harness.Step{Text: "The other script works."})
 }
 
-// faultScript returns a short script for the runs with faults.
+// faultScript returns a short script without a loop.
 func faultScript() []harness.Step {
 	return []harness.Step{{Command: "sh ./build.sh --target demo"}, {Command: "sh ./other.sh"}, {Command: "cat README.md"}, {Text: "Done."}}
 }
 
-// agentFaults returns four faults of the model: a 429, a 500, a truncated stream, and a stream without an end marker.
+// agentFaults returns four faults of the model: status 429, status 500, a truncated stream, and a stream without an end
+// marker.
 func agentFaults() []harness.Fault {
 	return []harness.Fault{
 		{Name: "429", At: 1, Times: 1, Status: 429},
@@ -35,9 +36,8 @@ func agentFaults() []harness.Fault {
 	}
 }
 
-// TestAgents drives real agents directly against the scripted model and through precept, and prints
-// the properties of each agent. It installs no agent (tools/agents.sh does), takes many minutes,
-// and runs only on request.
+// TestAgents runs real agents directly against the scripted model and through precept, and prints a row of results for
+// each agent. TestAgents takes hours and runs only if PRECEPT_AGENTS is set. tools/agents.sh installs the agents.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
@@ -50,7 +50,7 @@ func TestAgents(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			if a.program != "" {
 				if _, err := os.Stat(a.program); err != nil {
-					t.Skipf("skipped: %s is not installed; tools/agents.sh says why", a.name)
+					t.Skipf("%s is not installed; tools/agents.sh prints the reason", a.name)
 				}
 			}
 			r := &row{name: a.name}
@@ -66,7 +66,7 @@ func TestAgents(t *testing.T) {
 	fmt.Print(matrix(rows)) // not t.Log: the matrix is the result of the run
 }
 
-// measure fills the columns of the row except those of rules files.
+// measure sets the cells of the row, except those for rules files.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
@@ -113,7 +113,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.measureParallel(t, a)
 }
 
-// measureRefused puts precept before an upstream that refuses every changed request.
+// measureRefused runs the agent through precept with a model that refuses requests with lessons.
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
@@ -122,7 +122,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	r.refused(tr, counters(t, p)["precept_injection_rejected_total"])
 }
 
-// measureParallel starts two agents at once; a second lesson matches the error of both.
+// measureParallel runs two agents through one precept at the same time. A second lesson matches the tool error of both.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
@@ -137,7 +137,7 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 	r.onError(one)
 }
 
-// measureInterrupt sends ^C during the second reply, and resumes the conversation afterwards.
+// measureInterrupt sends ^C to the agent during the second reply, and resumes the conversation.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", At: 2, Times: 1, Hang: true}))
@@ -149,8 +149,8 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	r.interrupt(tr, agentEnded)
 }
 
-// measureCompaction makes an agent shorten its history: the usage reports a long prompt, or a
-// request is refused as too long.
+// measureCompaction makes an agent shorten its history: the model reports a long prompt as usage, or refuses a request
+// as too long.
 func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
@@ -158,7 +158,7 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	if a.overflows {
 		faults = []harness.Fault{{Name: "overflow", Status: 400, Overflow: true}}
 	} else {
-		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for other agents
+		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // some agents shorten their history during the task, others at its end
 	}
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
 	direct.shorten()
@@ -168,22 +168,23 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.compaction(direct, through)
 }
 
-// sandboxedAgent is one agent in a sandbox, its own home and project. The tap records the requests of the agent, and
-// forwards the requests to precept, or in a direct run to the model.
+// sandboxedAgent is an agent in a sandbox, with its own home and project. The tap records the requests of the agent and
+// forwards them to precept, or in a direct run to the model.
 type sandboxedAgent struct {
 	t     *testing.T
 	agent *agent
 	box   *sandbox
 	model *harness.Model
 	tap   *tap
-	// A value in interrupt makes call send ^C to the agent.
+	// interrupt makes ask send ^C to the agent when it receives a value.
 	interrupt <-chan struct{}
 	codes     []int
 	outs      []string
 	ends      []int // number of requests that had reached the model at the end of each call
 }
 
-// newSandboxedAgent returns an agent without precept, until proxied is called.
+// newSandboxedAgent returns an agent that sends its requests to the model. After a call of proxied, it sends them to
+// precept.
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
 	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
@@ -193,8 +194,8 @@ func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent
 	return tr
 }
 
-// proxied starts a separate precept between the agent and the model. Its lesson matches the task;
-// each keyword adds a lesson.
+// proxied starts a precept between the agent and the model. One lesson matches the task, and a keyword adds a lesson
+// with this keyword.
 func (tr *sandboxedAgent) proxied(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)
@@ -206,7 +207,7 @@ func (tr *sandboxedAgent) proxied(t *testing.T, keywords ...string) *harness.Pro
 	return p
 }
 
-// turns runs two turns of one conversation.
+// turns runs the task and the follow-up in one conversation.
 func (tr *sandboxedAgent) turns() {
 	tr.ask(loopTask, false)
 	if !tr.agent.inProcess && !tr.agent.single {
@@ -214,7 +215,7 @@ func (tr *sandboxedAgent) turns() {
 	}
 }
 
-// shorten runs a turn, the agent's command for a shorter history if one exists, and another turn.
+// shorten runs the task, the command of the agent that shortens the history, if there is one, and the follow-up.
 func (tr *sandboxedAgent) shorten() {
 	if tr.agent.compacts == "" {
 		tr.turns()
@@ -225,14 +226,14 @@ func (tr *sandboxedAgent) shorten() {
 	tr.ask(followUp, true)
 }
 
-// ask runs the agent once with the user's words and records exit code, output and requests; again continues
-// the last conversation.
+// ask runs the agent once with a message of the user, and records exit code, output and number of requests. If resume
+// is true, the agent continues its last conversation.
 func (tr *sandboxedAgent) ask(text string, resume bool) {
 	code, out := tr.box.call(tr.agent.ask(tr.box, text, resume), tr.interrupt)
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 
-// all returns the requests of the agent that reached the model. A request that precept sent twice counts once.
+// all returns the requests of the agent that reached the model. A request that precept sent twice is returned once.
 func (tr *sandboxedAgent) all() []harness.ModelRequest {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(tr.model.All(), func(a harness.ModelRequest) bool {
@@ -248,7 +249,7 @@ func (tr *sandboxedAgent) mainRequests() []harness.ModelRequest {
 	return slices.DeleteFunc(tr.all(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
-// calls returns the main requests of each call of ask.
+// calls returns the main requests during each call of ask.
 func (tr *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
 	all, from := tr.all(), 0
 	for _, to := range tr.ends {
@@ -258,7 +259,7 @@ func (tr *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
 	return out
 }
 
-// keep writes requests and output to the directory AGENTS_KEEP.
+// keep writes the requests and the output of the agent to the directory AGENTS_KEEP, if the variable is set.
 func (tr *sandboxedAgent) keep() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {

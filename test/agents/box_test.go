@@ -16,21 +16,21 @@ import (
 	"precept/test/harness"
 )
 
-// sandbox is the environment of one agent in a run: a home, a project, and the address of the API.
+// sandbox is the environment of an agent: a home directory, a project, and the address of the API.
 type sandbox struct {
 	t        *testing.T
 	home     string
 	work     string
 	base     string // http://127.0.0.1:PORT, without /v1
-	programs string // AGENTS_HOME
+	programs string // directory with the installed agents
 	env      []string
 	limit    time.Duration
 }
 
-// newBox returns an empty home and a working directory for an agent that sends its requests to base.
+// newBox returns a sandbox with an empty home and a project, for an agent that sends its requests to base.
 func newBox(t *testing.T, base string) *sandbox {
 	t.Helper()
-	// Not t.TempDir: a daemon of the agent may write while the folder is removed, which is not a failure.
+	// t.TempDir would fail the test if a daemon of the agent writes while the directory is removed.
 	dir, err := os.MkdirTemp("", "precept-agent-")
 	if err != nil {
 		t.Fatal(err)
@@ -68,12 +68,12 @@ func agentsHome(t *testing.T) string {
 	return dir
 }
 
-// path returns a file below a program's node_modules.
+// path returns the path of a file in the directory node_modules of a program.
 func (b *sandbox) path(folder, rest string) string {
 	return filepath.Join(b.programs, folder, "node_modules", rest)
 }
 
-// file writes a file below the agent's home.
+// file writes a file in the agent's home.
 func (b *sandbox) file(name, text string) {
 	b.t.Helper()
 	path := filepath.Join(b.home, name)
@@ -85,8 +85,8 @@ func (b *sandbox) file(name, text string) {
 	}
 }
 
-// call runs one command of the agent to its end, in its own process group: child processes end with
-// the command. A value from interrupt (nil for never) sends ^C.
+// call runs a command of the agent, and returns its exit code and output. The command has its own process group, so
+// that child processes end with the command. When interrupt receives a value, call sends ^C; a nil channel means never.
 func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), b.limit)
@@ -105,7 +105,7 @@ func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out 
 		go func() {
 			select {
 			case <-interrupt:
-				time.Sleep(harness.CutDelay) // the earlier requests are read first
+				time.Sleep(harness.CutDelay) // lets the agent read the written bytes first
 				_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
 			case <-exited:
 			}
@@ -118,11 +118,11 @@ func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out 
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		b.t.Fatalf("%s is not installed, want the program; run tools/agents.sh", argv[0])
+		b.t.Fatalf("%s is not installed; run tools/agents.sh", argv[0])
 	case ctx.Err() != nil:
-		b.t.Errorf("%s runs for more than %s, want an end within this time", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
+		b.t.Errorf("%s has not ended within %s", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
 	case c.ProcessState == nil:
-		b.t.Fatalf("the start of %s: got error %v, want none", argv[0], err)
+		b.t.Fatalf("start %s: %v", argv[0], err)
 	}
 	b.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(start).Round(100*time.Millisecond))
 	return c.ProcessState.ExitCode(), buf.String()

@@ -18,29 +18,30 @@ const (
 	loopEnd   = "[END LOOP DETECTED]"
 )
 
-// The methods of row below compare the requests that reach the model with the requests that the agent sent, and with
-// those of a direct run. A main request asks for the next step of the task; a side request asks for a title or a
-// summary. A block is the text that precept inserts into a request: a lesson or a loop warning.
+// The methods of row in this file compare the requests that reach the model with the requests that the agent sent, and
+// with those of a direct run, which is a run without precept. A main request asks for the next step of the task; a side
+// request asks for a title or a summary. A block is a text that precept inserts into a request: a lesson or a loop
+// warning.
 
-// outcome compares exit codes and numbers of requests of a direct run and a run through precept.
+// outcome compares the exit codes and the numbers of requests of a direct run and of a run through precept.
 func (r *row) outcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
-	var control row // a run without precept has no blocks, so the checks of blocks must find faults
+		unless(slices.Max(direct.codes) == 0, "exit codes of the direct run: %v: %s", direct.codes, direct.outs))...)
+	var control row // a direct run has no blocks, so checkBlocks must find faults
 	control.checkBlocks(direct)
-	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "the checks of blocks pass for a run without precept, want faults"))
+	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "checkBlocks finds no fault in a direct run"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
 	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
 	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), nonEmpty(
 		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
-		unless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call: the agent does not run the script", d),
+		unless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call, in which the agent runs the scripts", d),
 		unless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
-		unless(slices.Equal(wantOthers, others), "directly %v, through precept %v", wantOthers, others))...)
+		unless(slices.Equal(wantOthers, others), "other requests: %v directly, %v through precept", wantOthers, others))...)
 }
 
-// counts returns the number of main requests of each call.
+// counts returns the number of main requests in each call of the agent.
 func counts(calls [][]harness.ModelRequest) (n []int) {
 	for _, c := range calls {
 		n = append(n, len(c))
@@ -48,15 +49,15 @@ func counts(calls [][]harness.ModelRequest) (n []int) {
 	return n
 }
 
-// listSent returns the conversation as the agent sent it.
+// listSent returns the list of messages or items that the agent sent in the request a.
 func (tr *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
 	_ = json.Unmarshal(tr.tap.of(a).body, &sent.Body)
 	return sent.List()
 }
 
-// checkLists checks that each request begins with the list of the previous request, if this holds for the agent's own
-// list.
+// checkLists checks that the list of each request begins with the list of the previous request, if this is so in the
+// requests that the agent sent.
 func (r *row) checkLists(tr *sandboxedAgent) {
 	if tr.agent.delta {
 		r.notApplicable("prefix")
@@ -71,13 +72,14 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 		case extends(before.List(), after.List()):
 			stable++
 		case extends(tr.listSent(before), tr.listSent(after)):
-			faults = append(faults, fmt.Sprintf("request %d no longer begins with request %d, though the agent's own list does", i, i-1))
+			faults = append(faults, fmt.Sprintf("request %d does not begin with the list of request %d, although the agent's request does", i, i-1))
 		}
 	}
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
 }
 
-// checkBlocks checks the number and the text of the inserted blocks, and that the other bytes are those of the agent.
+// checkBlocks checks the number and the text of the inserted blocks, and that all other bytes are those that the agent
+// sent.
 func (r *row) checkBlocks(tr *sandboxedAgent) {
 	mains := tr.mainRequests()
 	var lesson, loop, altered []string
@@ -87,29 +89,29 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 		n, k := strings.Count(m.Raw, taskSlug), strings.Count(m.Raw, loopLabel)
 		lessons, loops = lessons+n, loops+k
 		if !tr.agent.delta {
-			lesson = append(lesson, unless(n == 1, "request %d holds %d lessons, want 1", i, n))
+			lesson = append(lesson, unless(n == 1, "request %d has %d lessons, want 1", i, n))
 			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.edits]
-			loop = append(loop, unless(k == want, "request %d holds %d loop warnings, want %d", i, k, want))
+			loop = append(loop, unless(k == want, "request %d has %d loop warnings, want %d", i, k, want))
 		}
 		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
 			text, _, _ := strings.Cut(rest, loopEnd)
-			loop = append(loop, unless(warning == "" || warning == text, "request %d has the warning %q, want %q as before", i, text, warning))
+			loop = append(loop, unless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as before", i, text, warning))
 			warning = text
 		}
-		altered = append(altered, unless(equalWithoutBlocks(m.Raw, string(tr.tap.of(m).body)), "request %d without the blocks differs from the agent's request\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.Raw))
+		altered = append(altered, unless(equalWithoutBlocks(m.Raw, string(tr.tap.of(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.Raw))
 	}
 	if tr.agent.delta {
-		lesson = append(lesson, unless(lessons == 1, "all requests together hold %d lessons, want 1", lessons))
-		loop = append(loop, unless(loops == 1, "all requests together hold %d loop warnings, want 1", loops))
+		lesson = append(lesson, unless(lessons == 1, "lessons in all requests: got %d, want 1", lessons))
+		loop = append(loop, unless(loops == 1, "loop warnings in all requests: got %d, want 1", loops))
 	}
 	r.set("lesson", "", nonEmpty(lesson...)...)
 	r.set("loop", "", nonEmpty(loop...)...)
 	r.set("bytes", "", nonEmpty(altered...)...)
 }
 
-// equalWithoutBlocks reports whether got without inserted blocks of precept is equal to sent.
+// equalWithoutBlocks reports whether got is equal to sent, apart from blocks that precept inserted into got.
 func equalWithoutBlocks(got, sent string) bool {
-	const sure = 200 // equal bytes after a block by which the end of the block is found
+	const sure = 200 // number of equal bytes by which the end of a block is found
 	for {
 		n := 0
 		for n < len(got) && n < len(sent) && got[n] == sent[n] {
@@ -119,7 +121,8 @@ func equalWithoutBlocks(got, sent string) bool {
 		if got == "" || sent == "" {
 			return got == sent
 		}
-		// The block may begin with the bytes before the block: search for the end and not for the beginning.
+		// A block may begin with the same bytes as the text after it, so search for the end of the block, not its
+		// beginning.
 		piece := strings.Index(got, sent[:min(sure, len(sent))])
 		if piece < 0 || (!strings.Contains(got[:piece], harness.LessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
 			return false
@@ -128,7 +131,7 @@ func equalWithoutBlocks(got, sent string) bool {
 	}
 }
 
-// sideRequests checks that precept forwards side requests unchanged.
+// sideRequests checks that side requests reach the model unchanged.
 func (r *row) sideRequests(tr *sandboxedAgent) {
 	n := 0
 	var faults []string
@@ -153,14 +156,14 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 		names = append(names, tr.tap.of(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
-	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to the sessions %q, want one session", names))...)
+	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
 }
 
-// newSession checks a call with a new conversation in the same home.
+// newSession checks that the last call, a new conversation with the same words, is a new session.
 func (r *row) newSession(tr *sandboxedAgent) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
-		return // another column reports the missing request
+		return // the column requests reports the missing request
 	}
 	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
 	faults := []string{unless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
@@ -168,17 +171,17 @@ func (r *row) newSession(tr *sandboxedAgent) {
 	for i := range now {
 		s := tr.tap.of(&now[i]).session
 		faults = append(faults,
-			unless(s != old, "request %d belongs to the old session", i),
-			unless(s == tr.tap.of(&now[0]).session, "request %d belongs to %q, the first to %q", i, s, tr.tap.of(&now[0]).session))
+			unless(s != old, "request %d belongs to the session of the first conversation", i),
+			unless(s == tr.tap.of(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.of(&now[0]).session))
 		n := strings.Count(now[i].Raw, taskSlug)
 		lessons += n
-		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d holds %d lessons, want 1", i, n))
+		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d has %d lessons, want 1", i, n))
 	}
-	faults = append(faults, unless(lessons > 0, "no request holds a lesson, want some"))
+	faults = append(faults, unless(lessons > 0, "no request has a lesson"))
 	r.set("new", "", nonEmpty(faults...)...)
 }
 
-// restart checks the last call, which resumed the conversation through a restarted precept.
+// restart checks the second call, which resumes the conversation after a restart of precept.
 func (r *row) restart(tr *sandboxedAgent) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
@@ -188,12 +191,12 @@ func (r *row) restart(tr *sandboxedAgent) {
 	before, after := calls[0][len(calls[0])-1], calls[1][0]
 	r.set("restart", "", nonEmpty(
 		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
-		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q became %q", tr.tap.of(&before).session, tr.tap.of(&after).session),
-		unless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart holds %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the list of the second request does not begin with the list of the first, as the agent's own list does\n%s\n%s", before.Raw, after.Raw))...)
+		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q before the restart, %q after it", tr.tap.of(&before).session, tr.tap.of(&after).session),
+		unless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
+		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
-// parallel checks two simultaneous agents with the same first words.
+// parallel checks simultaneous agents with the same first message.
 func (r *row) parallel(trials ...*sandboxedAgent) {
 	var faults []string
 	sessions := map[string]int{}
@@ -208,21 +211,21 @@ func (r *row) parallel(trials ...*sandboxedAgent) {
 		}
 		mains := tr.mainRequests()
 		if len(mains) == 0 {
-			faults = append(faults, "no main request")
+			faults = append(faults, fmt.Sprintf("agent %d: no main request", i))
 			continue
 		}
 		last := tr.tap.of(&mains[len(mains)-1]).session
 		sessions[last]++
-		for k := 1; k < len(mains); k++ { // the first requests may be equal
+		for k := 1; k < len(mains); k++ { // the first requests of the agents may be equal, so their session is not checked
 			s := tr.tap.of(&mains[k]).session
-			faults = append(faults, unless(s == last, "agent %d: request %d belongs to %q, the last one to %q", i, k, s, last))
+			faults = append(faults, unless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
 	}
-	faults = append(faults, unless(len(sessions) == len(trials), "%d agents end in the sessions %v", len(trials), sessions))
+	faults = append(faults, unless(len(sessions) == len(trials), "%d agents have the sessions %v at the end, want one each", len(trials), sessions))
 	r.set("parallel", "", nonEmpty(faults...)...)
 }
 
-// onError counts the blocks of the lesson that matches the first tool error.
+// onError checks that the lesson that matches the first tool error is in each request with the error.
 func (r *row) onError(tr *sandboxedAgent) {
 	if tr.agent.edits {
 		r.notApplicable("error")
@@ -235,23 +238,24 @@ func (r *row) onError(tr *sandboxedAgent) {
 	for i := range mains {
 		n := strings.Count(mains[i].Raw, slug)
 		all += n
-		// qwen sometimes loses the output of a command; the lesson is inserted when the output is in a request.
+		// qwen sometimes loses the output of a command. The lesson is inserted once a request has the output.
 		shown = shown || strings.Contains(string(tr.tap.of(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
-		faults = append(faults, unless(tr.agent.delta || n == want, "request %d holds the lesson %d times, want %d", i, n, want))
+		faults = append(faults, unless(tr.agent.delta || n == want, "request %d has the lesson %d times, want %d", i, n, want))
 	}
-	faults = append(faults, unless(all > 0, "no request holds the lesson, want some"), unless(!tr.agent.delta || all == 1, "all requests together hold the lesson %d times, want once", all))
+	faults = append(faults, unless(all > 0, "no request has the lesson"), unless(!tr.agent.delta || all == 1, "all requests have the lesson %d times, want once", all))
 	r.set("error", "", nonEmpty(faults...)...)
 }
 
-// interrupt checks a conversation after an interrupt during a reply. agentEnded is the end of the interrupted agent.
+// interrupt checks a conversation that is resumed after an interrupt during a reply. agentEnded is the time at which
+// the interrupted agent ended.
 func (r *row) interrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var faults []string
 	select {
 	case disconnected := <-tr.model.Disconnected:
-		faults = append(faults, unless(disconnected.Sub(agentEnded) < time.Second, "the model saw the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
+		faults = append(faults, unless(disconnected.Sub(agentEnded) < time.Second, "the model noticed the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
 	case <-time.After(5 * time.Second):
-		faults = append(faults, "the model did not see the disconnect within 5 s")
+		faults = append(faults, "the model noticed no disconnect within 5s")
 	}
 	calls := tr.calls()
 	if len(calls) < 2 || len(calls[1]) == 0 {
@@ -259,21 +263,21 @@ func (r *row) interrupt(tr *sandboxedAgent, agentEnded time.Time) {
 		return
 	}
 	if first := calls[1][0]; !strings.Contains(string(tr.tap.of(&first).body), loopTask) {
-		r.set("interrupt", "forgets", faults...) // the agent has not kept the interrupted conversation
+		r.set("interrupt", "forgets", faults...) // the agent did not keep the interrupted conversation
 		return
 	}
 	var x row
 	x.checkLists(tr)
 	x.checkBlocks(tr)
 	x.checkSessions(tr)
-	faults = append(faults, unless(tr.codes[1] == 0, "the resumed conversation ends with %d: %s", tr.codes[1], tr.outs[1]))
+	faults = append(faults, unless(tr.codes[1] == 0, "the resumed conversation ends with exit code %d: %s", tr.codes[1], tr.outs[1]))
 	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
 		faults = append(faults, x.cells[c].fault)
 	}
 	r.set("interrupt", "", nonEmpty(faults...)...)
 }
 
-// compaction checks a conversation after the agent replaced the history by a summary.
+// compaction checks a conversation in which the agent replaces its history by a summary.
 func (r *row) compaction(direct, through *sandboxedAgent) {
 	if !direct.shortened() {
 		r.notApplicable("compact")
@@ -292,13 +296,14 @@ func (r *row) compaction(direct, through *sandboxedAgent) {
 	for i, m := range through.mainRequests() {
 		n := strings.Count(m.Raw, taskSlug)
 		faults = append(faults,
-			unless(n <= 1, "request %d holds %d lessons, want at most 1", i, n),
-			unless(equalWithoutBlocks(m.Raw, string(through.tap.of(&m).body)), "request %d without the blocks differs from the agent's request\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.Raw))
+			unless(n <= 1, "request %d has %d lessons, want at most 1", i, n),
+			unless(equalWithoutBlocks(m.Raw, string(through.tap.of(&m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.Raw))
 	}
 	r.set("compact", "", nonEmpty(faults...)...)
 }
 
-// refused checks a conversation whose model refuses requests with blocks.
+// refused checks a conversation with a model that refuses requests with blocks. counted is the number of refusals in
+// the metrics of precept.
 func (r *row) refused(tr *sandboxedAgent, counted int) {
 	mains := tr.mainRequests()
 	withBlocks := 0
@@ -311,12 +316,12 @@ func (r *row) refused(tr *sandboxedAgent, counted int) {
 	r.set("refused", "", nonEmpty(
 		unless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
 		unless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
-		unless(withBlocks == 1, "%d requests have a block, want 1", withBlocks),
-		unless(seen == 0, "the agent saw %d refusals, want none", seen),
-		unless(counted == 1, "precept counted %d refused requests, want 1", counted))...)
+		unless(withBlocks == 1, "requests with a block: got %d, want 1", withBlocks),
+		unless(seen == 0, "refusals that the agent got: %d, want 0", seen),
+		unless(counted == 1, "refusals that precept counted: %d, want 1", counted))...)
 }
 
-// shortened reports whether the agent replaced its history.
+// shortened reports whether the agent replaced its history by a shorter one.
 func (tr *sandboxedAgent) shortened() bool {
 	mains := tr.mainRequests()
 	for i := 1; i < len(mains); i++ {
@@ -327,7 +332,8 @@ func (tr *sandboxedAgent) shortened() bool {
 	return false
 }
 
-// retries checks the requests of the agent after each fault.
+// retries checks that the agent reacts to each fault as in a direct run, and that a retry is the same request in the
+// same session.
 func (r *row) retries(direct, through *sandboxedAgent) {
 	same := nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
@@ -335,7 +341,7 @@ func (r *row) retries(direct, through *sandboxedAgent) {
 	for _, f := range agentFaults() {
 		d, p := direct.repeat(f.Name), through.repeat(f.Name)
 		if f.Nothing {
-			r.set(f.Name, p.what, append(same, nonEmpty(unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what))...)...)
+			r.set(f.Name, p.what, append(same, nonEmpty(unless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what))...)...)
 			continue
 		}
 		if d.what != repeated && d.what == p.what {
@@ -343,10 +349,10 @@ func (r *row) retries(direct, through *sandboxedAgent) {
 			continue
 		}
 		r.set(f.Name, "", nonEmpty(
-			unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what),
-			unless(p.what != repeated || p.list, "the repeated list differs"),
-			unless(p.what != repeated || p.session, "the repeated request belongs to another session"),
-			unless(p.what != repeated || p.block || through.agent.delta, "the repeated request has no block or more than one"))...)
+			unless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what),
+			unless(p.what != repeated || p.list, "the retry has another list"),
+			unless(p.what != repeated || p.session, "the retry belongs to another session"),
+			unless(p.what != repeated || p.block || through.agent.delta, "the retry does not have exactly one lesson"))...)
 	}
 }
 
@@ -358,14 +364,14 @@ const (
 	changed  = "on"    // a request with another list follows
 )
 
-// repetition is the reaction of an agent to a fault. For a repeated request list and session report whether list and
-// session are equal, and block whether the request has one lesson.
+// repetition is the reaction of an agent to a fault. For a repeated request, list and session report whether the list
+// and the session are the same, and block whether the request has exactly one lesson.
 type repetition struct {
 	what                 string
 	list, session, block bool
 }
 
-// repeat returns the reaction of the agent to a fault. repeat compares the request with the fault and the next main
+// repeat returns the reaction of the agent to a fault: it compares the request that got the fault with the next main
 // request.
 func (tr *sandboxedAgent) repeat(name string) repetition {
 	mains := tr.mainRequests()

@@ -9,13 +9,13 @@ import (
 	"precept/test/harness"
 )
 
-// counters returns the metrics of precept by name. A metric is the sum over its labels, without lines that have the
-// label outcome.
+// counters returns the metrics of precept by name. The value is the sum over the labels, without lines with the label
+// outcome.
 func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, r.Admin+"/metrics", "e2e-token")
 	if status != http.StatusOK {
-		t.Errorf("/metrics: got status %d, want 200; body %s", status, text)
+		t.Errorf("/metrics: got status %d, body %s, want 200", status, text)
 	}
 	sums := map[string]int{}
 	for line := range strings.Lines(text) {
@@ -29,7 +29,7 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 }
 
 // counted checks the metrics of precept after a run. Each conversation has one lesson, and each loop has one warning,
-// which counts as an injected lesson. Each request was inspected, and none failed open or was dropped.
+// which counts as an injected lesson. All requests are inspected, and none fails open or is dropped.
 func (r *row) counted(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{
 		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,

@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// workDir returns a project with a build that fails and another build that works.
+// workDir returns the directory of a project with a script that fails, build.sh, and one that works, other.sh.
 func workDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func workDir(t *testing.T) string {
 
 const loopTask = "Precept e2e task: run the build script and tell me whether it works. Do not change files."
 
-// loopScript calls the same failing command three times, then another command, and then answers.
+// loopScript returns steps that call the same failing command three times, call another command, and answer.
 func loopScript() []harness.Step {
 	return []harness.Step{
 		{Text: "I will run the build script.", Command: "sh ./build.sh --target demo"},
@@ -42,8 +42,8 @@ func loopScript() []harness.Step {
 	}
 }
 
-// installedProgram returns the absolute path of a program, and skips the test if the program is missing. Under CI a
-// missing program is a failure.
+// installedProgram returns the absolute path of a program. If the program is missing, the test fails in CI, and is
+// skipped elsewhere. how explains the installation.
 func installedProgram(t *testing.T, path, how string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -55,14 +55,14 @@ func installedProgram(t *testing.T, path, how string) string {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("%s: got error %v, want the program installed under CI; %s", path, err, how)
+			t.Fatalf("%s is not installed, but CI needs it: %v; %s", path, err, how)
 		}
 		t.Skipf("%s is not installed; %s", path, how)
 	}
 	return path
 }
 
-// clientRun is the result of a client: its exit code, and the requests that reached the model.
+// clientRun is the result of a client: its exit code and output, and the requests that reached the model.
 type clientRun struct {
 	code  int
 	out   string
@@ -81,7 +81,7 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	out, err := c.CombinedOutput()
 	res := clientRun{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
 	if err != nil && res.code < 0 {
-		t.Fatalf("the start of %v: got error %v, want none; output %s", argv, err, out)
+		t.Fatalf("start %v: %v\n%s", argv, err, out)
 	}
 	for _, a := range res.all {
 		if a.Main {
@@ -91,36 +91,37 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	return res
 }
 
-// compare compares a run through precept with the direct run: equal exit codes and equal numbers of main requests. In
-// the run through precept, the list of each request begins with the list before, and the last request has one lesson
-// and one loop warning.
+// compare checks that a run through precept and a direct run have exit code 0 and equal numbers of main requests.
+// Through precept, the list of each main request begins with the previous list, and the last main request has one
+// lesson and one loop warning.
 func compare(t *testing.T, direct, through clientRun) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
-		t.Fatalf("exit code %d directly and %d through precept, want 0 both times\n%s\n%s", direct.code, through.code, direct.out, through.out)
+		t.Fatalf("exit code: got %d directly and %d through precept, want 0\n%s\n%s", direct.code, through.code, direct.out, through.out)
 	}
 	if len(direct.mains) == 0 || len(through.mains) != len(direct.mains) {
-		t.Fatalf("the client sent %d main requests directly and %d through precept, want equal numbers above 0", len(direct.mains), len(through.mains))
+		t.Fatalf("main requests: got %d directly and %d through precept, want equal numbers above 0", len(direct.mains), len(through.mains))
 	}
 	for i := 1; i < len(through.mains); i++ {
 		if !extends(through.mains[i-1].List(), through.mains[i].List()) {
-			t.Errorf("request %[1]d does not begin with the list of request %[2]d, want that list first:\n%[3]s\n%[4]s", i, i-1, through.mains[i-1].Raw, through.mains[i].Raw)
+			t.Errorf("request %d does not begin with the list of request %d:\n%[4]s\n%[3]s", i, i-1, through.mains[i-1].Raw, through.mains[i].Raw)
 		}
 	}
 	last := through.mains[len(through.mains)-1].Raw
 	for _, want := range []string{"[check-the-target]", "Lessons from past experience:", "[LOOP DETECTED]"} {
 		if n := strings.Count(last, want); n != 1 {
-			t.Errorf("%q is %d times in the last request, want once:\n%s", want, n, last)
+			t.Errorf("last request: got %q %d times, want once:\n%s", want, n, last)
 		}
 	}
 	for _, a := range through.all {
 		if !a.Main && strings.Contains(a.Raw, "Lessons from past experience") {
-			t.Errorf("got side request %s, want no lesson in it", a.Raw)
+			t.Errorf("side request %s has a lesson", a.Raw)
 		}
 	}
 }
 
-// extends reports whether list b begins with list a. cache_control may move, and a string is equal to one text part.
+// extends reports whether list b begins with list a. It ignores cache_control, and treats a string content as a list of
+// one text part.
 func extends(a, b []any) bool {
 	if len(a) > len(b) {
 		return false
@@ -135,7 +136,7 @@ func extends(a, b []any) bool {
 	return true
 }
 
-// canonical returns a body without cache_control, and with each text as a list of one part.
+// canonical returns v without cache_control, and with each string content as a list of one text part.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -160,7 +161,8 @@ func canonical(v any) any {
 	return v
 }
 
-// clients returns small agents on the official SDKs, with their programs.
+// clients returns small agents that use the official SDKs. needs is the installed program, program the script, and mode
+// an argument of the script.
 func clients() []struct{ name, needs, program, mode string } {
 	const python, node = ".cache/venv/bin/python", ".cache/node/node_modules"
 	return []struct{ name, needs, program, mode string }{
@@ -174,7 +176,7 @@ func clients() []struct{ name, needs, program, mode string } {
 	}
 }
 
-// client returns the command of a client.
+// client returns the command and the environment variable of a client.
 func client(t *testing.T, needs, program, mode string) (argv []string, env string) {
 	t.Helper()
 	path := installedProgram(t, needs, "make e2e-deps installs it")
@@ -188,7 +190,7 @@ func client(t *testing.T, needs, program, mode string) (argv []string, env strin
 	return append(argv, loopTask), "MODULES=" + path
 }
 
-// Each official SDK completes the task through precept as in a direct run; see compare.
+// Agents on the official SDKs complete the task through precept as in a direct run.
 func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
@@ -200,16 +202,15 @@ func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 			through := runClient(t, m, p.Data, argv, env)
 			compare(t, direct, through)
 			if !strings.Contains(through.out, "the other script works") {
-				t.Errorf("the client printed %q, want the words of the upstream", through.out)
+				t.Errorf("output of the client = %q, want the answer of the model", through.out)
 			}
 		})
 	}
 }
 
-// A repeated request after a 429 or a 500 is the same request with the same block. A truncated
-// stream of the model is truncated for the client: the official SDKs report an error and not the
-// end of an answer.
-func TestE2ERetriesSendTheSameRequest(t *testing.T) {
+// After a 429 or a 500, an official SDK repeats the request, and the model gets the same request with the same block. A
+// stream that the model truncates is truncated for the client: the SDK reports an error and does not retry.
+func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {At: 1, Times: 1, Status: 429}, "500": {At: 2, Times: 1, Status: 500}, "cut": {At: 2, Times: 1, Cut: true},
 	} {
@@ -233,7 +234,7 @@ func TestE2ERetriesSendTheSameRequest(t *testing.T) {
 					t.Fatalf("client with one retry: got exit code %d after %d requests, want 0 after 6\n%s", res.code, len(res.mains), res.out)
 				}
 				if first, again := res.mains[f.At-1].Raw, res.mains[f.At].Raw; first != again || strings.Count(first, taskSlug) != 1 {
-					t.Errorf("the request with the fault has %d lessons, want 1; the retry must be equal to the request:\n%s\n%s", strings.Count(first, taskSlug), first, again)
+					t.Errorf("request with %d lessons, want 1:\n%s\nretry, want the same request:\n%s", strings.Count(first, taskSlug), first, again)
 				}
 			})
 		}

@@ -30,24 +30,24 @@ func recipe(t *testing.T, begin string) string {
 	_, rest, ok := strings.Cut(string(text), begin)
 	found := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(rest)
 	if !ok || found == nil {
-		t.Fatalf("docs/SAMPLES.md has no block of sql after %q, want one", begin)
+		t.Fatalf("docs/SAMPLES.md has no sql block after %q", begin)
 	}
 	return found[1]
 }
 
-// python runs a program over a lake and returns its output.
+// python runs a Python program in dir and returns its output.
 func python(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it"), append([]string{"-c", program}, args...)...)
 	c.Dir = dir
 	out, err := c.CombinedOutput()
 	if err != nil {
-		t.Fatalf("python program: got error %v, want none; output %s", err, out)
+		t.Fatalf("python program: %v\n%s", err, out)
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// importConversations imports n conversations of a tenant.
+// importConversations imports n conversations of a tenant into a store.
 func importConversations(t *testing.T, store []string, tenant string, n int) {
 	t.Helper()
 	var lines strings.Builder
@@ -67,11 +67,12 @@ func importConversations(t *testing.T, store []string, tenant string, n int) {
 	harness.MustVerb(t, append([]string{"import", path, "--tenant", tenant}, store...)...)
 }
 
+// count is a Python program that prints counts of the lake in the directory lake, as read by DuckDB and by pandas.
 const count = `import sys, duckdb, pandas
 print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
-// DuckDB and pandas read the lake of an embedded store and of Redis. Repeated exports write each sample once, and the
-// recipes of docs/SAMPLES.md run.
+// DuckDB and pandas read the lake of an embedded store and of a store in Redis. Repeated exports write each sample
+// once. The recipes in docs/SAMPLES.md run.
 func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it")
 	server := storetest.StartRedis(t)
@@ -89,7 +90,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				harness.MustVerb(t, export...)
 			}
 			if got, want := python(t, dir, count), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
-				t.Errorf("rows, samples, tenants and dates in DuckDB; rows and tenants in pandas: got %s, want %s", got, want)
+				t.Errorf("rows, samples, tenants and dates in DuckDB, rows and tenants in pandas: got %s, want %s", got, want)
 			}
 			run := `import sys, duckdb; duckdb.connect("warehouse.duckdb").execute(sys.argv[1])`
 			python(t, dir, run, recipe(t, "**Fine-tuning.**"))
@@ -104,9 +105,9 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := strings.Count(string(lines), "\n"); n != 4 || len(first.Messages) != 2 || first.Messages[1].Content != "answer" {
-				t.Errorf("chat.jsonl: got %d lines and the first line %v, want 4 lines and two messages with the reply \"answer\"", n, first)
+				t.Errorf("chat.jsonl: got %d lines, the first %v, want 4 lines with two messages, the second \"answer\"", n, first)
 			}
-			for range 2 { // a load may be repeated
+			for range 2 { // the recipe may be repeated
 				python(t, dir, run, recipe(t, "**Warehouse.**"))
 			}
 			if got := python(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {
@@ -116,8 +117,8 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	}
 }
 
-// startS3 starts an S3-compatible server with a bucket "bucket", and returns its address. The environment of
-// the test has its credentials.
+// startS3 starts an S3-compatible server with the bucket "bucket", sets its credentials in the environment of the test,
+// and returns its address.
 func startS3(t *testing.T) (endpoint string) {
 	t.Helper()
 	moto := installedProgram(t, ".cache/venv/bin/moto_server", "make e2e-deps installs it")
@@ -146,7 +147,8 @@ func startS3(t *testing.T) (endpoint string) {
 	return endpoint
 }
 
-// samplesInBucket returns the number of rows and of different sample ids of each lake in the bucket.
+// samplesInBucket returns a line for each prefix in the bucket: the numbers of rows and of distinct sample ids of the
+// lake.
 func samplesInBucket(t *testing.T, endpoint string, prefixes ...string) string {
 	t.Helper()
 	read := `import sys, pyarrow.fs as fs, pyarrow.dataset as ds
@@ -157,9 +159,9 @@ for prefix in sys.argv[2:]:
 	return python(t, t.TempDir(), read, append([]string{endpoint}, prefixes...)...)
 }
 
-// A lake in a bucket of an S3-compatible server has each sample once. A missing bucket and the lake of another store
-// are errors.
-func TestLakeInABucketOfS3(t *testing.T) {
+// A lake in a bucket of an S3-compatible server has each sample once. An export to a missing bucket or to the lake of
+// another store fails.
+func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	endpoint := startS3(t)
 	dir := t.TempDir()
 	store := []string{"--data-dir", filepath.Join(dir, "data")}
@@ -170,7 +172,7 @@ func TestLakeInABucketOfS3(t *testing.T) {
 	refused := func(want string, args []string) {
 		t.Helper()
 		if _, complaints, code := harness.Verb(t, "", args...); code != 1 || !strings.Contains(complaints, want) {
-			t.Errorf("export: got exit code %d and %q, want 1 and %q", code, complaints, want)
+			t.Errorf("export: got exit code %d, standard error %q, want 1 and %q", code, complaints, want)
 		}
 	}
 	refused("create the bucket, or correct --output", export("s3://none/lake", store...))
@@ -181,13 +183,13 @@ func TestLakeInABucketOfS3(t *testing.T) {
 	importConversations(t, other, "default", 3)
 	refused("belongs to another store", export("s3://bucket/lake", other...))
 	if got := samplesInBucket(t, endpoint, "lake"); got != "3 3" {
-		t.Errorf("rows and samples in the bucket: got %s, want 3 3", got)
+		t.Errorf("rows and distinct samples in the bucket: got %s, want 3 3", got)
 	}
 }
 
-// While one write of an export to S3 is delayed, a second process exports the same store. This is repeated for each
-// write. The bucket has each sample once, and the first process ends with an error.
-func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
+// While one write of an export to S3 is delayed, a second process exports the same store. The test repeats this for
+// each write. The bucket has each sample once, and the delayed process fails.
+func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	endpoint := startS3(t)
 	to, err := url.Parse(endpoint)
 	if err != nil {
@@ -211,7 +213,7 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 			if r.Method == http.MethodPut && writesLeft.Add(-1) == 0 {
 				delayed = true
 				if complaints, code := export(endpoint, "2"); code != 0 {
-					t.Errorf("successor of write %d: got exit code %d, want 0; standard error %s", writes, code, complaints)
+					t.Errorf("second process during write %d: got exit code %d, standard error %s, want 0", writes, code, complaints)
 				}
 			}
 			forward.ServeHTTP(w, r)
@@ -220,18 +222,18 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 		slow.Close()
 		if !delayed {
 			if writes < 5 || code != 0 {
-				t.Errorf("undelayed process: got %d writes and exit code %d, want at least 4 writes and 0; standard error %s", writes-1, code, complaints)
+				t.Errorf("process without a delay: got %d writes, exit code %d, standard error %s, want at least 4 writes and 0", writes-1, code, complaints)
 			}
 			break
 		}
 		prefixes = append(prefixes, prefix)
 		if code != 1 || !strings.Contains(complaints, "another process has taken over") {
-			t.Errorf("write %d was delayed: got exit code %d and %q, want 1 and \"another process has taken over\"", writes, code, complaints)
+			t.Errorf("process with a delay of write %d: got exit code %d, standard error %q, want 1 and \"another process has taken over\"", writes, code, complaints)
 		}
 	}
 	for i, got := range strings.Split(samplesInBucket(t, endpoint, prefixes...), "\n") {
 		if got != "4 4" {
-			t.Errorf("write %d was delayed: rows and samples: got %s, want 4 4", i+1, got)
+			t.Errorf("rows and distinct samples after a delay of write %d: got %s, want 4 4", i+1, got)
 		}
 	}
 }

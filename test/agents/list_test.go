@@ -9,22 +9,22 @@ import (
 // agent is one row of the matrix: the configuration and the commands of an unmodified agent.
 type agent struct {
 	name string
-	// prepare writes the configuration of a user.
+	// prepare writes the configuration of the agent.
 	prepare func(b *sandbox)
-	// ask returns the command of a turn; again resumes the last conversation. With inProcess one
-	// command runs both turns.
+	// ask returns the command of a turn. If resume is true, the command continues the last conversation. With
+	// inProcess, one command runs both turns.
 	ask       func(b *sandbox, words string, resume bool) []string
 	inProcess bool
 	program   string                            // if the program is missing, the row is skipped
 	single    bool                              // a conversation cannot be resumed without a terminal
-	edits     bool                              // the model edits files, which have no result: no error and no loop
+	edits     bool                              // the model edits files and calls no tool: no tool error and no loop
 	form      func(command, text string) string // format of the model's call or, with command "", of the answer
-	compacts  string                            // the user's words that shorten the history; "" means the agent decides
+	compacts  string                            // message of the user that shortens the history; "" means the agent decides
 	overflows bool                              // the history is shortened when the API refuses a request as too long
-	upgrades  bool                              // the agent tries a websocket first
-	forgets   bool                              // the agent drops a failed turn: the next turn is a new conversation
+	upgrades  bool                              // the agent first tries a WebSocket
+	forgets   bool                              // the agent drops a failed turn, so the next turn is a new conversation
 	rules     string                            // rules file that the agent reads in a project; "" if none
-	delta     bool                              // the provider keeps the history: a request has new items only
+	delta     bool                              // the provider keeps the history, so a request has only new items
 }
 
 // agents returns all rows, the most important first.
@@ -138,7 +138,7 @@ func claude() agent {
 	}
 }
 
-// programs returns small programs on common agent libraries.
+// programs returns small programs that use common agent libraries.
 func programs() []agent {
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{

@@ -13,11 +13,11 @@ import (
 	"precept/test/harness"
 )
 
-// crowd is the number of simultaneous conversations with the same words.
+// crowd is the number of simultaneous conversations with the same message.
 const crowd = 50
 
-// TestAgentsLoad begins fifty conversations of each framework with the same words at once, and
-// compares the requests at the model, the counts of precept and the report.
+// TestAgentsLoad begins fifty conversations of each framework with the same message at once, and compares the requests
+// that the model got, the metrics of precept, and the report.
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
@@ -25,14 +25,14 @@ func TestAgentsLoad(t *testing.T) {
 	for _, a := range pythonAgents(agentsHome(t)) {
 		t.Run(a.name, func(t *testing.T) {
 			if _, err := os.Stat(a.program); err != nil {
-				t.Skipf("skipped: %s is not installed; tools/agents.sh prints the reason", a.name)
+				t.Skipf("%s is not installed; tools/agents.sh prints the reason", a.name)
 			}
 			a.load(t)
 		})
 	}
 }
 
-// load runs a crowd of copies of the agent at once and checks sessions, counters and rewards.
+// load runs a crowd of copies of the agent at once, and checks sessions, metrics and rewards.
 func (a *agent) load(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())
@@ -48,7 +48,7 @@ func (a *agent) load(t *testing.T) {
 	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowd)), 4*tr.box.limit
 	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
 	if code != 0 {
-		t.Fatalf("the crowd of agents ended with exit code %d, want 0; output %s", code, out)
+		t.Fatalf("crowd of agents: got exit code %d, output %s, want 0", code, out)
 	}
 	names, seen := tr.sessionsOfCrowd(t)
 	got := counters(t, p)
@@ -57,20 +57,21 @@ func (a *agent) load(t *testing.T) {
 		"precept_lessons_withheld_total": 0, "precept_sessions_excluded_total": 0, "precept_uninspected_total": 0,
 	} {
 		if got[name] != want {
-			t.Errorf("counter %s is %d, want %d", name, got[name], want)
+			t.Errorf("%s = %d, want %d", name, got[name], want)
 		}
 	}
-	if n := got["precept_fail_open_total"]; n > 0 { // a look-up has 25 ms, and fifty programs may take the machine for longer
+	if n := got["precept_fail_open_total"]; n > 0 { // a look-up must take at most 25 ms, which fifty programs may delay
 		t.Logf("%d steps failed open", n)
 	}
 	reward(t, p, names)
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
-// inserted counts the insertions that the model received, each block once for any number of repetitions.
+// inserted has the numbers of inserted blocks and of loop warnings. A block that later requests repeat counts once.
 type inserted struct{ blocks, loops int }
 
-// sessionsOfCrowd groups the requests at the model by the first answer of the model, and returns the sessions.
+// sessionsOfCrowd groups the requests that the model got by the first answer of the model. It checks that each group is
+// one session, and returns the sessions and the numbers of inserted blocks.
 func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
@@ -78,10 +79,10 @@ func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen in
 		name := tr.tap.of(&r).session
 		began := strings.Index(r.Raw, "step_0_")
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!tr.agent.delta || r.Step == 0) {
-			t.Errorf("session %s, step %d: got the lesson %d times, want once", name, r.Step, n)
+			t.Errorf("session %s, step %d: got %d lessons, want 1", name, r.Step, n)
 		}
 		if !equalWithoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
-			t.Errorf("session %s: the request of step %d without the inserted blocks differs from the agent's request, want equal bytes", name, r.Step)
+			t.Errorf("session %s, step %d: the request differs from the agent's request in more than the blocks", name, r.Step)
 		}
 		if strings.Contains(r.Raw, loopLabel) {
 			loops[name] = true
@@ -96,7 +97,7 @@ func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen in
 			continue // only the first result contains the mark
 		}
 		if was := owner[mark]; was != "" && was != name {
-			t.Errorf("conversation %s: got session %s, want %s as in its earlier requests", mark, name, was)
+			t.Errorf("conversation %s: got session %s, want %s as before", mark, name, was)
 		}
 		owner[mark] = name
 	}
@@ -105,21 +106,21 @@ func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen in
 	}
 	slices.Sort(names)
 	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
-		t.Errorf("the model has seen %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowd)
+		t.Errorf("got %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowd)
 	}
 	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
-		t.Errorf("the model has seen %d sessions with a loop warning, want %d", len(loops), want)
+		t.Errorf("sessions with a loop warning: got %d, want %d", len(loops), want)
 	}
 	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
 }
 
-// reward posts a reward for each session, and waits until the report counts all rewards.
+// reward posts feedback on each session, and waits until the report counts all sessions.
 func reward(t *testing.T, r *harness.Process, names []string) {
 	t.Helper()
 	for _, name := range names {
 		status, body := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
 		if status != http.StatusAccepted || !strings.Contains(body, "joined") {
-			t.Fatalf("feedback on %s: got status %d, want 202 and joined; body %s", name, status, body)
+			t.Fatalf("feedback on %s: got status %d, body %s, want 202 and joined", name, status, body)
 		}
 	}
 	reported(t, r, "", len(names))

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// otherAgents returns further agents.
+// otherAgents returns agents with a command line, in addition to those in list_test.go.
 func otherAgents() []agent {
 	return []agent{
 		cline(),
@@ -15,7 +15,7 @@ func otherAgents() []agent {
 	}
 }
 
-// cline can be resumed in a terminal only.
+// cline returns the agent Cline, which resumes a conversation only in a terminal.
 func cline() agent {
 	return agent{
 		name: "cline", rules: ".clinerules/crew.md", single: true, overflows: true,
@@ -63,7 +63,7 @@ func continueCLI() agent {
 	}
 }
 
-// pythonAgents returns programs on Python frameworks.
+// pythonAgents returns programs that use Python frameworks.
 func pythonAgents(home string) []agent {
 	program := func(name, folder, file string, env ...string) agent {
 		return agent{
@@ -92,7 +92,7 @@ func pythonAgents(home string) []agent {
 	}
 	for _, f := range frameworks() {
 		row := program(f.name, f.folder, f.file, f.env...)
-		if f.once { // another task is another conversation
+		if f.once { // without the follow-up
 			ask := row.ask
 			row.ask = func(b *sandbox, text string, resume bool) []string { return ask(b, text, resume)[:3] }
 		}
@@ -102,7 +102,7 @@ func pythonAgents(home string) []agent {
 	return rows
 }
 
-// framework is a program on a Python framework, in its own folder, which tools/agents.sh fills.
+// framework is a program that uses a Python framework. tools/agents.sh installs the framework in folder.
 type framework struct {
 	name, folder, file string
 	env                []string
@@ -159,7 +159,7 @@ func frameworks() []framework {
 	}
 }
 
-// miniForm writes a command as the model of mini-SWE-agent does.
+// miniForm formats a command as mini-SWE-agent expects it in an answer.
 func miniForm(command, text string) string {
 	if command == "" {
 		command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -167,7 +167,7 @@ func miniForm(command, text string) string {
 	return text + "\n\n```mswea_bash_command\n" + command + "\n```"
 }
 
-// codeForm writes code as the models of smolagents do.
+// codeForm formats a command as code, as smolagents expects it in an answer.
 func codeForm(command, text string) string {
 	if command == "" {
 		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
@@ -175,7 +175,7 @@ func codeForm(command, text string) string {
 	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
 }
 
-// dspyForm fills the fields of a step, and of the last answer, as the models of dspy do.
+// dspyForm formats the fields of a step and of the last answer, as dspy expects them.
 func dspyForm(command, text string) string {
 	tool, args := "finish", "{}"
 	if command != "" {

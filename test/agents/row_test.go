@@ -13,9 +13,10 @@ type row struct {
 	cells map[string]cell
 }
 
+// cell is the result of one agent in one column.
 type cell struct {
-	note  string // "" for a plain yes
-	fault string // fault; "" for a pass
+	note  string // shown instead of ok; may be empty
+	fault string // "" if the check passed
 	empty bool   // the column does not apply to this agent
 }
 
@@ -48,7 +49,7 @@ cutout    the section that the coin cuts is in no main request; all other bytes 
 -         does not apply to this agent
 `
 
-// set fills a cell with a note, or with the faults that are not empty.
+// set sets a cell to a note and faults. Callers omit empty faults.
 func (r *row) set(column, note string, faults ...string) {
 	if r.cells == nil {
 		r.cells = map[string]cell{}
@@ -64,12 +65,12 @@ func (r *row) notApplicable(columns ...string) {
 	}
 }
 
-// report reports the faults of a row to the test.
+// report fails the test for each cell with a fault.
 func (r *row) report(t *testing.T) {
 	t.Helper()
 	for _, c := range append(columns(), "control") {
 		if f := r.cells[c].fault; f != "" {
-			t.Errorf("%s: got %s, want no fault", c, f)
+			t.Errorf("%s: %s", c, f)
 		}
 	}
 }
@@ -87,7 +88,7 @@ func (c cell) String() string {
 	return "ok"
 }
 
-// matrix prints all rows as a table. A row without a cell was skipped.
+// matrix returns a table of the rows with a legend. It omits skipped agents, whose rows have no cell.
 func matrix(rows []*row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-26s", "agent")
@@ -103,7 +104,7 @@ func matrix(rows []*row) string {
 	return b.String() + "\n" + legend
 }
 
-// line prints a row of the table.
+// line returns the row as a line of the table.
 func (r *row) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-26s", r.name)
@@ -122,7 +123,7 @@ func nonEmpty(faults ...string) []string {
 	return slices.DeleteFunc(faults, func(s string) bool { return s == "" })
 }
 
-// unless returns a fault if a condition is false.
+// unless returns "" if ok is true, else the formatted fault.
 func unless(ok bool, format string, args ...any) string {
 	if ok {
 		return ""

@@ -12,16 +12,15 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of the rules file in the project.
+// The rules file of the project and two of its sections.
 const (
 	lostSection = "## Voice of the crew\n\n- Speak \"plainly\" about `paths` & <tags>, as in the café.\n- Be brief.\n\n"
 	keptSection = "## Tests of the crew\n\n1. Run the whole suite.\n2. Say which test fails.\n\n"
 	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent with a rules file in the project and two sections under measurement. The coins, the random
-// decisions of precept, cut one section and keep the other. Each main request must be the agent's own without the cut
-// section.
+// measureRules runs an agent in a project with a rules file, of which two sections are measured. The coins cut one
+// section and keep the other. Each main request must be the agent's request without the cut section.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rules == "" {
@@ -35,7 +34,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
-	// A coin needs a probability below 1; one in 100,000 sessions has the other coin.
+	// A share must be above 0 and below 1: in one of 100,000 sessions the coin falls the other way.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -45,7 +44,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 
 	d, n := counts(direct.calls()), counts(through.calls())
 	var kept, cut []string
-	preamble := "" // the end of the text before the rules file in the agent's main requests
+	preamble := "" // last bytes before the rules file in a main request
 	kept = append(kept,
 		unless(fmt.Sprint(d) == fmt.Sprint(n), "%v main requests directly, %v through precept", d, n),
 		unless(fmt.Sprint(direct.codes) == fmt.Sprint(through.codes), "exit codes %v directly, %v through precept: %s", direct.codes, through.codes, through.outs))
@@ -56,7 +55,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		if preamble == "" && m.Main && places > 0 { // a side request may come first
 			preamble = before[max(0, len(before)-200):]
 		}
-		if !m.Main || !strings.HasSuffix(before, preamble) { // a side request may bring the rules files as well
+		if !m.Main || !strings.HasSuffix(before, preamble) { // a side request may also have the rules file
 			want = sent
 		} else {
 			kept = append(kept, unless(places == 1, "request %d has the section %d times", i, places),
@@ -82,8 +81,8 @@ func (tr *sandboxedAgent) writeRulesFile(name string) string {
 	return file
 }
 
-// withoutSection returns a body without a section, in the encodings of JSON that agents use, and the number of
-// places of the section in the body.
+// withoutSection returns a body without the first occurrence of a section, in each JSON encoding that agents use, and
+// the number of occurrences.
 func withoutSection(body, section string) (without string, places int) {
 	without = body
 	for _, encode := range []func(string) string{encodeRaw, encodeHTML, encodeASCII} {
@@ -95,6 +94,7 @@ func withoutSection(body, section string) (without string, places int) {
 	return without, places
 }
 
+// encodeRaw returns s as a JSON string without quotes, and without escapes of <, >, & and é.
 func encodeRaw(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -103,14 +103,16 @@ func encodeRaw(s string) string {
 	return strings.Trim(strings.TrimSpace(b.String()), `"`)
 }
 
+// encodeHTML returns s as a JSON string without quotes, with escapes of <, > and &.
 func encodeHTML(s string) string {
 	b, _ := json.Marshal(s)
 	return strings.Trim(string(b), `"`)
 }
 
+// encodeASCII returns s as a JSON string without quotes, with escapes of é.
 func encodeASCII(s string) string { return strings.ReplaceAll(encodeRaw(s), "é", `\u00e9`) }
 
-// scanned checks the rules file that rules scan finds in the session.
+// scanned checks the sections of the rules file that precept rules scan finds in the session.
 func (r *row) scanned(t *testing.T, p *harness.Process, name string) {
 	t.Helper()
 	type seenFile struct {
@@ -134,5 +136,5 @@ func (r *row) scanned(t *testing.T, p *harness.Process, name string) {
 		sections = append(sections, s.Section)
 	}
 	all := strings.Join(sections, ", ")
-	r.set("scan", "", nonEmpty(unless(all == "Crew rules, intro, Voice of the crew, Speak \"plainly\" about paths & <tags>, as in, Be brief, Tests of the crew, Run the whole suite, Say which test fails, Layout of the crew", "the sections are %s", all))...)
+	r.set("scan", "", nonEmpty(unless(all == "Crew rules, intro, Voice of the crew, Speak \"plainly\" about paths & <tags>, as in, Be brief, Tests of the crew, Run the whole suite, Say which test fails, Layout of the crew", "got sections %s", all))...)
 }

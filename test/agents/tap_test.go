@@ -15,21 +15,21 @@ import (
 	"precept/test/harness"
 )
 
-// tapHeader numbers the requests of the agent, so that a request at the model can be compared with
-// the agent's request.
+// tapHeader is a header with the number of the agent's request, so that a request that reaches the model can be
+// compared with the request that the agent sent.
 const tapHeader = "X-Tap"
 
-// tap is a proxy before precept (or, in a direct run, before the model), which records the agent's
-// requests and precept's sessions.
+// tap is a proxy between the agent and precept, or in a direct run between the agent and the model. It records the
+// agent's requests and precept's sessions.
 type tap struct {
 	*httptest.Server
-	name   string // name of the tap, for a model with several taps
+	name   string // distinguishes the taps of a model
 	mu     sync.Mutex
 	target *url.URL
 	sent   []sent
 }
 
-// sent is a request of the agent.
+// sent is a recorded request of the agent.
 type sent struct {
 	method, path string
 	body         []byte
@@ -77,7 +77,7 @@ func (tp *tap) redirect(t *testing.T, target string) {
 	tp.target = to
 }
 
-// to returns the present target.
+// to returns the current target.
 func (tp *tap) to() *url.URL {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -92,14 +92,14 @@ func (tp *tap) note(r *http.Request, body []byte) int {
 	return len(tp.sent) - 1
 }
 
-// requestNumber returns the number of a request in tapHeader; false for a request of another tap.
+// requestNumber returns the number in tapHeader, and whether the request came through this tap.
 func (tp *tap) requestNumber(h http.Header) (int, bool) {
 	name, text, _ := strings.Cut(h.Get(tapHeader), " ")
 	n, err := strconv.Atoi(text)
 	return n, err == nil && name == tp.name
 }
 
-// answered records status and session of a response.
+// answered records the status and the session of a response.
 func (tp *tap) answered(res *http.Response) {
 	if n, ok := tp.requestNumber(res.Request.Header); ok {
 		tp.mu.Lock()
@@ -108,7 +108,7 @@ func (tp *tap) answered(res *http.Response) {
 	}
 }
 
-// of returns the agent's request for a request at the model.
+// of returns the agent's request for a request that reached the model.
 func (tp *tap) of(a *harness.ModelRequest) sent {
 	n, ok := tp.requestNumber(a.Header)
 	if !ok {
@@ -119,7 +119,7 @@ func (tp *tap) of(a *harness.ModelRequest) sent {
 	return tp.sent[n]
 }
 
-// answers returns the number of requests with a method and a response status.
+// answers returns the number of requests with the given method and response status.
 func (tp *tap) answers(method string, status int) (n int) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()

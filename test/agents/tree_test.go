@@ -15,7 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// branchingChat is one of many conversations with the same first words. names counts the requests of each session.
+// branchingChat is one of many conversations with the same first message. names has the number of requests by session.
 type branchingChat struct {
 	t      *testing.T
 	sender string
@@ -25,7 +25,7 @@ type branchingChat struct {
 	names  map[string]int
 }
 
-// ask sends the list and returns the choices of the answer.
+// ask sends the list with the fields in more, and returns the choices of the answer.
 func (k *branchingChat) ask(list []harness.Object, more harness.Object) []harness.Object {
 	k.t.Helper()
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
@@ -38,7 +38,7 @@ func (k *branchingChat) ask(list []harness.Object, more harness.Object) []harnes
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal([]byte(reply), &got); status != http.StatusOK || err != nil || len(got.Choices) == 0 {
-		k.t.Errorf("%s: got status %d, reply %s, want status 200, no error and non-empty Choices", k.sender, status, reply)
+		k.t.Errorf("%s: got status %d, reply %s, want 200 and at least one choice", k.sender, status, reply)
 		return []harness.Object{{}}
 	}
 	k.mu.Lock()
@@ -51,7 +51,7 @@ func (k *branchingChat) ask(list []harness.Object, more harness.Object) []harnes
 	return out
 }
 
-// withAnswer returns the list with an answer and the results of the calls in the answer.
+// withAnswer returns the list followed by an answer and a result for each call in the answer.
 func withAnswer(list []harness.Object, answer harness.Object, result string) []harness.Object {
 	list = append(append([]harness.Object{}, list...), answer)
 	calls, _ := answer["tool_calls"].([]any)
@@ -62,8 +62,8 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 	return list
 }
 
-// manyAnswers starts a model that returns the requested number of choices, each with different calls. seen receives the
-// client and the body of each request.
+// manyAnswers starts a model that returns the requested number of choices, each with a different call. The model calls
+// seen with the sender and the body of each request.
 func manyAnswers(t *testing.T, seen func(sender, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,17 +85,16 @@ func manyAnswers(t *testing.T, seen func(sender, body string)) *httptest.Server 
 	return up
 }
 
-// Fifty conversations begin with equal words at once and continue as search programs do: with one
-// of several choices, with several answers to one list, in branches, from an earlier message, after a
-// kill. Each conversation is one session with one lesson in each request, and no two conversations
-// share a session.
+// Fifty conversations begin with the same message at once, and continue as search programs do: with one of several
+// choices, with several answers to one list, in branches, from an earlier message, or after a kill. Each conversation
+// is one session with one lesson in each request, and no two conversations share a session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(k *branchingChat, i int, turn int){
 		"one of three choices": func(k *branchingChat, i, _ int) {
 			choices := k.ask(k.list, harness.Object{"n": 3})
 			k.list = withAnswer(k.list, choices[i%len(choices)], "ok")
 		},
-		"the best of three answers": func(k *branchingChat, i, turn int) {
+		"one of three answers": func(k *branchingChat, i, turn int) {
 			if turn == 0 {
 				k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
 				return
@@ -118,8 +117,8 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 			}
 			k.list = withAnswer(k.list, answer, "ok")
 		},
-		"forked by a person": func(k *branchingChat, i, turn int) {
-			if turn == 2 { // continues after the first answer, with other words
+		"forked by the user": func(k *branchingChat, i, turn int) {
+			if turn == 2 { // continues after the first answer with another message
 				k.list = append(k.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
 			}
 			k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
@@ -131,8 +130,8 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	}
 }
 
-// growTrees plays branching conversations at once; shape chooses the next request of a conversation, and kill
-// restarts the server halfway.
+// growTrees plays branching conversations at once. shape plays a turn of a conversation. If kill is true, the server is
+// killed and restarted halfway.
 func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
@@ -145,8 +144,8 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 		}
 	})
 	flags := harness.Always(&harness.Model{Server: up}, harness.LessonDir(t))
-	// After the kill all conversations are looked up at once, on cold connections. With the race detector
-	// this takes longer than the default limit, beyond which a conversation counts as new.
+	// After the kill all conversations are looked up at once, on new connections. With the race detector the look-ups
+	// take longer than the default limit, beyond which a conversation counts as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")
 	p := harness.Start(t, t.TempDir(), flags...)
 	all := make([]*branchingChat, crowd)
@@ -171,22 +170,22 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 	owner := map[string]string{}
 	for _, k := range all {
 		if len(k.names) != 1 {
-			t.Errorf("%s got sessions %v, want one", k.sender, k.names)
+			t.Errorf("%s: got sessions %v, want 1", k.sender, k.names)
 		}
 		for name := range k.names {
 			if was := owner[name]; was != "" {
-				t.Errorf("%s and %s share session %s, want two sessions", k.sender, was, name)
+				t.Errorf("%s and %s share session %s", k.sender, was, name)
 			}
 			owner[name] = k.sender
 		}
 	}
 	if len(faulty) > 0 {
-		t.Errorf("requests without exactly one lesson, by conversation: got %v, want none", faulty)
+		t.Errorf("number of requests without exactly one lesson, by conversation: got %v, want none", faulty)
 	}
 	got := counters(t, p)
 	for name, want := range map[string]int{"precept_sessions_total": crowd, "precept_lessons_injected_total": crowd, "precept_sessions_excluded_total": 0} {
 		if n := got[name] + counted[name]; n != want {
-			t.Errorf("counter %s is %d, want %d", name, n, want)
+			t.Errorf("%s = %d, want %d", name, n, want)
 		}
 	}
 }

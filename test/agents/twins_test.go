@@ -13,10 +13,10 @@ import (
 	"precept/test/harness"
 )
 
-// Fifty conversations begin with equal words. Half of them remain equal byte for byte, so precept cannot distinguish
-// them, and excludes them from the experiment. The others call a tool with different arguments. All conversations get
-// the lesson in each request, and all get feedback. The report counts only the distinguished half, and counts the other
-// half as excluded, before and after a restart.
+// Fifty conversations begin with the same message. Half of them stay equal byte for byte, so precept cannot distinguish
+// them and excludes them from the experiment. The others call a tool with different arguments. All conversations get
+// the lesson in each request, and all get feedback. Before and after a restart, the report counts the distinguished
+// half, and counts the other half as excluded.
 func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
@@ -65,20 +65,20 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	}
 	wg.Wait()
 	if blocks["same"] != 3*n {
-		t.Errorf("%d blocks reached the model from the equal conversations, want %d", blocks["same"], 3*n)
+		t.Errorf("blocks in the equal conversations: got %d, want %d", blocks["same"], 3*n)
 	}
 	for i := n; i < 2*n; i++ {
 		if sender := fmt.Sprint("file ", i); blocks[sender] != 3 {
-			t.Errorf("%d blocks reached the model from conversation %q, want 3", blocks[sender], sender)
+			t.Errorf("blocks in conversation %q: got %d, want 3", sender, blocks[sender])
 		}
 	}
 	got := counters(t, p)
 	if got["precept_sessions_total"] != 2*n || got["precept_sessions_excluded_total"] != n || got["precept_lessons_injected_total"] != 2*n {
-		t.Errorf("metrics: got %d sessions, want %d; %d excluded, want %d; %d blocks, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
+		t.Errorf("metrics: got %d sessions, want %d; got %d excluded, want %d; got %d injected lessons, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
 	}
 	for _, name := range names {
 		if status, body := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
-			t.Errorf("feedback on %s: got status %d, want 202; body %s", name, status, body)
+			t.Errorf("feedback on %s: got status %d, body %s, want 202", name, status, body)
 		}
 	}
 	reported(t, p, "?provisional=true", n)
@@ -92,7 +92,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	}
 }
 
-// postNamed sends a request of a client, and returns the session of the response.
+// postNamed sends a request with the header X-Who, and returns the status, the body and the session of the response.
 func postNamed(t *testing.T, url, sender, body string) (status int, reply, session string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -114,7 +114,7 @@ func postNamed(t *testing.T, url, sender, body string) (status int, reply, sessi
 	return res.StatusCode, string(read), res.Header.Get("Precept-Session")
 }
 
-// reported waits until the report counts exactly want sessions with the lesson of the task.
+// reported waits until the report counts exactly want sessions in which the lesson of the task is injected.
 func reported(t *testing.T, p *harness.Process, query string, want int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {

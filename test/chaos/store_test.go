@@ -73,8 +73,8 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	}
 }
 
-// The database is overwritten with garbage while precept runs. The next start sets the file aside and stores exchanges
-// in a new database.
+// The database is overwritten with garbage while precept runs. After a restart, the file is set aside, and exchanges are
+// stored in a new database.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)

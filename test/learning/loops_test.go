@@ -30,10 +30,10 @@ func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 		commands []string
 		warned   bool
 	}{
-		"no wait":                    {[]string{"curl localhost:3000", "curl localhost:3000"}, true},
-		"a wait between the calls":   {[]string{"curl localhost:3000", "sleep 2", "curl localhost:3000"}, false},
-		"a wait in the command":      {[]string{"sleep 2; curl localhost:3000", "sleep 2; curl localhost:3000"}, false},
-		"a polling command":          {[]string{"gh pr checks 3", "gh pr checks 3", "gh pr checks 3"}, false},
+		"no wait":                  {[]string{"curl localhost:3000", "curl localhost:3000"}, true},
+		"a wait between the calls": {[]string{"curl localhost:3000", "sleep 2", "curl localhost:3000"}, false},
+		"a wait in the command":    {[]string{"sleep 2; curl localhost:3000", "sleep 2; curl localhost:3000"}, false},
+		"a polling command":        {[]string{"gh pr checks 3", "gh pr checks 3", "gh pr checks 3"}, false},
 	} {
 		agent := harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
 		agent.User("start the shop: " + name)

@@ -47,7 +47,7 @@ type composeService struct {
 	DependsOn   []string `yaml:"depends_on"`
 }
 
-// upstreamURL is the value of OPENAI_BASE_URL, which the head of compose.yaml asks people to export.
+// upstreamURL is the value of OPENAI_BASE_URL, which users must export according to the head of compose.yaml.
 const upstreamURL = "https://api.openai.com/v1"
 
 // interpolate replaces ${OPENAI_BASE_URL:?...} and $$ as Compose does.
@@ -55,15 +55,15 @@ func interpolate(t *testing.T, text string) string {
 	t.Helper()
 	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(form string) string {
 		if !strings.Contains(form, "${OPENAI_BASE_URL:") {
-			t.Errorf("compose.yaml needs variable %s, want OPENAI_BASE_URL only, which its head names", form)
+			t.Errorf("compose.yaml needs variable %s, want only OPENAI_BASE_URL, which its head explains", form)
 		}
 		return upstreamURL
 	})
 	return strings.ReplaceAll(text, "$$", "$")
 }
 
-// readCompose reads compose.yaml, runs the commands in its head that make the secrets, and returns the directory of the
-// secrets.
+// readCompose reads compose.yaml, runs the commands in its head that create the secrets, and returns the file and the
+// directory of the secrets.
 func readCompose(t *testing.T) (c composeFile, secrets string) {
 	t.Helper()
 	decodeStrictly(t, "deploy/compose.yaml", func([]byte) any { return &c })
@@ -77,22 +77,22 @@ func readCompose(t *testing.T) (c composeFile, secrets string) {
 	sh := exec.CommandContext(t.Context(), "sh", "-ec", "mkdir deploy\n"+strings.Join(script, ""))
 	sh.Dir = dir
 	if out, err := sh.CombinedOutput(); err != nil {
-		t.Fatalf("the commands in the head of compose.yaml: got error %v, want none; output %s", err, out)
+		t.Fatalf("run the commands in the head of compose.yaml: %v\n%s", err, out)
 	}
 	for name, s := range c.Secrets {
 		info, err := os.Stat(filepath.Join(dir, "deploy", filepath.FromSlash(s.File)))
 		if err != nil || info.Mode().Perm() != 0o644 || info.Size() < 16 {
-			t.Errorf("secret %s: got %v, error %v, want a file of at least 16 bytes with mode 0644, which each container can read", name, info, err)
+			t.Errorf("secret %s: got %v, error %v, want at least 16 bytes and mode 0644, because each container reads the file", name, info, err)
 		}
 	}
 	secrets = filepath.Join(dir, "deploy", "secrets")
 	if info, err := os.Stat(secrets); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory of the secrets: got %v, error %v, want mode 0700", info, err)
+		t.Errorf("directory of the secrets: got %v, error %v, want mode 0700", info, err)
 	}
 	return c, secrets
 }
 
-// readSecret returns the text of a secret.
+// readSecret returns the text of a secret in the directory secrets.
 func readSecret(t *testing.T, secrets, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(secrets, name))
@@ -102,7 +102,8 @@ func readSecret(t *testing.T, secrets, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// preceptEnv returns the environment of precept in a service: the variables of the image and of the service.
+// preceptEnv returns the environment of precept in a service: the variables of the image, overridden by those of the
+// service.
 func preceptEnv(t *testing.T, s composeService, secrets string) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -112,9 +113,9 @@ func preceptEnv(t *testing.T, s composeService, secrets string) map[string]strin
 	return env
 }
 
-// Each service drops all capabilities, the file systems are read-only except Grafana's, and no secret is on a command
-// line or in the environment.
-func TestComposeServicesHaveFewRights(t *testing.T) {
+// Each service drops all capabilities, each file system except Grafana's is read-only, and no secret is on a command
+// line or in an environment variable.
+func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
 	for name, s := range c.Services {
@@ -129,23 +130,23 @@ func TestComposeServicesHaveFewRights(t *testing.T) {
 			text += " " + key + "=" + value
 		}
 		if strings.Contains(text, "PASSWORD:?") || strings.Contains(text, "TOKEN:?") {
-			t.Errorf("%s: got the command and environment %s, want no secret in them", name, text)
+			t.Errorf("%s: secret in the command or environment %s", name, text)
 		}
 		for _, secret := range s.Secrets {
 			if _, ok := c.Secrets[secret]; !ok || s.Image != "prom/prometheus:v3.5.0" && !strings.Contains(text, "/run/secrets/"+secret) {
-				t.Errorf("%s: secret %s is defined: %v; the command and environment are %s, want a defined secret that they use", name, secret, ok, text)
+				t.Errorf("%s: got secret %s, defined: %v, want a defined secret that the command or environment uses: %s", name, secret, ok, text)
 			}
 		}
 	}
 	for _, file := range []string{".gitignore", ".dockerignore"} {
 		if !strings.Contains(readRepoFile(t, file), "deploy/secrets\n") && !strings.Contains(readRepoFile(t, file), "deploy/secrets/\n") {
-			t.Errorf("%s lacks deploy/secrets, want it", file)
+			t.Errorf("%s lacks deploy/secrets", file)
 		}
 	}
 }
 
-// Each service names existing services, files and volumes, its ports are local, and nginx and Prometheus use the ports
-// of precept.
+// The services in compose.yaml name existing services, files and volumes, and publish ports on 127.0.0.1 only. nginx
+// and Prometheus use the ports of precept.
 func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)
@@ -153,18 +154,18 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	for name, s := range c.Services {
 		for _, other := range s.DependsOn {
 			if _, ok := c.Services[other]; !ok {
-				t.Errorf("%s depends on %s, want a service of the file", name, other)
+				t.Errorf("%s depends on %s, which is not a service", name, other)
 			}
 		}
 		for _, v := range s.Volumes {
 			from, _, _ := strings.Cut(v, ":")
 			if _, named := c.Volumes[from]; !named && !exists(filepath.Join(repo, "deploy", from)) {
-				t.Errorf("%s mounts %s, want a volume or a file in deploy", name, from)
+				t.Errorf("%s mounts %s, which is neither a volume nor a file in deploy", name, from)
 			}
 		}
 		for _, p := range s.Ports {
 			if !strings.HasPrefix(p, "127.0.0.1:") {
-				t.Errorf("%s publishes port %s, want a port of 127.0.0.1", name, p)
+				t.Errorf("%s publishes port %s, want a port on 127.0.0.1", name, p)
 			}
 		}
 		if s.Image != "precept" {
@@ -175,13 +176,13 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		e := readEffectiveConfig(t, env, "serve")
 		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+" max_fails=0;")
 		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
-			t.Errorf(`%s: the configuration is %+v, want the lessons in Redis, the data in /data, the log in JSON and host %q`, name, e, name)
+			t.Errorf(`%s: got configuration %+v, want lessons in Redis, data in /data, a JSON log and host %q`, name, e, name)
 		}
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= stopNeeds {
-			t.Errorf("%s: the stop grace period is %s, want more than %s", name, s.StopGrace, stopNeeds)
+			t.Errorf("%s: got stop_grace_period %s, want more than %s", name, s.StopGrace, stopNeeds)
 		}
 		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
-			t.Errorf("%s: got read_only %v, build directory %s, want true and a directory with a Dockerfile", name, s.ReadOnly, s.Build)
+			t.Errorf("%s: got read_only %v, build %s, want true and a directory with a Dockerfile", name, s.ReadOnly, s.Build)
 		}
 	}
 	slices.Sort(targets)
@@ -191,15 +192,15 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	nginx := readRepoFile(t, "deploy/nginx.conf")
 	for _, u := range upstreams {
 		if !strings.Contains(nginx, u) {
-			t.Errorf("nginx.conf lacks %q, want it", u)
+			t.Errorf("nginx.conf lacks %q", u)
 		}
 	}
 	if got := readPrometheus(t).ScrapeConfigs[0].StaticConfigs[0].Targets; !slices.Equal(got, targets) {
-		t.Errorf("Prometheus scrapes %v, want %v", got, targets)
+		t.Errorf("targets of Prometheus: got %v, want %v", got, targets)
 	}
 }
 
-// prometheusConfig is the part of prometheus.yaml that the tests check.
+// prometheusConfig is the part of deploy/prometheus.yaml that the tests check.
 type prometheusConfig struct {
 	ScrapeConfigs []struct {
 		Authorization struct {
@@ -218,7 +219,7 @@ func readPrometheus(t *testing.T) (p prometheusConfig) {
 	return p
 }
 
-// promtool accepts the configuration of Prometheus with its files at the paths where Compose mounts them.
+// promtool accepts the configuration of Prometheus with its files at the paths at which Compose mounts them.
 func TestComposePrometheusConfigIsValid(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
@@ -245,8 +246,8 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 	}
 }
 
-// Grafana's data source is the service prometheus, and the directory of its dashboards is mounted.
-func TestComposeGrafanaFindsItsFiles(t *testing.T) {
+// Grafana's data source is the service prometheus, and the directory of Grafana's dashboards is mounted.
+func TestComposeGrafanaHasDataSourceAndDashboards(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
 	var source struct {
@@ -266,14 +267,14 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 	}
 	decodeStrictly(t, "deploy/grafana/dashboards/precept.yaml", func([]byte) any { return &boards })
 	if s := source.Datasources[0]; s.URL != "http://prometheus:9090" || !s.IsDefault || c.Services["prometheus"].Image == "" {
-		t.Errorf("data source of Grafana: got %+v, want the default http://prometheus:9090, and a service prometheus with an image", s)
+		t.Errorf("data source of Grafana: got %+v, want http://prometheus:9090 as the default, and a service prometheus", s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
-		t.Errorf("Grafana mounts %q, want ../configs/grafana at %s", c.Services["grafana"].Volumes, boards.Providers[0].Options.Path)
+		t.Errorf("volumes of Grafana: got %q, want ../configs/grafana at %s", c.Services["grafana"].Volumes, boards.Providers[0].Options.Path)
 	}
 }
 
-// Precept runs with the variables of compose.yaml on a Redis that the command of compose.yaml starts. The admin
+// Precept runs with the variables of compose.yaml and with a Redis that the command in compose.yaml starts. The admin
 // listener accepts the name of the service as Host, and refuses another name.
 func TestComposeSettingsRun(t *testing.T) {
 	t.Parallel()
@@ -282,10 +283,10 @@ func TestComposeSettingsRun(t *testing.T) {
 	server := storetest.StartRedisScript(t, script)
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", server.PID()))
 	if password := readSecret(t, secrets, "redis-password"); err == nil && (bytes.Contains(line, []byte(password)) || !bytes.Contains(line, []byte("redis-server"))) {
-		t.Errorf("the command line of Redis is %q, want redis-server without a password", line)
+		t.Errorf("command line of Redis: got %q, want redis-server without a password", line)
 	}
 	if reply, err := server.Do("PING"); err == nil {
-		t.Errorf("Redis answered %q without a password, want an error", reply)
+		t.Errorf("PING without a password: got %q, want an error", reply)
 	}
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
@@ -296,15 +297,15 @@ func TestComposeSettingsRun(t *testing.T) {
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
 	check.Env = append(os.Environ(), pairs(checkEnv)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
-		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log of the server:\n%s", err, out, p.Log.String())
+		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log:\n%s", err, out, p.Log.String())
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", token); code != 200 {
-		t.Errorf("/metrics for Prometheus: got status %d, want 200", code)
+		t.Errorf("/metrics with the token of Prometheus: got status %d, want 200", code)
 	}
 	if code := statusAs(t, p.Admin+"/api/export/sessions?format=transcripts", "precept-2:8081", token); code != 403 {
-		t.Errorf("the conversations with the token of Prometheus: got status %d, want 403", code)
+		t.Errorf("/api/export/sessions with the token of Prometheus: got status %d, want 403", code)
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "elsewhere:8081", token); code != 403 {
-		t.Errorf("/metrics under another host name: got status %d, want 403", code)
+		t.Errorf("/metrics with an unknown Host: got status %d, want 403", code)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The part of the Kubernetes API that deploy/kubernetes uses, field by field: decodeStrictly reports a misspelt field,
-// which the API server may drop silently.
+// The types of the Kubernetes API with the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field,
+// which the API server may ignore.
 type (
 	kubeMeta struct {
 		Name   string
@@ -160,7 +160,7 @@ type kubernetes struct {
 	disruptionBudget kubeBudget
 }
 
-// readKubernetes decodes each manifest by its version and kind.
+// readKubernetes decodes the manifests in deploy/kubernetes.
 func readKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{services: map[string]*kubeService{}}
@@ -193,7 +193,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 	}
 	files, err := filepath.Glob(filepath.Join(repo, "deploy", "kubernetes", "*.yaml"))
 	if err != nil || len(files) < 6 {
-		t.Fatalf("files in deploy/kubernetes: got %v, error %v, want at least 6 files", files, err)
+		t.Fatalf("files in deploy/kubernetes: got %v, error %v, want at least 6", files, err)
 	}
 	for _, file := range files {
 		decodeStrictly(t, "deploy/kubernetes/"+filepath.Base(file), target)
@@ -208,7 +208,7 @@ func (k *kubernetes) container() *kubeContainer {
 	return &k.statefulSet.Spec.Template.Spec.Containers[0]
 }
 
-// env returns the container's environment: image variables overlaid with manifest variables.
+// env returns the environment of the container: the variables of the image, overridden by those of the manifest.
 func (k *kubernetes) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -223,8 +223,8 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does: each file is a link into ..data, which is a link to the directory
-// named by version. A second mount replaces the link ..data.
+// mount writes the ConfigMap as the kubelet does: each file is a symbolic link into ..data, which is a symbolic link to
+// the directory version. A later mount replaces the link ..data. change edits the text of each file.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -235,7 +235,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 			t.Fatal(err)
 		}
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
-			t.Fatalf("linking the mounted file %s: got error %v, want none", name, err)
+			t.Fatalf("link %s: %v", name, err)
 		}
 	}
 	if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
@@ -246,7 +246,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 	}
 }
 
-// args returns the container's arguments, with the ConfigMap mount path replaced by dir.
+// args returns the arguments of the container, with dir instead of the directory at which the ConfigMap is mounted.
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()
@@ -259,13 +259,13 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 		return m.Name == "config"
 	})
 	if i < 0 {
-		t.Fatal("the container has no volume mount with the name config, want one")
+		t.Fatal("the container has no volume mount named config")
 	}
 	out := slices.Clone(c.Args)
 	for n, arg := range out {
 		if name, ok := strings.CutPrefix(arg, c.VolumeMounts[i].MountPath+"/"); ok {
 			if _, ok := k.config.Data[name]; !ok {
-				t.Errorf("the arguments name file %s, want a key of the ConfigMap", name)
+				t.Errorf("the arguments name file %s, which is not a key of the ConfigMap", name)
 			}
 			out[n] = filepath.Join(dir, name)
 		}
@@ -273,7 +273,7 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 	return out
 }
 
-// Names, labels, ports and times of the manifests agree with each other and with the program.
+// The names, labels, ports and durations in the manifests agree with each other and with the program.
 func TestKubernetesManifestsAgree(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
@@ -284,7 +284,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
 	} {
 		if !maps.Equal(labels, set.Template.Metadata.Labels) {
-			t.Errorf("%s selects labels %v, want labels %v of its pods", name, labels, set.Template.Metadata.Labels)
+			t.Errorf("%s: got selector %v, want the labels %v of the pods", name, labels, set.Template.Metadata.Labels)
 		}
 	}
 	dir := t.TempDir()
@@ -299,29 +299,29 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 	want, err := json.Marshal(map[string]json.Number{"data": json.Number(port(t, e.Listen)), "admin": json.Number(port(t, e.Admin.Listen))})
 	if got, _ := json.Marshal(ports); err != nil || string(got) != string(want) {
-		t.Errorf("the container's ports are %s, want %s", got, want)
+		t.Errorf("ports of the container: got %s, want %s", got, want)
 	}
 	for _, s := range k.services {
 		for _, p := range s.Spec.Ports {
 			if ports[p.TargetPort] != p.Port {
-				t.Errorf("%s: the service has port %+v, want the name and number of a port of the pods", s.Metadata.Name, p)
+				t.Errorf("service %s: got port %+v, want the name and number of a port of the pods", s.Metadata.Name, p)
 			}
 		}
 	}
 	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
-		t.Errorf(`the configuration is %+v, want the lessons in Redis, the data in %q of volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
+		t.Errorf(`configuration: got %+v, want lessons in Redis, the data in %q of volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {
-		t.Errorf("pod: got preStop sleep %s, termination grace period %s, want a sleep, and a period of more than %s", sleep, grace, sleep+stopNeeds)
+		t.Errorf("pod: got preStop sleep %s and termination grace period %s, want a sleep above 0 and a period above %s", sleep, grace, sleep+stopNeeds)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(readRepoFile(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("the pod: got security context %+v, read-only root file system %v, want the user 65532 of the Dockerfile, no root, and true",
+		t.Errorf("pod: got security context %+v, read-only root file system %v, want the user 65532 of the Dockerfile, not root, and true",
 			pod.SecurityContext, c.SecurityContext.ReadOnlyRootFilesystem)
 	}
 }
 
-// Precept runs with the ConfigMap as the kubelet mounts it, answers the probes, and applies a change of the ConfigMap.
+// Precept runs with the mounted ConfigMap, answers the probes, and applies a change of the ConfigMap.
 func TestKubernetesConfigMapRuns(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
@@ -338,13 +338,13 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 		}
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
-		t.Errorf("/metrics under the name of the service: got status %d, want 200", code)
+		t.Errorf("/metrics with Host precept-admin: got status %d, want 200", code)
 	}
 	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })
 	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
-// kubectl kustomize builds 6 objects and no Secret, which the user creates.
+// kubectl kustomize builds 6 objects, but no Secret, because the user creates the Secret.
 func TestKustomizeBuildsTheManifests(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("kubectl"); err != nil {
@@ -352,6 +352,6 @@ func TestKustomizeBuildsTheManifests(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", filepath.Join(repo, "deploy", "kubernetes")).CombinedOutput()
 	if err != nil || strings.Count(string(out), "\nkind: ") != 6 || strings.Contains(string(out), "kind: Secret") {
-		t.Errorf("kubectl kustomize: got error %v, output %s, want 6 objects and none of the kind Secret", err, out)
+		t.Errorf("kubectl kustomize: got error %v, output %s, want 6 objects and no Secret", err, out)
 	}
 }

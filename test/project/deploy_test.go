@@ -24,10 +24,11 @@ import (
 // lastWrite is the time limit of the store's last write at a stop (writeLimit of package store).
 const lastWrite = 10 * time.Second
 
-// stopNeeds is the maximum duration of a stop with the default settings. A supervisor must not kill precept earlier.
+// stopNeeds is the maximum duration of a stop with the default settings. A supervisor must wait longer before it kills
+// precept.
 const stopNeeds = 30*time.Second + server.CutWait + lastWrite
 
-// readRepoFile returns the text of a file of the project; name is relative to the root.
+// readRepoFile returns the text of a file. name is relative to the root of the project.
 func readRepoFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repo, filepath.FromSlash(name)))
@@ -37,14 +38,14 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly decodes the documents of a YAML file, and fails the test at an unknown or repeated key. next returns
-// the target of a document.
+// decodeStrictly decodes the documents of a YAML file, and fails the test for an unknown or repeated key. next returns
+// a pointer into which a document is decoded.
 func decodeStrictly(t *testing.T, name string, next func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
 		into := next([]byte(document))
 		if err := yaml.NewDecoder(strings.NewReader(document), yaml.Strict()).Decode(into); err != nil {
-			t.Fatalf("%s: got error %s, want known keys, each once", name, yaml.FormatError(err, false, true))
+			t.Fatalf("decode %s: %s", name, yaml.FormatError(err, false, true))
 		}
 	}
 }
@@ -60,7 +61,7 @@ func imageEnv(t *testing.T) map[string]string {
 		}
 	}
 	if len(out) == 0 {
-		t.Fatal("the Dockerfile sets no variable, want at least one")
+		t.Fatal("the Dockerfile has no ENV")
 	}
 	return out
 }
@@ -80,7 +81,7 @@ type effectiveConfig struct {
 	Log struct{ Format string }
 }
 
-// readEffectiveConfig returns the configuration that precept reads from variables and arguments.
+// readEffectiveConfig returns the configuration that precept reads from environment variables and arguments.
 func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
@@ -90,18 +91,18 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 	c.Stderr = &stderr
 	b, err := c.Output()
 	if err != nil {
-		t.Fatalf("precept serve --print-config: got error %v, want none; standard error %s", err, stderr.String())
+		t.Fatalf("precept %v --print-config: %v\n%s", args, err, stderr.String())
 	}
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
 	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
-		t.Errorf("a stop with limits.drain_timeout %s takes another time than stopNeeds, want %s: adapt stopNeeds and the times in deploy/", out.Limits.DrainTimeout, stopNeeds)
+		t.Errorf("limits.drain_timeout = %s does not fit stopNeeds = %s; adapt stopNeeds and the durations in deploy/", out.Limits.DrainTimeout, stopNeeds)
 	}
 	return out
 }
 
-// pairs returns the variables as name=value, sorted.
+// pairs returns the variables as NAME=value, sorted by name.
 func pairs(env map[string]string) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
@@ -109,7 +110,7 @@ func pairs(env map[string]string) (out []string) {
 	return out
 }
 
-// checkVariables fails the test for each variable PRECEPT_* that precept does not read.
+// checkVariables fails the test for each variable PRECEPT_* that neither precept reads nor another variable refers to.
 func checkVariables(t *testing.T, where string, env map[string]string) {
 	t.Helper()
 	known := gatherNames(t).env
@@ -117,7 +118,7 @@ func checkVariables(t *testing.T, where string, env map[string]string) {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
 		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !named {
-			t.Errorf("%s sets variable %s, want only variables that precept reads", where, name)
+			t.Errorf("%s sets variable %s, which precept does not read", where, name)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func checkCommandLine(t *testing.T, where string, args []string) {
 	p := gatherNames(t)
 	verb, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s names command %s, want a command of precept", where, args[0])
+		t.Errorf("%s names %s, which is not a command of precept", where, args[0])
 	}
 	p.flags(verb, strings.Join(args, " "), t.Errorf)
 }
@@ -154,7 +155,7 @@ func TestYAMLFilesUnderDeployHaveNoDuplicateKeys(t *testing.T) {
 		return err
 	})
 	if err != nil || n < 8 {
-		t.Errorf("YAML files under deploy/: got %d, error %v, want at least 8", n, err)
+		t.Errorf("YAML files in deploy/: got %d, error %v, want at least 8", n, err)
 	}
 }
 
@@ -167,34 +168,34 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	env["PRECEPT_ADMIN_TOKEN"] = "0123456789abcdef"
 	c := readEffectiveConfig(t, env, "serve")
 	if want := "EXPOSE " + port(t, c.Listen) + " " + port(t, c.Admin.Listen) + "\n"; !strings.Contains(text, want) {
-		t.Errorf("the Dockerfile lacks %q, want it", want)
+		t.Errorf("the Dockerfile lacks %q", want)
 	}
 	for _, line := range []string{"VOLUME " + c.DataDir, "USER 65532:65532"} {
 		if !strings.Contains(text, "\n"+line+"\n") {
-			t.Errorf("the Dockerfile lacks %q, want it", line)
+			t.Errorf("the Dockerfile lacks %q", line)
 		}
 	}
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("the Dockerfile has no line of form %s, want one", form)
+			t.Fatalf("the Dockerfile lacks a line of the form %s", form)
 		}
 		checkCommandLine(t, "Dockerfile", strings.Split(m[1], `", "`))
 	}
 	if want := "FROM --platform=$BUILDPLATFORM golang:" + goVersion(t) + "-"; !strings.Contains(text, want) {
-		t.Errorf("the Dockerfile lacks %q, want the Go version of go.mod", want)
+		t.Errorf("the Dockerfile lacks %q, with the Go version of go.mod", want)
 	}
 }
 
-// A binary built with the linker flags of the Dockerfile or the Makefile has the version that the build names.
-func TestBuildsHaveTheirVersion(t *testing.T) {
+// A binary that is built with the linker flags of the Dockerfile or the Makefile prints the version in these flags.
+func TestBinariesPrintTheVersionOfTheBuild(t *testing.T) {
 	t.Parallel()
 	flags := map[string]string{"Dockerfile": `-ldflags="(.*)"`, "Makefile": `(?m)^LDFLAGS +:= (.*)$`}
 	seen := map[string]bool{}
 	for name, form := range flags {
 		m := regexp.MustCompile(form).FindStringSubmatch(readRepoFile(t, name))
 		if m == nil {
-			t.Fatalf("%s has no linker flags of form %s, want some", name, form)
+			t.Fatalf("%s lacks linker flags of the form %s", name, form)
 		}
 		linked := strings.NewReplacer("$(VERSION)", "v9.8.7", "$VERSION", "v9.8.7").Replace(m[1])
 		if seen[linked] {
@@ -205,15 +206,15 @@ func TestBuildsHaveTheirVersion(t *testing.T) {
 		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags="+linked, "-o", binary, "./cmd/precept")
 		build.Dir = repo
 		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%s: go build: got error %v, want none\n%s", name, err, out)
+			t.Fatalf("go build with the flags of the %s: %v\n%s", name, err, out)
 		}
 		out, err := exec.CommandContext(t.Context(), binary, "version").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "precept v9.8.7 ") {
-			t.Errorf("%s: precept version: got %q, error %v, want precept v9.8.7", name, out, err)
+			t.Errorf("precept version with the flags of the %s: got %q, error %v, want precept v9.8.7", name, out, err)
 		}
 	}
 	if !strings.Contains(readRepoFile(t, "Dockerfile"), "\nARG VERSION=\n") {
-		t.Error("the Dockerfile lacks ARG VERSION=, want the argument of the build")
+		t.Error("the Dockerfile lacks ARG VERSION=")
 	}
 }
 
@@ -222,12 +223,12 @@ func goVersion(t *testing.T) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readRepoFile(t, "go.mod"))
 	if m == nil {
-		t.Fatal("go.mod has no line with the version of Go, want one")
+		t.Fatal("go.mod has no Go version")
 	}
 	return m[1]
 }
 
-// parseUnit returns the values of a systemd unit by section and key. The values of a key have the order of the file.
+// parseUnit returns the values of a systemd unit by section and key, in the order of the file.
 func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	t.Helper()
 	out, section := map[string]map[string][]string{}, ""
@@ -240,7 +241,7 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 			section = strings.Trim(line, "[]")
 			out[section] = map[string][]string{}
 		case !ok || section == "":
-			t.Fatalf("the unit has line %q, want a section or key=value", line)
+			t.Fatalf("line %q of the unit: want a section or key=value", line)
 		default:
 			out[section][key] = append(out[section][key], value)
 		}
@@ -249,14 +250,14 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 }
 
 // The systemd unit starts an existing command, has only directories of precept as state directories, reloads with
-// SIGHUP, and waits longer than a stop takes.
-func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
+// SIGHUP, and allows a stop more time than it takes.
+func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	t.Parallel()
 	text := readRepoFile(t, "deploy/precept.service")
 	s := parseUnit(t, text)["Service"]
 	onlyValue := func(key string) string {
 		if len(s[key]) != 1 {
-			t.Fatalf("%s in [Service]: got values %q, want one", key, s[key])
+			t.Fatalf("%s in [Service]: got values %q, want 1", key, s[key])
 		}
 		return s[key][0]
 	}
@@ -271,11 +272,11 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	c := readEffectiveConfig(t, env, "serve")
 	for dir := range strings.FieldsSeq(onlyValue("StateDirectory")) {
 		if at := "/var/lib/" + dir; at != c.DataDir && at != c.Lessons {
-			t.Errorf("the unit has the state directory %s, want the data_dir %s or the lessons %s", at, c.DataDir, c.Lessons)
+			t.Errorf("state directory of the unit: got %s, want data_dir %s or lessons %s", at, c.DataDir, c.Lessons)
 		}
 	}
 	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= stopNeeds {
-		t.Errorf("TimeoutStopSec: got %s seconds, want more than %s, the duration of a stop", limit, stopNeeds)
+		t.Errorf("TimeoutStopSec: got %s, want more than %s, the duration of a stop", limit, stopNeeds)
 	}
 	if onlyValue("Type") != "notify" || !strings.Contains(onlyValue("ExecReload"), "-HUP $MAINPID") || onlyValue("SuccessExitStatus") != "3" || onlyValue("RestartPreventExitStatus") != "2" {
 		t.Errorf(`[Service]: got %v, want Type notify, ExecReload with "-HUP $MAINPID", SuccessExitStatus 3 and RestartPreventExitStatus 2`, s)
@@ -283,7 +284,8 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	verifyUnit(t, text)
 }
 
-// verifyUnit checks the unit with systemd-analyze verify, and its exposure level with systemd-analyze security.
+// verifyUnit checks the unit with systemd-analyze verify, and its exposure level with systemd-analyze security, if
+// systemd-analyze is installed.
 func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")
@@ -302,12 +304,12 @@ func verifyUnit(t *testing.T, text string) {
 	for _, args := range [][]string{{"verify", "--man=no", at}, {"security", "--offline=true", "--threshold=20", at}} {
 		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
 		if warned := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || warned { // a misspelt key is a warning
-			t.Errorf("systemd-analyze %v: got error %v, want no error and no warning\n%s", args, err, out)
+			t.Errorf("systemd-analyze %v: error %v, or a warning\n%s", args, err, out)
 		}
 	}
 }
 
-// statusAs returns the status of a GET request with a Host header and a token.
+// statusAs returns the response status of a GET request with a Host header and a token.
 func statusAs(t *testing.T, url, host, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

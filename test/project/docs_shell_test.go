@@ -23,7 +23,7 @@ import (
 
 // docBlock is a fenced block of a document.
 type docBlock struct {
-	line       int    // of the opening fence
+	line       int    // line number of the opening fence
 	kind, text string // language and content
 	notRun     string // reason from <!-- not run: ... --> on the line above
 }
@@ -33,8 +33,8 @@ var (
 	commandForm = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
 )
 
-// docBlocks returns the fenced blocks, and the line numbers of shell commands in indented blocks, which the test cannot
-// run.
+// docBlocks returns the fenced blocks of a document, and the line numbers of shell commands in indented blocks, which
+// the test cannot run.
 func docBlocks(text string) (blocks []docBlock, indented []int) {
 	var in *docBlock
 	before := ""
@@ -58,18 +58,18 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 	return blocks, indented
 }
 
-// Commands are found in fenced and in indented blocks; an indented column of prose is not a command.
-func TestDocBlocksAreFound(t *testing.T) {
+// docBlocks finds commands in fenced and in indented blocks, and does not take an indented table for a command.
+func TestDocBlocks(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
-		t.Errorf("docBlocks: got blocks %+v, indented commands in lines %v, want %+v, a block without a language, and the lines 12 and 13",
+		t.Errorf("docBlocks: got blocks %+v and indented commands in lines %v, want %+v, a block without a language, and lines 12 and 13",
 			blocks, indented, (docBlock{4, "sh", "x\ny\n", "why"}))
 	}
 }
 
-// The shell blocks of a document run in their order, in a project with a running precept (see docWorld). A block with
-// a comment "not run" is skipped.
+// The shell blocks of each document run in order, in the environment docWorld. A block with the comment "not run" is
+// skipped. JSON and YAML blocks are valid.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -79,7 +79,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		}
 		blocks, indented := docBlocks(readRepoFile(t, file))
 		for _, line := range indented {
-			t.Errorf("%s:%d: got a command in an indented block, which the test cannot run, want a fenced block of sh", file, line)
+			t.Errorf("%s:%d: command in an indented block, which the test cannot run; use a fenced block of sh", file, line)
 		}
 		var shell []docBlock
 		for _, b := range blocks {
@@ -95,10 +95,10 @@ func TestDocsShellBlocksRun(t *testing.T) {
 					err = yaml.Unmarshal([]byte(b.text), &v)
 				}
 				if err != nil {
-					t.Errorf("%s:%d: decoding the block: got error %v, want valid %s", file, b.line, err, b.kind)
+					t.Errorf("%s:%d: invalid %s: %v", file, b.line, b.kind, err)
 				}
 			case "":
-				t.Errorf("%s:%d: got a block without a language, want sh, json, yaml or text", file, b.line)
+				t.Errorf("%s:%d: block without a language, want sh, json, yaml or text", file, b.line)
 			}
 		}
 		if ran += len(shell); len(shell) == 0 {
@@ -116,14 +116,14 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		})
 	}
 	if ran < 8 {
-		t.Errorf("shell blocks to run: got %d, want at least 8", ran)
+		t.Errorf("shell blocks in the documents: got %d, want at least 8", ran)
 	}
 }
 
 // docWorld is the environment in which the blocks run: a git project with lessons, transcripts and a running precept,
 // the lessons of two other projects, and a Redis.
 type docWorld struct {
-	dir, redis   string // directory of the project, address of the Redis
+	dir, redis   string // directory of the project, and address of the Redis
 	env          []string
 	placeholders *strings.Replacer // replaces addresses and placeholders in a block
 }
@@ -164,7 +164,7 @@ git config push.autoSetupRemote true`})
 	return w
 }
 
-// run runs a block; a failing block fails the test.
+// run runs a block, and fails the test if the block fails.
 func (w *docWorld) run(t *testing.T, b docBlock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -172,11 +172,11 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.placeholders.Replace(b.text))
 	c.Dir, c.Env = w.dir, w.env
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("the block at line %d: got error %v, want none\n%s\n%s", b.line, err, b.text, out)
+		t.Errorf("block at line %d: %v\n%s\n%s", b.line, err, b.text, out)
 	}
 }
 
-// playSession plays a session of one turn.
+// playSession plays the session ci-42 of one turn.
 func playSession(t *testing.T, p *harness.Process) {
 	t.Helper()
 	sendChat(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)
@@ -197,7 +197,7 @@ func sendChat(t *testing.T, p *harness.Process, session, body string) {
 	_ = res.Body.Close()
 }
 
-// addSampleToRedis plays a session on a precept with the Redis as its store, and waits for the sample.
+// addSampleToRedis plays a session through a precept with a store in Redis, and waits for the sample.
 func (w *docWorld) addSampleToRedis(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -209,7 +209,7 @@ func (w *docWorld) addSampleToRedis(t *testing.T) {
 	})
 }
 
-// addPrevents adds metadata.precept.prevents to a lesson.
+// addPrevents adds metadata.precept.prevents with a phrase to a lesson file.
 func addPrevents(t *testing.T, file, phrase string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -32,7 +32,7 @@ var (
 	yamlPrefix = regexp.MustCompile(`^\s*#\s?`)
 )
 
-// codes returns the spans and the blocks of code in a document. In a YAML file, it reads the comments.
+// codes returns the code in a document: spans between backticks, and lines of blocks in a Markdown file.
 func codes(file, text string) []code {
 	var out []code
 	fenced := false
@@ -55,7 +55,7 @@ func codes(file, text string) []code {
 	return out
 }
 
-// faults returns the names in a document that the program does not define.
+// faults returns a message for each name in a document that the program does not define.
 func (p *knownNames) faults(file, text string) []string {
 	var out []string
 	fault := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -71,7 +71,7 @@ func (p *knownNames) faults(file, text string) []string {
 	return out
 }
 
-// verbs reports unknown commands and flags in a command line of precept.
+// verbs reports unknown commands and flags of a precept command line to fault.
 func (p *knownNames) verbs(c code, fault func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
@@ -112,7 +112,7 @@ func (p *knownNames) verbs(c code, fault func(string, ...any)) {
 	p.flags(verb, preceptArgs, fault)
 }
 
-// flags reports the flags in a text that neither the command nor a subcommand has. The root command has every flag.
+// flags reports the flags in text that neither the command verb nor a subcommand has.
 func (p *knownNames) flags(verb *command, text string, fault func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
 		if !verb.hasFlag(m[1]) && !ofOtherProgram(text) {
@@ -121,12 +121,12 @@ func (p *knownNames) flags(verb *command, text string, fault func(string, ...any
 	}
 }
 
-// ofOtherProgram reports whether a text is known to belong to another program.
+// ofOtherProgram reports whether text belongs to another program.
 func ofOtherProgram(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
 
-// names reports unknown keys, variables, metrics, paths, headers, make targets and files.
+// names reports unknown keys, variables, metrics, paths, headers, make targets and files to fault.
 func (p *knownNames) names(c code, fault func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyForm.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
@@ -170,7 +170,7 @@ func (p *knownNames) names(c code, fault func(string, ...any)) {
 	}
 }
 
-// spread expands a name of metrics with {a,b} to one name for each item in the braces.
+// spread expands a metric name with {a,b} to one name for each item in the braces.
 func spread(form string) []string {
 	head, rest, ok := strings.Cut(form, "{")
 	if !ok {

@@ -26,7 +26,7 @@ import (
 	"precept/store"
 )
 
-// knownNames holds the names that the program defines and that a document may use.
+// knownNames holds the names that the program defines, which are the names that a document may use.
 type knownNames struct {
 	root     *command
 	keys     map[string]bool // configuration keys and sections
@@ -38,13 +38,13 @@ type knownNames struct {
 	sections map[string]bool // first segments of keys
 }
 
-// README, docs, configs and examples name existing commands, flags, keys, variables, metrics, paths, headers, make
-// targets and links only.
-func TestDocsNameExistingThings(t *testing.T) {
+// The documents name only existing commands, flags, configuration keys, variables, metrics, paths, headers, make
+// targets and files.
+func TestDocsHaveNoUnknownNames(t *testing.T) {
 	p := gatherNames(t)
 	files := documents(t)
 	if len(files) < 8 {
-		t.Fatalf("documents returns the %d pages %q, want at least 8", len(files), files)
+		t.Fatalf("documents() = %q, %d pages, want at least 8", files, len(files))
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(repo, file))
@@ -58,13 +58,13 @@ func TestDocsNameExistingThings(t *testing.T) {
 			checked = before + "\n## " + after
 		}
 		for _, f := range p.faults(file, checked) {
-			t.Errorf("%s: got fault %q, want existing names only", file, f)
+			t.Errorf("%s: %s", file, f)
 		}
 	}
 }
 
-// faults returns each kind of unknown name, and no existing name.
-func TestDocsCheckFindsFaults(t *testing.T) {
+// faults finds each kind of unknown name, and accepts existing names.
+func TestFaultsFindsUnknownNames(t *testing.T) {
 	p := gatherNames(t)
 	for _, tc := range []struct{ text, want string }{
 		{"Run `precept frobnicate` now.", "frobnicate"},
@@ -84,20 +84,21 @@ func TestDocsCheckFindsFaults(t *testing.T) {
 	} {
 		got := p.faults("README.md", tc.text)
 		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
-			t.Errorf("faults of %q: got %q, want one fault with %q", tc.text, got, tc.want)
+			t.Errorf("faults(%q) = %q, want 1 fault with %q", tc.text, got, tc.want)
 		}
 	}
 	fine := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
 	if got := p.faults("README.md", fine); len(got) != 0 {
-		t.Errorf("faults of a text without faults: got %q, want none", got)
+		t.Errorf("faults of a text with existing names = %q, want none", got)
 	}
 }
 
-// repo is the root of the project, seen from this package.
+// repo is the path of the project from this package.
 const repo = "../.."
 
-// documents returns the pages for readers, without the decisions, which describe the past and may name removed parts.
+// documents returns the paths of the documents. Decisions and the changelog are omitted, because they may name removed
+// parts.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -142,7 +143,7 @@ func gatherNames(t *testing.T) *knownNames {
 	for _, name := range slices.Collect(maps.Keys(p.env)) {
 		p.env[name+"_FILE"] = true // a variable that names a file with the value
 	}
-	p.env["PRECEPT_CHAOS"] = true // of make chaos
+	p.env["PRECEPT_CHAOS"] = true // set by make chaos
 	p.metrics = metricNames(t)
 	p.routes = routeForms(t)
 	p.headers = headerNames(t)
@@ -184,12 +185,12 @@ func metricNames(t *testing.T) map[string]bool {
 	server.RegisterSpans(d, nil)
 	server.RegisterCache(d, "any", (*redact.CleanTexts)(nil))
 	for name := range maps.Clone(d.names) {
-		d.names[name+"_bucket"] = true // of histograms, as queries write them
+		d.names[name+"_bucket"] = true // queries name the buckets of histograms
 	}
 	return d.names
 }
 
-// sourceFiles returns the parsed Go files of the packages in some directories, without tests.
+// sourceFiles returns the parsed Go files in the directories dirs, without tests.
 func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	t.Helper()
 	var out []*ast.File
@@ -199,7 +200,7 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 			t.Fatal(err)
 		}
 		if len(paths) == 0 {
-			t.Fatalf("%s has no Go files, want at least one", dir)
+			t.Fatalf("%s has no Go files", dir)
 		}
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
@@ -215,8 +216,8 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	return out
 }
 
-// routeForms returns patterns of the paths that the two listeners answer: the first arguments of
-// GET, POST and the like, and the keys of the map of proxy.endpoints.
+// routeForms returns patterns of the paths that the two listeners answer. The source has these paths as the first
+// arguments of GET, POST and similar calls, and as keys of the map in proxy.endpoints.
 func routeForms(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
@@ -257,7 +258,7 @@ func routeForms(t *testing.T) []*regexp.Regexp {
 		})
 	}
 	if len(out) < 10 {
-		t.Fatalf("the source has %d routes, want at least 10", len(out))
+		t.Fatalf("routes in the source: got %d, want at least 10", len(out))
 	}
 	return out
 }
@@ -300,7 +301,7 @@ type command struct {
 	verbs map[string]*command // subcommands by name
 }
 
-// commandTree reads the commands and flags of the program through the shell completion.
+// commandTree returns the commands and flags of the program, which it reads through the shell completion.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {
@@ -330,7 +331,7 @@ func commandTree(t *testing.T) *command {
 	return read(nil)
 }
 
-// command returns the command that the first words name; rest holds the remaining words.
+// command returns the command that the first words name, and the remaining words.
 func (p *knownNames) command(words []string) (c *command, rest []string) {
 	c = p.root
 	for i, word := range words {

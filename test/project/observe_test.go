@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// expressions returns the queries of the rules and of the dashboard in configs/, by rule or panel.
+// expressions returns the queries of the Prometheus rules and of the Grafana dashboard in configs/, by rule or panel.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -54,23 +54,23 @@ func readConfig(t *testing.T, name string) []byte {
 	return b
 }
 
-// The metrics in the rules and in the dashboard exist. Prometheus itself reports no error for an unknown metric.
-func TestRulesAndDashboardNameMetrics(t *testing.T) {
+// The rules and the dashboard query only metrics of the program. Prometheus reports no error for an unknown metric.
+func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := expressions(t)
 	if len(all) < 25 {
-		t.Fatalf("the rules and the dashboard have %d expressions, want at least 25", len(all))
+		t.Fatalf("queries of the rules and the dashboard: got %d, want at least 25", len(all))
 	}
 	for where, expr := range all {
 		for _, name := range metricForm.FindAllString(expr, -1) {
 			if !known[name] {
-				t.Errorf("%s queries metric %s, want a metric of the program", where, name)
+				t.Errorf("%s queries metric %s, which the program does not have", where, name)
 			}
 		}
 	}
 }
 
-// promtool accepts the rules, the configuration of Prometheus, and the tests of the rules.
+// promtool accepts the rules and the configuration of Prometheus, and the tests of the rules pass.
 func TestPromtoolAcceptsTheRules(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
@@ -82,7 +82,7 @@ func TestPromtoolAcceptsTheRules(t *testing.T) {
 	}
 }
 
-// promtool returns the path of promtool, or skips the test.
+// promtool returns the path of promtool, or skips the test if promtool is not installed.
 func promtool(t *testing.T) string {
 	t.Helper()
 	tool, err := exec.LookPath("promtool")
@@ -98,8 +98,8 @@ func promtool(t *testing.T) string {
 	return tool
 }
 
-// Each alert is tested with data for which it fires, and with data for which it does not fire.
-func TestEachAlertHasACaseThatFiresAndOneThatDoesNot(t *testing.T) {
+// The tests of the rules have, for each alert, data for which the alert fires, and data for which it does not.
+func TestRuleTestsCoverEachAlert(t *testing.T) {
 	var ruleTests struct {
 		Tests []struct {
 			Alerts []struct {
@@ -119,7 +119,7 @@ func TestEachAlertHasACaseThatFiresAndOneThatDoesNot(t *testing.T) {
 	}
 	for name := range expressions(t) {
 		if strings.HasPrefix(name, "Precept") && (!fires[name] || !silent[name]) {
-			t.Errorf("alert %s: a case where it fires: %t, a case where it does not: %t, want both", name, fires[name], silent[name])
+			t.Errorf("alert %s: tested firing: %t, tested silent: %t, want both", name, fires[name], silent[name])
 		}
 	}
 }

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the generated part of admin/ope
 
 const generatedMark = "# The following schemas are generated from Go types"
 
-// The generated part of admin/openapi.yaml has the schemas of the responseTypes.
+// The generated part of admin/openapi.yaml has the schemas of responseTypes. With -update, the test writes this part.
 func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	file := filepath.Join(repo, "admin", "openapi.yaml")
 	text, err := os.ReadFile(file)
@@ -38,7 +38,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	}
 	head, _, ok := strings.Cut(string(text), generatedMark)
 	if !ok {
-		t.Fatalf("%s has no line %q, want one before the generated part", file, generatedMark)
+		t.Fatalf("%s lacks the line %q before the generated part", file, generatedMark)
 	}
 	rest := string(text[len(head):])
 	line, _, _ := strings.Cut(rest, "\n")
@@ -50,11 +50,11 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 		return
 	}
 	if want != string(text) {
-		t.Errorf("the generated part of %s differs from the types, want equal schemas; go test ./test/project -run OpenAPI -update rewrites the file", file)
+		t.Errorf("the generated part of %s differs from the types; go test ./test/project -run OpenAPI -update rewrites it", file)
 	}
 }
 
-// responseTypes returns the types of the responses whose schemas are generated.
+// responseTypes returns the response types whose schemas are generated.
 func responseTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
@@ -62,7 +62,7 @@ func responseTypes() []reflect.Type {
 	}
 }
 
-// apiDescription is an OpenAPI description and the operations that a test has called.
+// apiDescription is an OpenAPI description with the operations that a test has called.
 type apiDescription struct {
 	t        *testing.T
 	doc      map[string]any
@@ -90,8 +90,8 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	return d
 }
 
-// at follows the references of a JSON pointer. It returns the node, and the pointer of the node without references; the
-// node is nil if the description has none.
+// at resolves a JSON pointer and follows references. It returns the node, or nil if the description has none, and the
+// pointer of the node without references.
 func (d *apiDescription) at(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -109,12 +109,12 @@ func (d *apiDescription) at(pointer string) (any, string) {
 	return node, path
 }
 
-// pointerRest returns the unresolved part of a pointer.
+// pointerRest returns the part of a pointer after the resolved part done.
 func pointerRest(pointer, done string) string { return strings.TrimPrefix(pointer, done) }
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
 
-// check fails the test if a response does not match its description. path is a path of the description, such as
+// check fails the test if a response does not match the description. path is a path of the description, such as
 // /api/runs/{run}.
 func (d *apiDescription) check(method, path string, res *http.Response, body []byte) {
 	d.t.Helper()
@@ -123,20 +123,20 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	d.seen[where] = true
 	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
 	if node, _ := d.at(base); node == nil {
-		d.t.Errorf("%s: got a response that is not described, want a description; body %s", where, body)
+		d.t.Errorf("%s: undescribed response, body %s", where, body)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	content, _ := d.at(base + "/content")
 	if content == nil {
 		if len(body) > 0 {
-			d.t.Errorf("%s: got body %q, want none: the description has no content", where, body)
+			d.t.Errorf("%s: got body %q, want none as described", where, body)
 		}
 		return
 	}
 	media, _ := d.at(base + "/content/" + escaped(kind))
 	if media == nil {
-		d.t.Errorf("%s: got the Content-Type %q, want a described one", where, kind)
+		d.t.Errorf("%s: undescribed Content-Type %q", where, kind)
 		return
 	}
 	if kind != "application/json" {
@@ -145,20 +145,20 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
 	if err != nil {
-		d.t.Fatalf("%s: compiling the schema: got error %v, want none", where, err)
+		d.t.Fatalf("%s: compile the schema: %v", where, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		d.t.Errorf("%s: decoding the body: got error %v, want JSON", where, err)
+		d.t.Errorf("%s: decode the body: %v", where, err)
 		return
 	}
 	if err := schema.Validate(value); err != nil {
-		d.t.Errorf("%s: body %s: got error %v, want a body that matches the schema", where, body, err)
+		d.t.Errorf("%s: body %s does not match the schema: %v", where, body, err)
 	}
 }
 
-// call sends a request to a running precept and checks the response with the description. path is a
-// path of the description; values holds the names and values of its parameters in turn.
+// call sends a request to a running precept and checks the response. path is a path of the description; values holds
+// pairs of a parameter's name and value.
 func (d *apiDescription) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}
@@ -168,7 +168,7 @@ func (d *apiDescription) call(base, method, path, token, body string, values ...
 	return d.callWith(header, base, method, path, body, values...)
 }
 
-// callWith is call with a header in place of the token.
+// callWith is call with a header instead of a token.
 func (d *apiDescription) callWith(header http.Header, base, method, path, body string, values ...string) []byte {
 	d.t.Helper()
 	url, query, _ := strings.Cut(path, "?")
@@ -199,7 +199,8 @@ func (d *apiDescription) callWith(header http.Header, base, method, path, body s
 	return got
 }
 
-// Each described operation is called at least once, and each response of the running program matches its description.
+// The test calls each described operation at least once, and each response of the running program matches the
+// description.
 func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
 	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
@@ -253,10 +254,10 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	d.checkAllTested()
 }
 
-// callStoredData calls the operations on stored sessions, samples, health and feedback.
+// callStoredData calls the operations on stored sessions, samples and feedback, and on health.
 func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.t.Helper()
-	harness.Eventually(d.t, "the session to close and its sample", func() bool {
+	harness.Eventually(d.t, "the sample of the closed session", func() bool {
 		var l store.SampleList
 		r.Ask(d.t, "/api/samples", &l)
 		return len(l.Samples) > 0
@@ -294,8 +295,8 @@ func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
-// Each of these schemas refuses an invalid value: a schema that accepts any value would test nothing.
-func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
+// Each of these schemas refuses an invalid value: a schema that accepts every value would test nothing.
+func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -315,12 +316,12 @@ func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if schema.Validate(value) == nil {
-			t.Errorf("the schema of %s accepts %s, want a refusal", name, bad)
+			t.Errorf("schema %s accepts the invalid value %s", name, bad)
 		}
 	}
 }
 
-// checkAllTested fails the test for each operation without a successful call. For /login any call is sufficient.
+// checkAllTested fails the test for each described operation without a successful call. For /login any call is enough.
 func (d *apiDescription) checkAllTested() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {
@@ -335,7 +336,7 @@ func (d *apiDescription) checkAllTested() {
 				}
 			}
 			if !called {
-				d.t.Errorf("no successful call of %s %s, want at least one", strings.ToUpper(method), path)
+				d.t.Errorf("no successful call of %s %s", strings.ToUpper(method), path)
 			}
 		}
 	}

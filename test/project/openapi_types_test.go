@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// schemas writes Go types as JSON Schemas in YAML, with the comments of their fields.
+// schemas generates JSON Schemas in YAML from Go types, with the comments of their fields as descriptions.
 type schemas struct {
 	t     *testing.T
 	done  map[string]string            // finished schemas by name
-	notes map[string]map[string]string // comments of fields by package path and "Type.Field"
+	notes map[string]map[string]string // comments of fields, by package path and "Type.Field"
 }
 
-// schemasOf writes the schemas of the types and of all types that they contain.
+// schemasOf returns the schemas of the types and of all types that they contain.
 func schemasOf(t *testing.T, all ...reflect.Type) string {
 	t.Helper()
 	s := &schemas{t: t, done: map[string]string{}, notes: map[string]map[string]string{}}
@@ -38,7 +38,7 @@ func schemasOf(t *testing.T, all ...reflect.Type) string {
 	return b.String()
 }
 
-// of returns the schema of a type, in YAML's flow form.
+// of returns the schema of a type, in YAML's flow style.
 func (s *schemas) of(typ reflect.Type) string {
 	switch typ {
 	case reflect.TypeFor[time.Time]():
@@ -70,7 +70,7 @@ func (s *schemas) of(typ reflect.Type) string {
 	case reflect.Interface:
 		return ""
 	default:
-		s.t.Fatalf("the generator has no schema for type %s, want a case for its kind", typ)
+		s.t.Fatalf("no schema for the kind of type %s", typ)
 		return ""
 	}
 }
@@ -88,7 +88,7 @@ func nullable(schema string) string {
 	return "oneOf: [{" + schema + `}, {type: "null"}]`
 }
 
-// name returns the name of a schema: package and type, since two packages may have types with the same name.
+// name returns the name of a schema: package and type, because two packages may have types with the same name.
 func (s *schemas) name(typ reflect.Type) string {
 	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
 	switch pkg := filepath.Base(typ.PkgPath()); {
@@ -111,7 +111,8 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// members writes the fields as encoding/json does, including the fields of embedded structs.
+// members writes the fields that encoding/json encodes, including those of embedded structs, to b, and appends the
+// names of fields that are never omitted to required.
 func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -146,7 +147,7 @@ func (s *schemas) note(typ reflect.Type, field string) string {
 		dir := filepath.Join(repo, filepath.FromSlash(strings.TrimPrefix(pkg, "precept/")))
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
-			s.t.Fatalf("directory %s of %s has %d Go files, error %v, want at least one", dir, pkg, len(files), err)
+			s.t.Fatalf("Go files in %s of package %s: got %d, error %v, want at least 1", dir, pkg, len(files), err)
 		}
 		for _, file := range files {
 			s.readComments(pkg, file)
@@ -155,7 +156,7 @@ func (s *schemas) note(typ reflect.Type, field string) string {
 	return s.notes[pkg][typ.Name()+"."+field]
 }
 
-// readComments adds the comments of the fields in a file to notes.
+// readComments adds the comments of struct fields in a file to notes.
 func (s *schemas) readComments(pkg, file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// tools/release.sh lists 6 targets that Go knows, and refuses a folder with uncommitted changes. The test does not
+// tools/release.sh lists 6 targets that Go supports, and refuses a folder with uncommitted changes. The test does not
 // build a release.
-func TestReleaseTargetsAreKnownAndChangesRefused(t *testing.T) {
+func TestReleaseScriptListsTargetsAndRefusesChanges(t *testing.T) {
 	t.Parallel()
 	known, err := exec.CommandContext(t.Context(), "go", "tool", "dist", "list").Output()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestReleaseTargetsAreKnownAndChangesRefused(t *testing.T) {
 	}
 	for target := range strings.FieldsSeq(string(list)) {
 		if !strings.Contains("\n"+string(known), "\n"+target+"\n") {
-			t.Errorf("Go does not know target %s, want a target of `go tool dist list`", target)
+			t.Errorf("target %s is not in `go tool dist list`", target)
 		}
 	}
 	dir := t.TempDir()
@@ -47,14 +47,14 @@ func TestReleaseTargetsAreKnownAndChangesRefused(t *testing.T) {
 		c.Dir = dir
 		out, err := c.CombinedOutput()
 		if refused := strings.Contains(string(out), "changes that are not committed"); refused != (args[0] == "bash") || refused == (err == nil) {
-			t.Errorf("%v: got error %v, output %s, want a refusal of uncommitted changes = %v, with an error only if refused",
+			t.Errorf("%v: got error %v, output %s, want an error about uncommitted changes: %v",
 				args, err, out, args[0] == "bash")
 		}
 	}
 }
 
-// The bill of materials of a binary lists the standard library and each linked module once. Two bills of one binary
-// are equal.
+// The bill of materials of a binary lists the standard library and each linked module once. Two bills of the same
+// binary are equal.
 func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("precept")
@@ -87,20 +87,20 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	got := map[string]string{}
 	for _, c := range b.Components {
 		if c.PURL != "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B") || got[c.Name] != "" {
-			t.Errorf("component %+v: want the PURL %q and each name once", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
+			t.Errorf("component %+v: want PURL %q, and each name once", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
 		}
 		got[c.Name] = c.Version
 	}
 	for _, m := range info.Deps {
 		if got[m.Path] != m.Version {
-			t.Errorf("version of %s in the bill: got %q, want %s as in the binary", m.Path, got[m.Path], m.Version)
+			t.Errorf("version of module %s: got %q, want %q as in the binary", m.Path, got[m.Path], m.Version)
 		}
 	}
 	if len(got) != len(info.Deps)+1 || len(got) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(got) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {
-		t.Errorf("bill: got %d components for %d modules, dependencies %v, metadata %+v, version %s, want one component for each module and for the standard library, at least 20, all as dependencies of precept, and version 1.5",
+		t.Errorf("bill of materials: got %d components for %d modules, dependencies %v, metadata %+v, version %s, want a component for each module and for the standard library, at least 20, all as dependencies of precept, and version 1.5",
 			len(got), len(info.Deps), b.Dependencies, b.Metadata, b.SpecVersion)
 	}
 	if string(bill()) != string(text) {
-		t.Error("two bills of one binary differ, want equal bills")
+		t.Error("two bills of the same binary differ")
 	}
 }
