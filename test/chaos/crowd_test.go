@@ -33,7 +33,7 @@ func openIdle(t *testing.T, p *harness.Process, n int) {
 
 // Clients open more idle connections than the process may have open files. Streams continue, and new requests are
 // served.
-func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
+func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	const files = 256
 	model, finish := harness.SlowModel(t)
 	dir := t.TempDir()

@@ -217,7 +217,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 }
 
 // Requests fail while the upstream is down, and succeed after the outage without a restart of precept.
-func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
+func TestChaosRequestsSucceedAfterUpstreamOutage(t *testing.T) {
 	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()
 	p := harness.Serve(t, t.TempDir(), up.URL)

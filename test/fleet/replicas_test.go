@@ -18,7 +18,7 @@ import (
 
 // When the client has a reply, all replicas know the picks of the session: the next turn may reach another replica at
 // once. Every second session is named; the others are recognised by tool-call ids.
-func TestReplicasShareSessionsAtOnce(t *testing.T) {
+func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)

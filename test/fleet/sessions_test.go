@@ -372,7 +372,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 }
 
 // Each replica reports the sessions of all replicas, and each session counts once, whichever replica closes it.
-func TestReplicasShareTheirCounters(t *testing.T) {
+func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
@@ -437,7 +437,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 
 // A replica starts while Redis is down. It injects no lesson until it knows the salt that all replicas use for their
 // coins. With a copy of the salt from an earlier run, the replica injects lessons into new sessions.
-func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
+func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	server.Kill()

@@ -300,7 +300,7 @@ func TestWritAnswersFollowTheSpecification(t *testing.T) {
 
 // Many sessions send commands at once to a bank of 300 lessons, in files or in Redis. 300 commands are executed; the
 // others are answered with the error that the agent wrote too many lessons.
-func TestManyCommandsAreAnswered(t *testing.T) {
+func TestCommandsAboveTheHourlyLimitAreRefused(t *testing.T) {
 	const sessions, each, hourly = 84, 4, 300
 	for _, kind := range []string{"files", "redis"} {
 		t.Run(kind, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 // limits.feedback limits the number of feedback entries of a session and of a run. A new entry above the limit is
 // refused, while the other entries of the same array are accepted. A stored entry may be posted again.
-func TestFeedbackIsBounded(t *testing.T) {
+func TestFeedbackEntriesAreLimited(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
 		t.Run(kind, func(t *testing.T) {

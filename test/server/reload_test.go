@@ -137,7 +137,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 }
 
 // A reload can switch on the redaction of personal data in later requests.
-func TestReloadAppliesAnonymization(t *testing.T) {
+func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	t.Parallel()
 	model := harness.InstantModel(t)
 	s := startWithFile(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
@@ -160,7 +160,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 }
 
 // SIGTERM stops precept while it handles many SIGHUP.
-func TestStopDuringAFloodOfReloads(t *testing.T) {
+func TestSIGTERMStopsDuringManyReloads(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "log: {level: error}\n")
 	for range 200 {
