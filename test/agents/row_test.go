@@ -49,7 +49,7 @@ cutout    the section that the coin cuts is in no main request; all other bytes 
 -         does not apply to this agent
 `
 
-// set sets a cell to a note and faults. Callers omit empty faults.
+// set sets a cell to a note and the joined faults.
 func (r *row) set(column, note string, faults ...string) {
 	if r.cells == nil {
 		r.cells = map[string]cell{}

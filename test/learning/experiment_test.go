@@ -149,7 +149,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	p.Eventually("all sessions to be closed", closed(sessions))
 	look := r.Lessons[0].PlannedTrials[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with the default epsilon, not 0.4", look, r.Lessons[0])
+		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", look, r.Lessons[0])
 	}
 	if look.Verdict != report.TrialHelps || *look.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
 		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", look, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)

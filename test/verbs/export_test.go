@@ -105,8 +105,8 @@ func storeFourSessions(t *testing.T) string {
 
 func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
 
-// Each filter selects the same sessions in each format that has samples. In the experiment format, only the filter
-// --lesson is tested.
+// Each filter selects the same sessions in the formats mplp, openai and parquet. --lesson also selects the lines of the
+// format experiment.
 func TestExportFiltersApplyToEachFormat(t *testing.T) {
 	dir := storeFourSessions(t)
 	for _, c := range []struct {
