@@ -32,7 +32,7 @@ func agentFaults() []harness.Fault {
 		{Name: "429", At: 1, Times: 1, Status: 429},
 		{Name: "500", At: 3, Times: 1, Status: 500},
 		{Name: "cut", At: 5, Times: 1, Cut: true},
-		{Name: "end", At: 7, Times: 1, Nothing: true},
+		{Name: "end", At: 7, Times: 1, Unfinished: true},
 	}
 }
 
@@ -70,38 +70,38 @@ func TestAgents(t *testing.T) {
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
-	direct.turns()
+	direct.runTurns()
 	through := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
-	good := through.proxied(t)
-	through.turns()
-	r.outcome(direct, through)
+	proxied := through.startPrecept(t)
+	through.runTurns()
+	r.checkOutcome(direct, through)
 	r.checkLists(through)
 	r.checkBlocks(through)
-	r.sideRequests(through)
+	r.checkSideRequests(through)
 	r.checkSessions(through)
 	through.ask(loopTask, false)
-	r.newSession(through)
-	r.counted("counts", counters(t, good), 2, map[bool]int{false: 2}[a.edits])
+	r.checkNewSession(through)
+	r.checkCounts("counts", counters(t, proxied), 2, map[bool]int{false: 2}[a.edits])
 
-	failing := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
-	failing.ask(loopTask, false)
-	faulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
-	p := faulty.proxied(t)
-	faulty.ask(loopTask, false)
-	r.retries(failing, faulty)
+	directFaulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
+	directFaulty.ask(loopTask, false)
+	throughFaulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
+	p := throughFaulty.startPrecept(t)
+	throughFaulty.ask(loopTask, false)
+	r.checkRetries(directFaulty, throughFaulty)
 	seen := counters(t, p)
 	if a.forgets {
 		seen["precept_sessions_total"]--
 	}
-	r.counted("counts", seen, 1, 0)
+	r.checkCounts("counts", seen, 1, 0)
 	if a.inProcess || a.single {
 		r.notApplicable("restart")
 		r.notApplicable("interrupt")
 	} else {
 		p.Stop()
-		faulty.tap.redirect(t, harness.Start(t, p.Dir, p.Flags...).Data)
-		faulty.ask(followUp, true)
-		r.restart(faulty)
+		throughFaulty.tap.redirect(t, harness.Start(t, p.Dir, p.Flags...).Data)
+		throughFaulty.ask(followUp, true)
+		r.checkRestart(throughFaulty)
 		r.measureInterrupt(t, a)
 	}
 	if a.inProcess {
@@ -117,36 +117,36 @@ func (r *row) measure(t *testing.T, a *agent) {
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
-	p := tr.proxied(t)
+	p := tr.startPrecept(t)
 	tr.ask(loopTask, false)
-	r.refused(tr, counters(t, p)["precept_injection_rejected_total"])
+	r.checkRefused(tr, counters(t, p)["precept_injection_rejected_total"])
 }
 
 // measureParallel runs two agents through one precept at the same time. A second lesson matches the tool error of both.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
-	p := one.proxied(t, errorText)
+	p := one.startPrecept(t, errorText)
 	two := newSandboxedAgent(t, a, one.model)
 	two.tap.redirect(t, p.Data)
 	var both sync.WaitGroup
 	both.Go(func() { one.ask(loopTask, false) })
 	both.Go(func() { two.ask(loopTask, false) })
 	both.Wait()
-	r.parallel(one, two)
-	r.onError(one)
+	r.checkParallel(one, two)
+	r.checkErrorLesson(one)
 }
 
 // measureInterrupt sends ^C to the agent during the second reply, and resumes the conversation.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", At: 2, Times: 1, Hang: true}))
-	tr.proxied(t)
+	tr.startPrecept(t)
 	tr.interrupt = tr.model.Hung
 	tr.ask(loopTask, false)
 	agentEnded := time.Now()
 	tr.ask(followUp, true)
-	r.interrupt(tr, agentEnded)
+	r.checkInterrupt(tr, agentEnded)
 }
 
 // measureCompaction makes an agent shorten its history: the model reports a long prompt as usage, or refuses a request
@@ -163,9 +163,9 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
 	direct.shorten()
 	through := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
-	through.proxied(t)
+	through.startPrecept(t)
 	through.shorten()
-	r.compaction(direct, through)
+	r.checkCompaction(direct, through)
 }
 
 // sandboxedAgent is an agent in a sandbox, with its own home and project. The tap records the requests of the agent and
@@ -188,27 +188,27 @@ type sandboxedAgent struct {
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
 	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
-	tr.box, m.FormatCommand = newBox(t, tr.tap.URL), a.form
+	tr.box, m.FormatCommand = newSandbox(t, tr.tap.URL), a.format
 	a.prepare(tr.box)
-	t.Cleanup(tr.keep)
+	t.Cleanup(tr.saveRecords)
 	return tr
 }
 
-// proxied starts a precept between the agent and the model. One lesson matches the task, and a keyword adds a lesson
-// with this keyword.
-func (tr *sandboxedAgent) proxied(t *testing.T, keywords ...string) *harness.Process {
+// startPrecept starts a precept between the agent and the model. One lesson matches the task, and a keyword adds a
+// lesson with this keyword.
+func (tr *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)
 	for _, k := range keywords {
 		banktest.WriteLesson(t, lessons, errorSlug, k)
 	}
-	p := harness.Start(t, t.TempDir(), harness.Always(tr.model, lessons)...)
+	p := harness.Start(t, t.TempDir(), harness.AlwaysInject(tr.model, lessons)...)
 	tr.tap.redirect(t, p.Data)
 	return p
 }
 
-// turns runs the task and the follow-up in one conversation.
-func (tr *sandboxedAgent) turns() {
+// runTurns runs the task and the follow-up in one conversation.
+func (tr *sandboxedAgent) runTurns() {
 	tr.ask(loopTask, false)
 	if !tr.agent.inProcess && !tr.agent.single {
 		tr.ask(followUp, true)
@@ -218,7 +218,7 @@ func (tr *sandboxedAgent) turns() {
 // shorten runs the task, the command of the agent that shortens the history, if there is one, and the follow-up.
 func (tr *sandboxedAgent) shorten() {
 	if tr.agent.compacts == "" {
-		tr.turns()
+		tr.runTurns()
 		return
 	}
 	tr.ask(loopTask, false)
@@ -230,11 +230,12 @@ func (tr *sandboxedAgent) shorten() {
 // is true, the agent continues its last conversation.
 func (tr *sandboxedAgent) ask(text string, resume bool) {
 	code, out := tr.box.call(tr.agent.ask(tr.box, text, resume), tr.interrupt)
-	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
+	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.requests()))
 }
 
-// all returns the requests of the agent that reached the model. A request that precept sent twice is returned once.
-func (tr *sandboxedAgent) all() []harness.ModelRequest {
+// requests returns the requests of the agent that reached the model. A request that precept sent twice is returned
+// once.
+func (tr *sandboxedAgent) requests() []harness.ModelRequest {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(tr.model.All(), func(a harness.ModelRequest) bool {
 		n, ours := tr.tap.requestNumber(a.Header)
@@ -246,12 +247,12 @@ func (tr *sandboxedAgent) all() []harness.ModelRequest {
 
 // mainRequests returns the requests of the main conversation.
 func (tr *sandboxedAgent) mainRequests() []harness.ModelRequest {
-	return slices.DeleteFunc(tr.all(), func(a harness.ModelRequest) bool { return !a.Main })
+	return slices.DeleteFunc(tr.requests(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
 // calls returns the main requests during each call of ask.
 func (tr *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
-	all, from := tr.all(), 0
+	all, from := tr.requests(), 0
 	for _, to := range tr.ends {
 		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.ModelRequest) bool { return !a.Main }))
 		from = to
@@ -259,14 +260,14 @@ func (tr *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
 	return out
 }
 
-// keep writes the requests and the output of the agent to the directory AGENTS_KEEP, if the variable is set.
-func (tr *sandboxedAgent) keep() {
+// saveRecords writes the requests and the output of the agent to the directory AGENTS_KEEP, if the variable is set.
+func (tr *sandboxedAgent) saveRecords() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {
 		return
 	}
 	var b bytes.Buffer
-	for i, a := range tr.all() {
+	for i, a := range tr.requests() {
 		s := tr.tap.of(&a)
 		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.Main, a.Step, a.Fault != nil, s.session, s.status, s.body, a.Raw)
 	}
@@ -274,7 +275,7 @@ func (tr *sandboxedAgent) keep() {
 	for i, out := range tr.outs {
 		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, tr.codes[i], out)
 	}
-	how := map[bool]string{true: "direct", false: "through"}[tr.tap.to().String() == tr.model.URL]
+	how := map[bool]string{true: "direct", false: "through"}[tr.tap.currentTarget().String() == tr.model.URL]
 	name := fmt.Sprintf("%s-%s-%d-%s.txt", tr.agent.name, how, len(tr.model.Faults), tr.tap.name)
 	if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
 		tr.t.Log(err)

@@ -27,8 +27,8 @@ type sandbox struct {
 	limit    time.Duration
 }
 
-// newBox returns a sandbox with an empty home and a project, for an agent that sends its requests to base.
-func newBox(t *testing.T, base string) *sandbox {
+// newSandbox returns a sandbox with an empty home and a project, for an agent that sends its requests to base.
+func newSandbox(t *testing.T, base string) *sandbox {
 	t.Helper()
 	// t.TempDir would fail the test if a daemon of the agent writes while the directory is removed.
 	dir, err := os.MkdirTemp("", "precept-agent-")
@@ -73,8 +73,8 @@ func (b *sandbox) path(folder, rest string) string {
 	return filepath.Join(b.programs, folder, "node_modules", rest)
 }
 
-// file writes a file in the agent's home.
-func (b *sandbox) file(name, text string) {
+// writeFile writes a file in the agent's home.
+func (b *sandbox) writeFile(name, text string) {
 	b.t.Helper()
 	path := filepath.Join(b.home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -23,8 +23,8 @@ const (
 // request asks for a title or a summary. A block is a text that precept inserts into a request: a lesson or a loop
 // warning.
 
-// outcome compares the exit codes and the numbers of requests of a direct run and of a run through precept.
-func (r *row) outcome(direct, through *sandboxedAgent) {
+// checkOutcome compares the exit codes and the numbers of requests of a direct run and of a run through precept.
+func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Max(direct.codes) == 0, "exit codes of the direct run: %v: %s", direct.codes, direct.outs))...)
@@ -33,7 +33,7 @@ func (r *row) outcome(direct, through *sandboxedAgent) {
 	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "checkBlocks finds no fault in a direct run"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
-	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
+	upgrades, wantUpgrades := through.tap.countAnswers("GET", 426), direct.tap.countAnswers("GET", 426)
 	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), nonEmpty(
 		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
 		unless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call, in which the agent runs the scripts", d),
@@ -53,7 +53,7 @@ func counts(calls [][]harness.ModelRequest) (n []int) {
 func (tr *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
 	_ = json.Unmarshal(tr.tap.of(a).body, &sent.Body)
-	return sent.List()
+	return sent.Items()
 }
 
 // checkLists checks that the list of each request begins with the list of the previous request, if this is so in the
@@ -69,7 +69,7 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 	for i := 1; i < len(mains); i++ {
 		before, after := &mains[i-1], &mains[i]
 		switch {
-		case extends(before.List(), after.List()):
+		case extends(before.Items(), after.Items()):
 			stable++
 		case extends(tr.listSent(before), tr.listSent(after)):
 			faults = append(faults, fmt.Sprintf("request %d does not begin with the list of request %d, although the agent's request does", i, i-1))
@@ -111,7 +111,7 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 
 // equalWithoutBlocks reports whether got is equal to sent, apart from blocks that precept inserted into got.
 func equalWithoutBlocks(got, sent string) bool {
-	const sure = 200 // number of equal bytes by which the end of a block is found
+	const anchorLength = 200 // number of equal bytes by which the end of a block is found
 	for {
 		n := 0
 		for n < len(got) && n < len(sent) && got[n] == sent[n] {
@@ -123,7 +123,7 @@ func equalWithoutBlocks(got, sent string) bool {
 		}
 		// A block may begin with the same bytes as the text after it, so search for the end of the block, not its
 		// beginning.
-		piece := strings.Index(got, sent[:min(sure, len(sent))])
+		piece := strings.Index(got, sent[:min(anchorLength, len(sent))])
 		if piece < 0 || (!strings.Contains(got[:piece], harness.LessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
 			return false
 		}
@@ -131,11 +131,11 @@ func equalWithoutBlocks(got, sent string) bool {
 	}
 }
 
-// sideRequests checks that side requests reach the model unchanged.
-func (r *row) sideRequests(tr *sandboxedAgent) {
+// checkSideRequests checks that side requests reach the model unchanged.
+func (r *row) checkSideRequests(tr *sandboxedAgent) {
 	n := 0
 	var faults []string
-	for _, a := range tr.all() {
+	for _, a := range tr.requests() {
 		if a.Main {
 			continue
 		}
@@ -159,8 +159,8 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
 }
 
-// newSession checks that the last call, a new conversation with the same words, is a new session.
-func (r *row) newSession(tr *sandboxedAgent) {
+// checkNewSession checks that the last call, a new conversation with the same words, is a new session.
+func (r *row) checkNewSession(tr *sandboxedAgent) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
 		return // the column requests reports the missing request
@@ -181,8 +181,8 @@ func (r *row) newSession(tr *sandboxedAgent) {
 	r.set("new", "", nonEmpty(faults...)...)
 }
 
-// restart checks the second call, which resumes the conversation after a restart of precept.
-func (r *row) restart(tr *sandboxedAgent) {
+// checkRestart checks the second call, which resumes the conversation after a restart of precept.
+func (r *row) checkRestart(tr *sandboxedAgent) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
 		r.set("restart", "", fmt.Sprintf("%v main requests", counts(calls)))
@@ -193,14 +193,14 @@ func (r *row) restart(tr *sandboxedAgent) {
 		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
 		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q before the restart, %q after it", tr.tap.of(&before).session, tr.tap.of(&after).session),
 		unless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
+		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
-// parallel checks simultaneous agents with the same first message.
-func (r *row) parallel(trials ...*sandboxedAgent) {
+// checkParallel checks simultaneous agents with the same first message.
+func (r *row) checkParallel(runs ...*sandboxedAgent) {
 	var faults []string
 	sessions := map[string]int{}
-	for i, tr := range trials {
+	for i, tr := range runs {
 		var x row
 		x.checkLists(tr)
 		x.checkBlocks(tr)
@@ -221,12 +221,12 @@ func (r *row) parallel(trials ...*sandboxedAgent) {
 			faults = append(faults, unless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
 	}
-	faults = append(faults, unless(len(sessions) == len(trials), "%d agents have the sessions %v at the end, want one each", len(trials), sessions))
+	faults = append(faults, unless(len(sessions) == len(runs), "%d agents have the sessions %v at the end, want one each", len(runs), sessions))
 	r.set("parallel", "", nonEmpty(faults...)...)
 }
 
-// onError checks that the lesson that matches the first tool error is in each request with the error.
-func (r *row) onError(tr *sandboxedAgent) {
+// checkErrorLesson checks that the lesson that matches the first tool error is in each request with the error.
+func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	if tr.agent.edits {
 		r.notApplicable("error")
 		r.notApplicable("loop")
@@ -247,9 +247,9 @@ func (r *row) onError(tr *sandboxedAgent) {
 	r.set("error", "", nonEmpty(faults...)...)
 }
 
-// interrupt checks a conversation that is resumed after an interrupt during a reply. agentEnded is the time at which
-// the interrupted agent ended.
-func (r *row) interrupt(tr *sandboxedAgent, agentEnded time.Time) {
+// checkInterrupt checks a conversation that is resumed after an interrupt during a reply. agentEnded is the time at
+// which the interrupted agent ended.
+func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var faults []string
 	select {
 	case disconnected := <-tr.model.Disconnected:
@@ -277,14 +277,14 @@ func (r *row) interrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	r.set("interrupt", "", nonEmpty(faults...)...)
 }
 
-// compaction checks a conversation in which the agent replaces its history by a summary.
-func (r *row) compaction(direct, through *sandboxedAgent) {
+// checkCompaction checks a conversation in which the agent replaces its history by a summary.
+func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 	if !direct.shortened() {
 		r.notApplicable("compact")
 		return
 	}
 	var x row
-	x.sideRequests(through)
+	x.checkSideRequests(through)
 	x.checkSessions(through)
 	x.checkLists(through)
 	d, p := counts(direct.calls()), counts(through.calls())
@@ -302,9 +302,9 @@ func (r *row) compaction(direct, through *sandboxedAgent) {
 	r.set("compact", "", nonEmpty(faults...)...)
 }
 
-// refused checks a conversation with a model that refuses requests with blocks. counted is the number of refusals in
-// the metrics of precept.
-func (r *row) refused(tr *sandboxedAgent, counted int) {
+// checkRefused checks a conversation with a model that refuses requests with blocks. counted is the number of refusals
+// in the metrics of precept.
+func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 	mains := tr.mainRequests()
 	withBlocks := 0
 	for i := range mains {
@@ -312,7 +312,7 @@ func (r *row) refused(tr *sandboxedAgent, counted int) {
 			withBlocks++
 		}
 	}
-	seen := tr.tap.answers("POST", 400)
+	seen := tr.tap.countAnswers("POST", 400)
 	r.set("refused", "", nonEmpty(
 		unless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
 		unless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
@@ -332,15 +332,15 @@ func (tr *sandboxedAgent) shortened() bool {
 	return false
 }
 
-// retries checks that the agent reacts to each fault as in a direct run, and that a retry is the same request in the
-// same session.
-func (r *row) retries(direct, through *sandboxedAgent) {
+// checkRetries checks that the agent reacts to each fault as in a direct run, and that a retry is the same request in
+// the same session.
+func (r *row) checkRetries(direct, through *sandboxedAgent) {
 	same := nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
 	for _, f := range agentFaults() {
 		d, p := direct.repeat(f.Name), through.repeat(f.Name)
-		if f.Nothing {
+		if f.Unfinished {
 			r.set(f.Name, p.what, append(same, nonEmpty(unless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what))...)...)
 			continue
 		}
@@ -388,7 +388,7 @@ func (tr *sandboxedAgent) repeat(name string) repetition {
 		return repetition{what: changed}
 	}
 	return repetition{
-		what: repeated, list: len(hit.List()) == len(next.List()) && extends(hit.List(), next.List()),
+		what: repeated, list: len(hit.Items()) == len(next.Items()) && extends(hit.Items(), next.Items()),
 		session: tr.tap.of(hit).session == tr.tap.of(next).session, block: strings.Count(next.Raw, taskSlug) == 1,
 	}
 }

@@ -28,9 +28,9 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 	return sums
 }
 
-// counted checks the metrics of precept after a run. Each conversation has one lesson, and each loop has one warning,
-// which counts as an injected lesson. All requests are inspected, and none fails open or is dropped.
-func (r *row) counted(column string, got map[string]int, conversations, loops int) {
+// checkCounts checks the metrics of precept after a run. Each conversation has one lesson, and each loop has one
+// warning, which counts as an injected lesson. All requests are inspected, and none fails open or is dropped.
+func (r *row) checkCounts(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{
 		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,
 		"lessons_injected_total": conversations + loops, "lessons_withheld_total": 0, "loops_total": loops,

@@ -91,10 +91,10 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	return res
 }
 
-// compare checks that a run through precept and a direct run have exit code 0 and equal numbers of main requests.
+// compareRuns checks that a run through precept and a direct run have exit code 0 and equal numbers of main requests.
 // Through precept, the list of each main request begins with the previous list, and the last main request has one
 // lesson and one loop warning.
-func compare(t *testing.T, direct, through clientRun) {
+func compareRuns(t *testing.T, direct, through clientRun) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
 		t.Fatalf("exit code: got %d directly and %d through precept, want 0\n%s\n%s", direct.code, through.code, direct.out, through.out)
@@ -103,7 +103,7 @@ func compare(t *testing.T, direct, through clientRun) {
 		t.Fatalf("main requests: got %d directly and %d through precept, want equal numbers above 0", len(direct.mains), len(through.mains))
 	}
 	for i := 1; i < len(through.mains); i++ {
-		if !extends(through.mains[i-1].List(), through.mains[i].List()) {
+		if !extends(through.mains[i-1].Items(), through.mains[i].Items()) {
 			t.Errorf("request %d does not begin with the list of request %d:\n%[4]s\n%[3]s", i, i-1, through.mains[i-1].Raw, through.mains[i].Raw)
 		}
 	}
@@ -176,8 +176,8 @@ func clients() []struct{ name, needs, program, mode string } {
 	}
 }
 
-// client returns the command and the environment variable of a client.
-func client(t *testing.T, needs, program, mode string) (argv []string, env string) {
+// clientCommand returns the command and the environment variable of a client.
+func clientCommand(t *testing.T, needs, program, mode string) (argv []string, env string) {
 	t.Helper()
 	path := installedProgram(t, needs, "make e2e-deps installs it")
 	argv = []string{path, filepath.Join("testdata", program)}
@@ -195,12 +195,12 @@ func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // most of the time is the start of an interpreter
-			argv, env := client(t, c.needs, c.program, c.mode)
+			argv, env := clientCommand(t, c.needs, c.program, c.mode)
 			m := harness.NewModel(t, loopScript())
 			direct := runClient(t, m, m.URL, argv, env)
-			p := harness.Start(t, t.TempDir(), harness.Always(m, harness.LessonDir(t))...)
+			p := harness.Start(t, t.TempDir(), harness.AlwaysInject(m, harness.LessonDir(t))...)
 			through := runClient(t, m, p.Data, argv, env)
-			compare(t, direct, through)
+			compareRuns(t, direct, through)
 			if !strings.Contains(through.out, "the other script works") {
 				t.Errorf("output of the client = %q, want the answer of the model", through.out)
 			}
@@ -220,9 +220,9 @@ func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 			}
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
-				argv, env := client(t, c.needs, c.program, c.mode)
+				argv, env := clientCommand(t, c.needs, c.program, c.mode)
 				m := harness.NewModel(t, loopScript(), f)
-				p := harness.Start(t, t.TempDir(), harness.Always(m, harness.LessonDir(t))...)
+				p := harness.Start(t, t.TempDir(), harness.AlwaysInject(m, harness.LessonDir(t))...)
 				res := runClient(t, m, p.Data, argv, env)
 				if f.Cut {
 					if res.code != 1 || len(res.mains) != 2 {

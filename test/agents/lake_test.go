@@ -20,8 +20,8 @@ import (
 	"precept/test/harness"
 )
 
-// recipe returns the first block of SQL in docs/SAMPLES.md after the text begin.
-func recipe(t *testing.T, begin string) string {
+// sqlRecipe returns the first block of SQL in docs/SAMPLES.md after the text begin.
+func sqlRecipe(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/SAMPLES.md")
 	if err != nil {
@@ -93,7 +93,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				t.Errorf("rows, samples, tenants and dates in DuckDB, rows and tenants in pandas: got %s, want %s", got, want)
 			}
 			run := `import sys, duckdb; duckdb.connect("warehouse.duckdb").execute(sys.argv[1])`
-			python(t, dir, run, recipe(t, "**Fine-tuning.**"))
+			python(t, dir, run, sqlRecipe(t, "**Fine-tuning.**"))
 			lines, err := os.ReadFile(filepath.Join(dir, "chat.jsonl"))
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				t.Errorf("chat.jsonl: got %d lines, the first %v, want 4 lines with two messages, the second \"answer\"", n, first)
 			}
 			for range 2 { // the recipe may be repeated
-				python(t, dir, run, recipe(t, "**Warehouse.**"))
+				python(t, dir, run, sqlRecipe(t, "**Warehouse.**"))
 			}
 			if got := python(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {
 				t.Errorf("rows and samples in the warehouse: got %s, want (8, 8)", got)
@@ -169,19 +169,19 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	export := func(output string, more ...string) []string {
 		return append([]string{"export", "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", output}, more...)
 	}
-	refused := func(want string, args []string) {
+	checkRefused := func(want string, args []string) {
 		t.Helper()
-		if _, complaints, code := harness.Verb(t, "", args...); code != 1 || !strings.Contains(complaints, want) {
-			t.Errorf("export: got exit code %d, standard error %q, want 1 and %q", code, complaints, want)
+		if _, stderr, code := harness.Verb(t, "", args...); code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("export: got exit code %d, standard error %q, want 1 and %q", code, stderr, want)
 		}
 	}
-	refused("create the bucket, or correct --output", export("s3://none/lake", store...))
+	checkRefused("create the bucket, or correct --output", export("s3://none/lake", store...))
 	for range 2 {
 		harness.MustVerb(t, export("s3://bucket/lake", store...)...)
 	}
 	other := []string{"--data-dir", filepath.Join(dir, "other")}
 	importConversations(t, other, "default", 3)
-	refused("belongs to another store", export("s3://bucket/lake", other...))
+	checkRefused("belongs to another store", export("s3://bucket/lake", other...))
 	if got := samplesInBucket(t, endpoint, "lake"); got != "3 3" {
 		t.Errorf("rows and distinct samples in the bucket: got %s, want 3 3", got)
 	}
@@ -203,8 +203,8 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	for writes := int64(1); ; writes++ {
 		prefix := fmt.Sprint("delayed-", writes)
 		export := func(endpoint, data string) (string, int) {
-			_, complaints, code := harness.Verb(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, data), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
-			return complaints, code
+			_, stderr, code := harness.Verb(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, data), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
+			return stderr, code
 		}
 		var writesLeft atomic.Int64
 		writesLeft.Store(writes)
@@ -212,23 +212,23 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 		slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPut && writesLeft.Add(-1) == 0 {
 				delayed = true
-				if complaints, code := export(endpoint, "2"); code != 0 {
-					t.Errorf("second process during write %d: got exit code %d, standard error %s, want 0", writes, code, complaints)
+				if stderr, code := export(endpoint, "2"); code != 0 {
+					t.Errorf("second process during write %d: got exit code %d, standard error %s, want 0", writes, code, stderr)
 				}
 			}
 			forward.ServeHTTP(w, r)
 		}))
-		complaints, code := export(slow.URL, "1")
+		stderr, code := export(slow.URL, "1")
 		slow.Close()
 		if !delayed {
 			if writes < 5 || code != 0 {
-				t.Errorf("process without a delay: got %d writes, exit code %d, standard error %s, want at least 4 writes and 0", writes-1, code, complaints)
+				t.Errorf("process without a delay: got %d writes, exit code %d, standard error %s, want at least 4 writes and 0", writes-1, code, stderr)
 			}
 			break
 		}
 		prefixes = append(prefixes, prefix)
-		if code != 1 || !strings.Contains(complaints, "another process has taken over") {
-			t.Errorf("process with a delay of write %d: got exit code %d, standard error %q, want 1 and \"another process has taken over\"", writes, code, complaints)
+		if code != 1 || !strings.Contains(stderr, "another process has taken over") {
+			t.Errorf("process with a delay of write %d: got exit code %d, standard error %q, want 1 and \"another process has taken over\"", writes, code, stderr)
 		}
 	}
 	for i, got := range strings.Split(samplesInBucket(t, endpoint, prefixes...), "\n") {

@@ -18,7 +18,7 @@ type agent struct {
 	program   string                            // if the program is missing, the row is skipped
 	single    bool                              // a conversation cannot be resumed without a terminal
 	edits     bool                              // the model edits files and calls no tool: no tool error and no loop
-	form      func(command, text string) string // format of the model's call or, with command "", of the answer
+	format    func(command, text string) string // format of the model's call or, with command "", of the answer
 	compacts  string                            // message of the user that shortens the history; "" means the agent decides
 	overflows bool                              // the history is shortened when the API refuses a request as too long
 	upgrades  bool                              // the agent first tries a WebSocket
@@ -45,7 +45,7 @@ func openCode(wire, provider string) agent {
 		name: "opencode-" + wire, rules: "AGENTS.md",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_SHARE=1")
-			b.file(".config/opencode/opencode.json", fmt.Sprintf(`{"autoupdate": false, "share": "disabled", "enabled_providers": ["mine"],
+			b.writeFile(".config/opencode/opencode.json", fmt.Sprintf(`{"autoupdate": false, "share": "disabled", "enabled_providers": ["mine"],
 				"provider": {"mine": {"npm": %q, "name": "mine", "options": {"baseURL": %q, "apiKey": "sk-test"},
 				"models": {"mock-model": {"name": "mock-model", "tool_call": true, "limit": {"context": 128000, "output": 8000}}}}}}`, provider, b.base+"/v1"))
 		},
@@ -64,7 +64,7 @@ func qwen() agent {
 		name: "qwen", rules: "QWEN.md",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "OPENAI_API_KEY=sk-test", "OPENAI_MODEL=mock-model", "OPENAI_BASE_URL="+b.base+"/v1", "QWEN_TELEMETRY_ENABLED=false")
-			b.file(".qwen/settings.json", `{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
+			b.writeFile(".qwen/settings.json", `{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
 				"general": {"enableAutoUpdate": false}, "security": {"auth": {"selectedType": "openai"}}}`)
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
@@ -82,7 +82,7 @@ func pi(wire, api, suffix string) agent {
 		name: "pi-" + wire, rules: "AGENTS.md", overflows: true,
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0")
-			b.file(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
+			b.writeFile(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
 				"models": [{"id": "mock-model", "contextWindow": 128000, "maxTokens": 8000}]}}}`, b.base+suffix, api))
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
@@ -105,11 +105,11 @@ func codex(mode string) agent {
 				common += "model = \"gpt-5-codex\"\n"
 			}
 			if mode == "builtin" {
-				b.file(".codex/config.toml", common+fmt.Sprintf("openai_base_url = %q\n[analytics]\nenabled = false\n", b.base+"/v1"))
-				b.file(".codex/auth.json", `{"OPENAI_API_KEY": "sk-test", "auth_mode": "apikey"}`)
+				b.writeFile(".codex/config.toml", common+fmt.Sprintf("openai_base_url = %q\n[analytics]\nenabled = false\n", b.base+"/v1"))
+				b.writeFile(".codex/auth.json", `{"OPENAI_API_KEY": "sk-test", "auth_mode": "apikey"}`)
 				return
 			}
-			b.file(".codex/config.toml", common+fmt.Sprintf("model_provider = \"mine\"\n[analytics]\nenabled = false\n[model_providers.mine]\nname = \"mine\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", b.base+"/v1"))
+			b.writeFile(".codex/config.toml", common+fmt.Sprintf("model_provider = \"mine\"\n[analytics]\nenabled = false\n[model_providers.mine]\nname = \"mine\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", b.base+"/v1"))
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("codex", ".bin/codex"), "exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox"}

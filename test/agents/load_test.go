@@ -38,7 +38,7 @@ func (a *agent) load(t *testing.T) {
 	m := harness.NewModel(t, agentScript())
 	m.Gather(crowd)
 	tr := newSandboxedAgent(t, a, m)
-	p := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
+	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
 	tr.tap.redirect(t, p.Data)
 	argv := a.ask(tr.box, loopTask, false)
 	here, err := filepath.Abs(filepath.Join("testdata", "agents", "load.py"))
@@ -63,16 +63,16 @@ func (a *agent) load(t *testing.T) {
 	if n := got["precept_fail_open_total"]; n > 0 { // a look-up must take at most 25 ms, which fifty programs may delay
 		t.Logf("%d steps failed open", n)
 	}
-	reward(t, p, names)
+	rewardSessions(t, p, names)
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
-// inserted has the numbers of inserted blocks and of loop warnings. A block that later requests repeat counts once.
-type inserted struct{ blocks, loops int }
+// insertions has the numbers of inserted blocks and of loop warnings. A block that later requests repeat counts once.
+type insertions struct{ blocks, loops int }
 
 // sessionsOfCrowd groups the requests that the model got by the first answer of the model. It checks that each group is
 // one session, and returns the sessions and the numbers of inserted blocks.
-func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
+func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
 	for _, r := range tr.mainRequests() {
@@ -111,11 +111,11 @@ func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen in
 	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
 		t.Errorf("sessions with a loop warning: got %d, want %d", len(loops), want)
 	}
-	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
+	return names, insertions{blocks: len(lessons) + len(loops), loops: len(loops)}
 }
 
-// reward posts feedback on each session, and waits until the report counts all sessions.
-func reward(t *testing.T, r *harness.Process, names []string) {
+// rewardSessions posts feedback on each session, and waits until the report counts all sessions.
+func rewardSessions(t *testing.T, r *harness.Process, names []string) {
 	t.Helper()
 	for _, name := range names {
 		status, body := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
@@ -123,5 +123,5 @@ func reward(t *testing.T, r *harness.Process, names []string) {
 			t.Fatalf("feedback on %s: got status %d, body %s, want 202 and joined", name, status, body)
 		}
 	}
-	reported(t, r, "", len(names))
+	waitForReport(t, r, "", len(names))
 }

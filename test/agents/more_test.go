@@ -51,7 +51,7 @@ func continueCLI() agent {
 		name: "continue", rules: "AGENTS.md",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CONTINUE_TELEMETRY_ENABLED=0")
-			b.file(".continue/config.yaml", fmt.Sprintf("name: mine\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: mock\n    provider: openai\n    model: mock-model\n    apiBase: %s\n    apiKey: sk-test\n    roles: [chat]\n    capabilities: [tool_use]\n", b.base+"/v1"))
+			b.writeFile(".continue/config.yaml", fmt.Sprintf("name: mine\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: mock\n    provider: openai\n    model: mock-model\n    apiBase: %s\n    apiKey: sk-test\n    roles: [chat]\n    capabilities: [tool_use]\n", b.base+"/v1"))
 		},
 		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("continue", ".bin/cn"), "--config", filepath.Join(b.home, ".continue/config.yaml"), "--auto"}
@@ -96,7 +96,7 @@ func pythonAgents(home string) []agent {
 			ask := row.ask
 			row.ask = func(b *sandbox, text string, resume bool) []string { return ask(b, text, resume)[:3] }
 		}
-		row.form, row.edits, row.delta, row.forgets, row.rules = f.form, f.edits, f.delta, f.forgets, f.rules
+		row.format, row.edits, row.delta, row.forgets, row.rules = f.format, f.edits, f.delta, f.forgets, f.rules
 		rows = append(rows, row)
 	}
 	return rows
@@ -111,7 +111,7 @@ type framework struct {
 	forgets            bool   // the program drops a failed turn
 	edits              bool   // the model edits files, which have no result
 	rules              string // rules file that the program reads in a project
-	form               func(command, text string) string
+	format             func(command, text string) string
 }
 
 func frameworks() []framework {
@@ -150,33 +150,33 @@ func frameworks() []framework {
 		{name: "openhands", folder: "openhands", file: "openhands_agent.py", env: []string{"OPENHANDS_SUPPRESS_BANNER=1", local}},
 		{name: "claude-agent-sdk", folder: "claude-agent-sdk", file: "claude_sdk_agent.py", env: []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}},
 		{name: "mini-swe-agent", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1"}, once: true},
-		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, once: true, form: miniForm},
+		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, once: true, format: formatMiniSWE},
 		{name: "camel", folder: "camel", file: "camel_agent.py"},
 		{name: "gptme", folder: "gptme", file: "gptme_agent.py"},
-		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, form: dspyForm},
-		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", form: codeForm},
-		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, edits: true, rules: "CONVENTIONS.md", form: func(_, text string) string { return "It is as it was. " + text }},
+		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, format: formatDSPy},
+		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", format: formatCode},
+		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, edits: true, rules: "CONVENTIONS.md", format: func(_, text string) string { return "It is as it was. " + text }},
 	}
 }
 
-// miniForm formats a command as mini-SWE-agent expects it in an answer.
-func miniForm(command, text string) string {
+// formatMiniSWE formats a command as mini-SWE-agent expects it in an answer.
+func formatMiniSWE(command, text string) string {
 	if command == "" {
 		command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 	}
 	return text + "\n\n```mswea_bash_command\n" + command + "\n```"
 }
 
-// codeForm formats a command as code, as smolagents expects it in an answer.
-func codeForm(command, text string) string {
+// formatCode formats a command as code, as smolagents expects it in an answer.
+func formatCode(command, text string) string {
 	if command == "" {
 		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
 	}
 	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
 }
 
-// dspyForm formats the fields of a step and of the last answer, as dspy expects them.
-func dspyForm(command, text string) string {
+// formatDSPy formats the fields of a step and of the last answer, as dspy expects them.
+func formatDSPy(command, text string) string {
 	tool, args := "finish", "{}"
 	if command != "" {
 		tool, args = "bash", `{"command": `+strconv.Quote(command)+`}`

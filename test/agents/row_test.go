@@ -15,9 +15,9 @@ type row struct {
 
 // cell is the result of one agent in one column.
 type cell struct {
-	note  string // shown instead of ok; may be empty
-	fault string // "" if the check passed
-	empty bool   // the column does not apply to this agent
+	note         string // shown instead of ok; may be empty
+	fault        string // "" if the check passed
+	inapplicable bool   // the column does not apply to this agent
 }
 
 // columns returns the columns of the matrix.
@@ -61,7 +61,7 @@ func (r *row) set(column, note string, faults ...string) {
 func (r *row) notApplicable(columns ...string) {
 	for _, c := range columns {
 		r.set(c, "")
-		r.cells[c] = cell{empty: true}
+		r.cells[c] = cell{inapplicable: true}
 	}
 }
 
@@ -80,7 +80,7 @@ func (c cell) String() string {
 	switch {
 	case c.fault != "":
 		return "FAIL"
-	case c.empty:
+	case c.inapplicable:
 		return "-"
 	case c.note != "":
 		return c.note
@@ -111,7 +111,7 @@ func (r *row) line() string {
 	for _, c := range columns() {
 		x, ok := r.cells[c]
 		if !ok {
-			x.empty = true
+			x.inapplicable = true
 		}
 		fmt.Fprintf(&b, " %-*s", max(len(c), 5), x)
 	}

@@ -29,7 +29,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	}
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	direct.writeRulesFile(a.rules)
-	direct.turns()
+	direct.runTurns()
 
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
@@ -38,9 +38,9 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
-	p := harness.Start(t, data, harness.Always(through.model, lessons)...)
+	p := harness.Start(t, data, harness.AlwaysInject(through.model, lessons)...)
 	through.tap.redirect(t, p.Data)
-	through.turns()
+	through.runTurns()
 
 	d, n := counts(direct.calls()), counts(through.calls())
 	var kept, cut []string
@@ -48,7 +48,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	kept = append(kept,
 		unless(fmt.Sprint(d) == fmt.Sprint(n), "%v main requests directly, %v through precept", d, n),
 		unless(fmt.Sprint(direct.codes) == fmt.Sprint(through.codes), "exit codes %v directly, %v through precept: %s", direct.codes, through.codes, through.outs))
-	for i, m := range through.all() {
+	for i, m := range through.requests() {
 		sent := string(through.tap.of(&m).body)
 		want, places := withoutSection(sent, lostSection)
 		before, _, _ := strings.Cut(sent, "# Crew rules")
@@ -65,7 +65,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	}
 	r.set("kept", "", nonEmpty(kept...)...)
 	r.set("cutout", "", nonEmpty(cut...)...)
-	r.scanned(t, p, filepath.Base(file))
+	r.checkScan(t, p, filepath.Base(file))
 }
 
 // writeRulesFile writes the rules file into the agent's project.
@@ -112,8 +112,8 @@ func encodeHTML(s string) string {
 // encodeASCII returns s as a JSON string without quotes, with escapes of é.
 func encodeASCII(s string) string { return strings.ReplaceAll(encodeRaw(s), "é", `\u00e9`) }
 
-// scanned checks the sections of the rules file that precept rules scan finds in the session.
-func (r *row) scanned(t *testing.T, p *harness.Process, name string) {
+// checkScan checks the sections of the rules file that precept rules scan finds in the session.
+func (r *row) checkScan(t *testing.T, p *harness.Process, name string) {
 	t.Helper()
 	type seenFile struct {
 		File     string

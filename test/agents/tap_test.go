@@ -26,11 +26,11 @@ type tap struct {
 	name   string // distinguishes the taps of a model
 	mu     sync.Mutex
 	target *url.URL
-	sent   []sent
+	sent   []sentRequest
 }
 
-// sent is a recorded request of the agent.
-type sent struct {
+// sentRequest is a recorded request of the agent.
+type sentRequest struct {
 	method, path string
 	body         []byte
 	status       int
@@ -45,7 +45,7 @@ func newTap(t *testing.T, target string) *tap {
 	proxy := &httputil.ReverseProxy{
 		Transport:     &http.Transport{DisableCompression: true},
 		FlushInterval: -1,
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(tp.to()) },
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(tp.currentTarget()) },
 		ModifyResponse: func(res *http.Response) error {
 			tp.answered(res)
 			return nil
@@ -58,7 +58,7 @@ func newTap(t *testing.T, target string) *tap {
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.Header.Set(tapHeader, tp.name+" "+strconv.Itoa(tp.note(r, body)))
+		r.Header.Set(tapHeader, tp.name+" "+strconv.Itoa(tp.record(r, body)))
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(tp.Close)
@@ -77,18 +77,18 @@ func (tp *tap) redirect(t *testing.T, target string) {
 	tp.target = to
 }
 
-// to returns the current target.
-func (tp *tap) to() *url.URL {
+// currentTarget returns the current target.
+func (tp *tap) currentTarget() *url.URL {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	return tp.target
 }
 
-// note records a request and returns its number.
-func (tp *tap) note(r *http.Request, body []byte) int {
+// record records a request and returns its number.
+func (tp *tap) record(r *http.Request, body []byte) int {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
-	tp.sent = append(tp.sent, sent{method: r.Method, path: r.URL.Path, body: body})
+	tp.sent = append(tp.sent, sentRequest{method: r.Method, path: r.URL.Path, body: body})
 	return len(tp.sent) - 1
 }
 
@@ -109,18 +109,18 @@ func (tp *tap) answered(res *http.Response) {
 }
 
 // of returns the agent's request for a request that reached the model.
-func (tp *tap) of(a *harness.ModelRequest) sent {
+func (tp *tap) of(a *harness.ModelRequest) sentRequest {
 	n, ok := tp.requestNumber(a.Header)
 	if !ok {
-		return sent{}
+		return sentRequest{}
 	}
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	return tp.sent[n]
 }
 
-// answers returns the number of requests with the given method and response status.
-func (tp *tap) answers(method string, status int) (n int) {
+// countAnswers returns the number of requests with the given method and response status.
+func (tp *tap) countAnswers(method string, status int) (n int) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	for i := range tp.sent {

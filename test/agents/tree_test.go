@@ -62,9 +62,9 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 	return list
 }
 
-// manyAnswers starts a model that returns the requested number of choices, each with a different call. The model calls
-// seen with the sender and the body of each request.
-func manyAnswers(t *testing.T, seen func(sender, body string)) *httptest.Server {
+// newManyAnswersModel starts a model that returns the requested number of choices, each with a different call. The
+// model calls seen with the sender and the body of each request.
+func newManyAnswersModel(t *testing.T, seen func(sender, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -136,14 +136,14 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 	t.Helper()
 	var mu sync.Mutex
 	faulty := map[string]int{}
-	up := manyAnswers(t, func(sender, body string) {
+	up := newManyAnswersModel(t, func(sender, body string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.Count(body, taskSlug) != 1 {
 			faulty[sender]++
 		}
 	})
-	flags := harness.Always(&harness.Model{Server: up}, harness.LessonDir(t))
+	flags := harness.AlwaysInject(&harness.Model{Server: up}, harness.LessonDir(t))
 	// After the kill all conversations are looked up at once, on new connections. With the race detector the look-ups
 	// take longer than the default limit, beyond which a conversation counts as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")

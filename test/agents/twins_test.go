@@ -36,7 +36,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 			strings.Count(string(body), `"role":"tool"`), `{"command":"cat `+sender+`"}`)
 	}))
 	t.Cleanup(up.Close)
-	dir, flags := t.TempDir(), append(harness.Always(&harness.Model{Server: up}, harness.LessonDir(t)), "--reward-close-after", "5s")
+	dir, flags := t.TempDir(), append(harness.AlwaysInject(&harness.Model{Server: up}, harness.LessonDir(t)), "--reward-close-after", "5s")
 	p := harness.Start(t, dir, flags...)
 	names := make([]string, 2*n)
 	var wg, answered sync.WaitGroup
@@ -81,7 +81,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 			t.Errorf("feedback on %s: got status %d, body %s, want 202", name, status, body)
 		}
 	}
-	reported(t, p, "?provisional=true", n)
+	waitForReport(t, p, "?provisional=true", n)
 	for _, p := range []func() *harness.Process{func() *harness.Process { return p }, func() *harness.Process { p.Stop(); return harness.Start(t, dir, flags...) }} {
 		const want = `"flow":{"closed":50,"in_experiment":25,"excluded":25,"excluded_by":[{"reason":"twin","sessions":25}],`
 		p, body := p(), ""
@@ -114,8 +114,8 @@ func postNamed(t *testing.T, url, sender, body string) (status int, reply, sessi
 	return res.StatusCode, string(read), res.Header.Get("Precept-Session")
 }
 
-// reported waits until the report counts exactly want sessions in which the lesson of the task is injected.
-func reported(t *testing.T, p *harness.Process, query string, want int) {
+// waitForReport waits until the report counts exactly want sessions in which the lesson of the task is injected.
+func waitForReport(t *testing.T, p *harness.Process, query string, want int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {
 		_, body := harness.Get(t, p.Admin+"/api/report"+query, "e2e-token")

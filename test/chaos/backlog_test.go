@@ -24,8 +24,8 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
 }
 
-// backlog writes up to n undelivered exchanges of 8 KiB to the outbox in dir.
-func backlog(t *testing.T, dir string, n int) {
+// fillOutbox writes up to n undelivered exchanges of 8 KiB to the outbox in dir.
+func fillOutbox(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: failingBackend{}, Content: store.ContentOptions{Keep: true},
@@ -63,22 +63,22 @@ func backlog(t *testing.T, dir string, n int) {
 // form. The test logs the durations.
 func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
-	ready := func(dir string) (*harness.Process, time.Duration) {
+	launch := func(dir string) (*harness.Process, time.Duration) {
 		from := time.Now()
 		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1").Ready(dir)
 		return p, time.Since(from)
 	}
-	p, first := ready(t.TempDir())
+	p, first := launch(t.TempDir())
 	p.Stop()
 	n := harness.Longer(2_000, 131_072)
-	backlog(t, dir, n)
+	fillOutbox(t, dir, n)
 	from := time.Now()
 	d := harness.Doctor(t, dir)
 	doctorTook := time.Since(from)
 	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
 		t.Fatalf(`doctor before the start: got %+v, want Spooled + Dropped["full"] >= %d and Stored = 0`, d, int64(n))
 	}
-	p, elapsed := ready(dir)
+	p, elapsed := launch(dir)
 	from = time.Now()
 	for left := d.Spooled; left > 0; {
 		before := left

@@ -38,7 +38,7 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	dir := t.TempDir()
 	limited := []string{"sh", "-c", `ulimit -n "$0" && exec precept "$@"`, strconv.Itoa(files)}
-	p := harness.LaunchBy(t, limited, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--limits-header-timeout", "10m").Ready(dir)
+	p := harness.LaunchWith(t, limited, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--limits-header-timeout", "10m").Ready(dir)
 	ended := []<-chan error{harness.Stream(t, p.Data)}
 	openIdle(t, p, 3*files)
 	late, err := net.Dial("tcp", strings.TrimPrefix(p.Data, "http://")) //nolint:noctx // a plain test
@@ -68,28 +68,28 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	p.Stop()
 }
 
-// times holds the durations of requests.
-type times struct {
+// durations holds the durations of requests.
+type durations struct {
 	mu  sync.Mutex
 	all []time.Duration
 }
 
-func (l *times) add(d time.Duration) {
+func (l *durations) add(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, d)
 }
 
 // p99 returns the 99th percentile of the durations.
-func (l *times) p99() time.Duration {
+func (l *durations) p99() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.Sort(l.all)
 	return l.all[(len(l.all)-1)*99/100]
 }
 
-// ask sends a request and returns the status and the header of the response, and the duration.
-func ask(t *testing.T, client *http.Client, data, text string) (code int, header http.Header, elapsed time.Duration) {
+// sendTimed sends a request and returns the status and the header of the response, and the duration.
+func sendTimed(t *testing.T, client *http.Client, data, text string) (code int, header http.Header, elapsed time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"messages":[{"role":"user","content":"%s %s"}]}`, text, strings.Repeat("x", 32<<10))
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, data+"/v1/chat/completions", strings.NewReader(body))
@@ -122,21 +122,21 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, model.URL, "--limits-requests", strconv.Itoa(limit))
+	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-requests", strconv.Itoa(limit))
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10 * limit}}
 	t.Cleanup(client.CloseIdleConnections)
 	var answered, refused atomic.Int64
-	crowd := func(workers int, duration time.Duration) *times {
+	crowd := func(workers int, duration time.Duration) *durations {
 		ctx, stop := context.WithTimeout(t.Context(), duration)
 		defer stop()
-		took, all := &times{}, sync.WaitGroup{}
+		inCrowd, all := &durations{}, sync.WaitGroup{}
 		for worker := range workers {
 			all.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
-					switch code, header, d := ask(t, client, p.Data, fmt.Sprintf("%d of %d", i, worker)); {
+					switch code, header, d := sendTimed(t, client, p.Data, fmt.Sprintf("%d of %d", i, worker)); {
 					case code == http.StatusOK:
 						answered.Add(1)
-						took.add(d)
+						inCrowd.add(d)
 					case code == http.StatusServiceUnavailable && header.Get("Retry-After") == "1":
 						refused.Add(1)
 						time.Sleep(50 * time.Millisecond) // clients ignore Retry-After
@@ -148,20 +148,20 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 			})
 		}
 		all.Wait()
-		return took
+		return inCrowd
 	}
-	calm := crowd(limit, harness.Longer[time.Duration](200, 5000)*time.Millisecond)
-	took := crowd(10*limit, harness.Longer[time.Duration](2, 20)*time.Second)
+	atLimit := crowd(limit, harness.Longer[time.Duration](200, 5000)*time.Millisecond)
+	inCrowd := crowd(10*limit, harness.Longer[time.Duration](2, 20)*time.Second)
 	after := crowd(limit, harness.Longer[time.Duration](200, 2000)*time.Millisecond)
-	t.Logf("p99: %v before the crowd, %v in the crowd, %v after it", calm.p99(), took.p99(), after.p99())
-	if harness.Longer(false, true) && (took.p99() > 2*calm.p99() || after.p99() > 2*calm.p99()) {
-		t.Errorf("p99: got %v in the crowd and %v after it, want at most twice the %v before", took.p99(), after.p99(), calm.p99())
+	t.Logf("p99: %v before the crowd, %v in the crowd, %v after it", atLimit.p99(), inCrowd.p99(), after.p99())
+	if harness.Longer(false, true) && (inCrowd.p99() > 2*atLimit.p99() || after.p99() > 2*atLimit.p99()) {
+		t.Errorf("p99: got %v in the crowd and %v after it, want at most twice the %v before", inCrowd.p99(), after.p99(), atLimit.p99())
 	}
 	if answered.Load() < limit || refused.Load() < limit || peak.Load() > limit {
 		t.Errorf("requests: got %d answered, %d refused, %d concurrent, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
 	}
-	if n := resident(t, p); n > mostResident {
-		t.Errorf("memory of the server: got %d MiB, want at most %d", n>>20, mostResident>>20)
+	if n := residentMemory(t, p); n > maxResident {
+		t.Errorf("memory of the server: got %d MiB, want at most %d", n>>20, maxResident>>20)
 	}
 	l := harness.NewLoad(t, 0)
 	for range 2 * limit {
@@ -175,7 +175,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 }
 
 // Clients do not read the long streams that they request. The server reads no stream to its end, uses at most
-// mostResident bytes of memory, and closes the streams after limits.client_write_timeout.
+// maxResident bytes of memory, and closes the streams after limits.client_write_timeout.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.Longer(200, 1000)
 	const size = 200 << 20
@@ -195,7 +195,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, model.URL, "--limits-client-write-timeout", harness.Longer("8s", "20s"))
+	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-client-write-timeout", harness.Longer("8s", "20s"))
 	const request = `{"stream":true,"messages":[{"role":"user","content":"go"}]}`
 	for range clients {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
@@ -207,11 +207,11 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	}
 	peak := int64(0)
 	p.Eventually("the end of all streams at the upstream", func() bool {
-		peak = max(peak, resident(t, p))
+		peak = max(peak, residentMemory(t, p))
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})
-	if completed.Load() > 0 || peak > mostResident {
-		t.Errorf("streams: got %d of %d read to the end, want 0; memory: got %d MiB, want at most %d", completed.Load(), clients, peak>>20, mostResident>>20)
+	if completed.Load() > 0 || peak > maxResident {
+		t.Errorf("streams: got %d of %d read to the end, want 0; memory: got %d MiB, want at most %d", completed.Load(), clients, peak>>20, maxResident>>20)
 	}
 	p.Stop()
 	t.Logf("the server used at most %d MiB", peak>>20)

@@ -38,8 +38,8 @@ func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int
 	return goroutines, len(list)
 }
 
-// resident returns the resident memory of a process in bytes.
-func resident(t *testing.T, p *harness.Process) int64 {
+// residentMemory returns the resident memory of a process in bytes.
+func residentMemory(t *testing.T, p *harness.Process) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, model.URL)
+	p := harness.StartWithUpstream(t, dir, model.URL)
 	goroutines, files := goroutinesAndFiles(t, p)
 	for range clients {
 		ctx, disconnect := context.WithCancel(t.Context())
@@ -117,7 +117,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 // 64 MiB of memory. A parallel stream continues.
 func TestChaosLargeHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL)
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL)
 	ended := harness.Stream(t, p.Data)
 	sendHeaders := func(headers func(w io.Writer)) string {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
@@ -144,7 +144,7 @@ func TestChaosLargeHeadersAreBounded(t *testing.T) {
 	if !strings.HasPrefix(many, "HTTP/1.1 200 ") && !strings.HasPrefix(many, "HTTP/1.1 431 ") {
 		t.Errorf("10,000 headers: got %q, want status 200 or 431", many)
 	}
-	before := resident(t, p)
+	before := residentMemory(t, p)
 	_ = sendHeaders(func(w io.Writer) { // 500 MB of one header
 		_, _ = io.WriteString(w, "X: ")
 		piece := strings.Repeat("x", 1<<20)
@@ -154,7 +154,7 @@ func TestChaosLargeHeadersAreBounded(t *testing.T) {
 			}
 		}
 	})
-	if after := resident(t, p); after > before+64<<20 {
+	if after := residentMemory(t, p); after > before+64<<20 {
 		t.Errorf("memory after the header of 500 MB: got %d MiB, want at most 64 MiB more than the %d MiB before", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
@@ -206,7 +206,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 				t.Fatal(err)
 			}
 			prepare(t, lessons)
-			p := harness.Serve(t, dir, model.URL, "--lessons", lessons)
+			p := harness.StartWithUpstream(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
 				t.Errorf("chat request: got status %d, answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
@@ -220,7 +220,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 func TestChaosRequestsSucceedAfterUpstreamOutage(t *testing.T) {
 	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()
-	p := harness.Serve(t, t.TempDir(), up.URL)
+	p := harness.StartWithUpstream(t, t.TempDir(), up.URL)
 	ask := func() (int, string) {
 		return harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	}

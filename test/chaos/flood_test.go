@@ -33,7 +33,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, model.URL, "--limits-sessions", strconv.Itoa(limit))
+	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-sessions", strconv.Itoa(limit))
 	metric := func(name string) int {
 		t.Helper()
 		_, page := harness.Get(t, p.Admin+"/metrics", "token")
@@ -60,7 +60,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	for i := range ordinary {
 		turn(i, "")
 	}
-	p.Drained(dir)
+	p.WaitUntilDrained(dir)
 
 	var all sync.WaitGroup
 	for i := range flood {

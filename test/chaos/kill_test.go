@@ -28,15 +28,15 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	var durable []string
 	for round := range harness.Longer(5, 20) {
-		p := harness.Serve(t, dir, model.URL)
+		p := harness.StartWithUpstream(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 8)
-		harness.Eventually(t, "answers older than harness.SureAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.SureAfter()))) > 20 })
+		harness.Eventually(t, "answers older than harness.SureAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
 		l.WaitForMore(int64(7 * round))
 		stop() // the load does not count the failures that the kill causes
 		killed := p.Kill()
 		wait()
-		durable = append(durable, l.EndedBefore(killed.Add(-harness.SureAfter()))...)
+		durable = append(durable, l.EndedBefore(killed.Add(-harness.DurableAfter()))...)
 		l.Mu.Lock()
 		l.Answers = nil
 		l.Mu.Unlock()
@@ -48,8 +48,8 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 		t.Fatalf("durable requests: got %d, want at least 50", len(durable))
 	}
 	l.Answered()
-	p := harness.Serve(t, dir, model.URL)
-	d := p.Drained(dir)
+	p := harness.StartWithUpstream(t, dir, model.URL)
+	d := p.WaitUntilDrained(dir)
 	p.Stop()
 	got := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "killed", durable, got)
@@ -66,11 +66,11 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, model.URL)
+	p := harness.StartWithUpstream(t, dir, model.URL)
 	const streams = 50
 	var all sync.WaitGroup
 	for i := range streams {
-		all.Go(func() { <-streamOf(t, p.Data, fmt.Sprint("stream-", i)) })
+		all.Go(func() { <-streamInSession(t, p.Data, fmt.Sprint("stream-", i)) })
 	}
 	p.Eventually("the start of every stream in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
 	p.Kill()
@@ -79,13 +79,13 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 		t.Errorf("doctor after the kill: got %+v, want %d admitted and incomplete", d, streams)
 	}
 	for range 2 { // a restart adds no stub
-		p = harness.Serve(t, dir, model.URL)
-		if d := p.Drained(dir); d.Incomplete != streams || d.Admitted != streams {
+		p = harness.StartWithUpstream(t, dir, model.URL)
+		if d := p.WaitUntilDrained(dir); d.Incomplete != streams || d.Admitted != streams {
 			t.Errorf("doctor after a restart: got %+v, want %d admitted and incomplete", d, streams)
 		}
 		p.Kill()
 	}
-	p = harness.Serve(t, dir, model.URL)
+	p = harness.StartWithUpstream(t, dir, model.URL)
 	p.Stop()
 	got := harness.ExchangesInFile(t, dir)
 	for id, list := range got {
@@ -107,8 +107,9 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 }
 
-// streamOf sends a streaming request in a named session and reads the stream to its end. The channel holds the error.
-func streamOf(t *testing.T, data, name string) <-chan error {
+// streamInSession sends a streaming request in a named session and reads the stream to its end. The channel holds the
+// error.
+func streamInSession(t *testing.T, data, name string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
@@ -136,21 +137,21 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	unreachable := "redis://" + closingListener(t)
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {
-		p := harness.Serve(t, dir, model.URL, "--store-url", unreachable)
+		p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", unreachable)
 		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](300, 3000)*time.Millisecond)
 		l.Start(ctx, p.Data, 4)()
 		stop()
-		p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
+		p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.Answered()) })
 		p.Kill()
 	}
 	answered := int64(l.Answered())
 	before := harness.Doctor(t, dir, "--store-url", unreachable)
-	if before.Admitted != answered || before.Stored != 0 || before.Trouble == "" {
+	if before.Admitted != answered || before.Stored != 0 || before.StoreError == "" {
 		t.Fatalf("doctor before the damage: got %+v, want %d admitted, none stored, and an error of the store", before, answered)
 	}
-	damage(t, dir)
-	p := harness.Serve(t, dir, model.URL)
-	d := p.Drained(dir)
+	damageOutbox(t, dir)
+	p := harness.StartWithUpstream(t, dir, model.URL)
+	d := p.WaitUntilDrained(dir)
 	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered/2 || d.Stored+d.Incomplete != answered-lost {
@@ -185,9 +186,9 @@ func closingListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// damage moves the content of the outbox's write-ahead log into its file, flips a few bits of the file, and clears
-// every third page of rows.
-func damage(t *testing.T, dir string) {
+// damageOutbox moves the content of the outbox's write-ahead log into its file, flips a few bits of the file, and
+// clears every third page of rows.
+func damageOutbox(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")
 	db, err := sql.Open("sqlite", "file:"+path)

@@ -11,14 +11,14 @@ import (
 	"precept/test/harness"
 )
 
-// loadDuring runs a load of about 100 requests per second, calls harm during the load, and returns the load.
-func loadDuring(t *testing.T, p *harness.Process, harm func(l *harness.Load)) *harness.Load {
+// loadDuring runs a load of about 100 requests per second, calls disrupt during the load, and returns the load.
+func loadDuring(t *testing.T, p *harness.Process, disrupt func(l *harness.Load)) *harness.Load {
 	t.Helper()
 	l := harness.NewLoad(t, 40*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
 	l.WaitForMore(40)
-	harm(l)
+	disrupt(l)
 	l.WaitForMore(40)
 	stop()
 	wait()
@@ -32,7 +32,7 @@ func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harne
 	n := l.Answered()
 	// Exchanges that waited in memory during a full disk may not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
-	d := p.Drained(dir, "--store-url", url)
+	d := p.WaitUntilDrained(dir, "--store-url", url)
 	got := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), got)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(got) != n || len(harness.RepeatedRequests(got)) > 0 {
@@ -50,7 +50,7 @@ func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harne
 func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := loadDuring(t, p, func(l *harness.Load) {
 		server.Freeze(t)
 		p.WaitForDegraded(true)
@@ -64,7 +64,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := loadDuring(t, p, func(l *harness.Load) {
 		for range harness.Longer(1, 9) {
 			server.Kill()
@@ -86,7 +86,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, dir, model := storetest.StartRedis(t), t.TempDir(), harness.InstantModel(t)
-			p := harness.Serve(t, dir, model.URL, "--store-url", server.URL())
+			p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
 			empty := func(*harness.Load) {
 				server.Kill()
 				if err := server.Start(); err != nil {
@@ -99,10 +99,10 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 			}
 			l := loadDuring(t, p, func(*harness.Load) {})
 			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.Answered()) })
-			p.Drained(dir)
+			p.WaitUntilDrained(dir)
 			p.Kill()
 			empty(l)
-			p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
+			p = harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
 			p.Eventually("every answered exchange in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.Answered() })
 			checkStoredOnce(t, p, dir, server.URL(), l)
 		})
@@ -113,7 +113,7 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := loadDuring(t, p, func(l *harness.Load) {
 		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
 		p.WaitForDegraded(true)
@@ -134,15 +134,15 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	dir, model := t.TempDir(), harness.InstantModel(t)
-	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+silent.Addr().String())
+	p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", "redis://"+silent.Addr().String())
 	l := loadDuring(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
-	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
+	p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.Answered()) })
 	if countWarnings(p) > 10 {
 		t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Kill()
 	server := storetest.StartRedis(t)
-	p = harness.Serve(t, dir, model.URL, "--store-url", server.URL())
+	p = harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
@@ -150,7 +150,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := loadDuring(t, p, func(l *harness.Load) {
 		for range harness.Longer(3, 15) {
 			disk.Fill(t, 0) // as if another program used the freed bytes

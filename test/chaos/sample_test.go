@@ -13,12 +13,12 @@ import (
 	"precept/test/harness"
 )
 
-// sampled returns the ids of the exchanges in each exported sample, by the id of the sample.
-func sampled(t *testing.T, flags ...string) map[string][]string {
+// exportedSamples returns the ids of the exchanges in each exported sample, by the id of the sample.
+func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
-	out, complaints, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
+	out, stderr, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
 	if code != harness.ExitOK {
-		t.Fatalf("export: got exit code %d, want 0\n%s", code, complaints)
+		t.Fatalf("export: got exit code %d, want 0\n%s", code, stderr)
 	}
 	samples := map[string][]string{}
 	for line := range strings.Lines(out) {
@@ -39,19 +39,19 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 	return samples
 }
 
-// waitForSamples waits until every exchange of a store is in exactly one sample. got returns the exchanges; flags
-// select the store.
-func waitForSamples(t *testing.T, p *harness.Process, dir string, got func() map[string][]sample.Exchange, flags ...string) {
+// waitForSamples waits until every exchange of a store is in exactly one sample. exchanges returns the
+// exchanges of the store; flags select the store.
+func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
 	faults := func() (unsampled, repeated []string) {
 		in := map[string]int{}
-		for _, events := range sampled(t, export...) {
+		for _, events := range exportedSamples(t, export...) {
 			for _, id := range events {
 				in[id]++
 			}
 		}
-		for _, list := range got() {
+		for _, list := range exchanges() {
 			for i := range list {
 				switch n := in[list[i].ID]; {
 				case n == 0:
@@ -90,16 +90,16 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// breakDuringLoad runs a load whose sessions close meanwhile. During the load it calls interrupt, which breaks the
+// breakDuringLoad runs a load whose sessions close meanwhile. During the load it calls breakStore, which breaks the
 // store, and then repair.
-func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair func())) {
+func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
 	for range harness.Longer(1, 5) {
 		waitForClosed(t, p, 1)
-		repair := interrupt()
+		repair := breakStore()
 		p.WaitForDegraded(true)
 		l.WaitForMore(100)
 		repair()
@@ -115,7 +115,7 @@ func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair 
 func TestChaosLockedDatabaseLosesNoSample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--reward-close-after", "1s")
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--reward-close-after", "1s")
 	breakDuringLoad(t, p, func() func() { return lockFile(t, dir) })
 	waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 	p.Stop()
@@ -126,7 +126,7 @@ func TestChaosFrozenRedisLosesNoSample(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", url, "--reward-close-after", "1s")
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", url, "--reward-close-after", "1s")
 	breakDuringLoad(t, p, func() func() {
 		server.Freeze(t)
 		return func() { server.Thaw(t) }
@@ -140,7 +140,7 @@ func TestChaosKillsLoseNoSample(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	for range harness.Longer(3, 20) {
-		p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
+		p := harness.StartWithUpstream(t, dir, model.URL, "--reward-close-after", "1s")
 		l := harness.NewLoad(t, 5*time.Millisecond)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 4)
@@ -149,7 +149,7 @@ func TestChaosKillsLoseNoSample(t *testing.T) {
 		p.Kill()
 		wait()
 	}
-	p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
+	p := harness.StartWithUpstream(t, dir, model.URL, "--reward-close-after", "1s")
 	waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 	p.Stop()
 }
@@ -159,7 +159,7 @@ func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	for range 3 {
-		p := harness.Serve(t, dir, model.URL, "--reward-close-after", "1s")
+		p := harness.StartWithUpstream(t, dir, model.URL, "--reward-close-after", "1s")
 		for range 2 {
 			l := harness.NewLoad(t, 0) // the same twenty sessions in each round and process
 			for range 20 {
@@ -171,5 +171,5 @@ func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 		waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		p.Stop()
 	}
-	t.Log(len(sampled(t, "--data-dir", dir)), "samples")
+	t.Log(len(exportedSamples(t, "--data-dir", dir)), "samples")
 }

@@ -12,7 +12,7 @@ import (
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()
-	p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", g.URL())
+	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", g.URL())
 	l := loadDuring(t, p, func(*harness.Load) {
 		for n := range harness.Longer(1, 3) {
 			if n > 0 {
@@ -52,7 +52,7 @@ func TestServeWithTLSAndClientCertificates(t *testing.T) {
 			t.Parallel()
 			secrets, dir := storetest.NewSecrets(t), t.TempDir()
 			url := start(t, secrets) + "ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
-			p := harness.Serve(t, dir, harness.InstantModel(t).URL, "--store-url", url)
+			p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", url)
 			checkStoredOnce(t, p, dir, url, loadDuring(t, p, func(*harness.Load) {}))
 		})
 	}

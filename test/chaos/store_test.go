@@ -48,7 +48,7 @@ func countWarnings(p *harness.Process) int {
 // While another program locks the database, exchanges wait in the outbox. When the lock ends, each exchange is stored.
 func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
-	p := harness.Serve(t, dir, model.URL)
+	p := harness.StartWithUpstream(t, dir, model.URL)
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
@@ -62,7 +62,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	stop()
 	wait()
 	n := l.Answered()
-	d := p.Drained(dir)
+	d := p.WaitUntilDrained(dir)
 	p.Stop()
 	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
@@ -73,12 +73,12 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	}
 }
 
-// The database is overwritten with garbage while precept runs. After a restart, the file is set aside, and exchanges are
-// stored in a new database.
+// The database is overwritten with garbage while precept runs. After a restart, the file is set aside, and exchanges
+// are stored in a new database.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
-	run := func(p *harness.Process, during func()) {
+	runLoad := func(p *harness.Process, during func()) {
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 4)
 		l.WaitForMore(100)
@@ -89,22 +89,22 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	}
 	garbage := []byte(strings.Repeat("this is not a database ", 1000))
 	path := filepath.Join(dir, "precept.db")
-	p := harness.Serve(t, dir, model.URL)
-	run(p, func() {
+	p := harness.StartWithUpstream(t, dir, model.URL)
+	runLoad(p, func() {
 		if err := os.WriteFile(path, garbage, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})
 	p.Eventually("the log line about the damage", func() bool { return strings.Contains(p.Log.String(), "damaged") })
 	d := harness.Doctor(t, dir)
-	if d.Spooled == 0 || d.Trouble == "" {
+	if d.Spooled == 0 || d.StoreError == "" {
 		t.Errorf("doctor with a damaged database: got %+v, want Spooled > 0 and an error of the store", d)
 	}
 	p.Signal(syscall.SIGTERM)
-	p.Exit()
-	p = harness.Serve(t, dir, model.URL)
-	d = p.Drained(dir)
-	run(p, func() {})
+	p.ExitCode()
+	p = harness.StartWithUpstream(t, dir, model.URL)
+	d = p.WaitUntilDrained(dir)
+	runLoad(p, func() {})
 	p.Stop()
 	l.Answered()
 	aside, err := filepath.Glob(path + ".corrupt-*")
@@ -124,22 +124,22 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 64<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
-	run := func(p *harness.Process) *harness.Load {
+	runLoad := func(p *harness.Process) *harness.Load {
 		l := harness.NewLoad(t, 5*time.Millisecond)
 		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](400, 3000)*time.Millisecond)
 		defer stop()
 		l.Start(ctx, p.Data, 4)()
 		return l
 	}
-	p := harness.Serve(t, dir, model.URL)
-	n := run(p).Answered()
+	p := harness.StartWithUpstream(t, dir, model.URL)
+	n := runLoad(p).Answered()
 	p.Stop()
 	disk.ReadOnly(t, true)
 	p = harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
 	line := regexp.MustCompile(`data=(http://\S+) admin`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	p.Data = line.FindStringSubmatch(p.Log.String())[1]
-	if run(p).Answered() == 0 {
+	if runLoad(p).Answered() == 0 {
 		t.Error("with a read-only directory, precept answered no request")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
@@ -150,8 +150,8 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	}
 	p.Stop()
 	disk.ReadOnly(t, false)
-	p = harness.Serve(t, dir, model.URL)
-	n += run(p).Answered()
+	p = harness.StartWithUpstream(t, dir, model.URL)
+	n += runLoad(p).Answered()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("doctor with a writable directory: got %+v, want Stored = Admitted = %d, the requests answered with a writable directory", d, n)
@@ -163,7 +163,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
-	p := harness.Serve(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
+	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
 	l := harness.NewLoad(t, 2*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 4)
@@ -172,7 +172,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 		disk.Fill(t, 0)
 		l.WaitForMore(200)
 	}
-	full := l.Next.Load()
+	full := l.Started.Load()
 	before := harness.Doctor(t, dir).Stored
 	disk.Free(t)
 	l.WaitForMore(100)
@@ -183,7 +183,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
 	// Exchanges that waited in memory during the full disk may not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
-	d := p.Drained(dir)
+	d := p.WaitUntilDrained(dir)
 	p.Stop()
 	dropped := int64(0)
 	for reason, n := range d.Dropped {
@@ -224,17 +224,17 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 		disk.Free(t)
 	}
 	startOnFullDisk(dir)
-	p := harness.Serve(t, dir, model.URL)
+	p := harness.StartWithUpstream(t, dir, model.URL)
 	l := harness.NewLoad(t, 0)
 	for range 5 {
 		l.Send(t.Context(), p.Data)
 	}
 	n := l.Answered()
-	p.Drained(dir)
+	p.WaitUntilDrained(dir)
 	p.Stop()
 	startOnFullDisk(dir)
-	p = harness.Serve(t, dir, model.URL)
-	if d := p.Drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
+	p = harness.StartWithUpstream(t, dir, model.URL)
+	if d := p.WaitUntilDrained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("doctor: got %+v, want Stored = Admitted = %d, the requests answered with a store", d, n)
 	}
 	p.Stop()
@@ -265,7 +265,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 			t.Errorf("stream: got error %v, want a complete stream", err)
 		}
 	}
-	if code := p.Exit(); code != harness.ExitOK {
+	if code := p.ExitCode(); code != harness.ExitOK {
 		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	d := harness.Doctor(t, dir)
@@ -279,7 +279,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	}
 
 	// A stop under load.
-	p = harness.Serve(t, dir, quick.URL)
+	p = harness.StartWithUpstream(t, dir, quick.URL)
 	l := harness.NewLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.Start(ctx, p.Data, 8)
@@ -287,7 +287,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	stop()
 	p.Signal(syscall.SIGTERM)
 	wait()
-	if code := p.Exit(); code != harness.ExitOK {
+	if code := p.ExitCode(); code != harness.ExitOK {
 		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	got := harness.ExchangesInFile(t, dir)
@@ -304,7 +304,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").Ready(dir)
 	ended := harness.Stream(t, p.Data)
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != harness.ExitForced {
+	if code := p.ExitCode(); code != harness.ExitForced {
 		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 	}
 	if <-ended == nil {

@@ -36,16 +36,16 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	})
 	forgetSession := func(args ...string) string {
 		t.Helper()
-		out, complaints, code := harness.Verb(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
+		out, stderr, code := harness.Verb(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
 		if code != 0 {
-			t.Fatalf("forget %v: got exit code %d, output %s, standard error %s, want 0", args, code, out, complaints)
+			t.Fatalf("forget %v: got exit code %d, output %s, standard error %s, want 0", args, code, out, stderr)
 		}
 		return out
 	}
 	checkRemoved := func(word string) {
 		t.Helper()
-		if containing := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(containing) > 0 {
-			t.Errorf("keys and files with the forgotten word %s: got %v, want none", word, containing)
+		if places := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(places) > 0 {
+			t.Errorf("keys and files with the forgotten word %s: got %v, want none", word, places)
 		}
 	}
 	for _, word := range []string{first, second, third} {
@@ -59,7 +59,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 	checkRemoved(first)
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("server after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if out := forgetSession("--session", "a-"+second, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
@@ -73,8 +73,8 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	if out := forgetSession("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget from another machine = %s, want (1 session)", out)
 	}
-	if containing := harness.FilesWith(harness.Dump(t, server), third); len(containing) > 0 {
-		t.Errorf("keys with the forgotten word %s: got %v, want none", third, containing)
+	if places := harness.FilesWith(harness.Dump(t, server), third); len(places) > 0 {
+		t.Errorf("keys with the forgotten word %s: got %v, want none", third, places)
 	}
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
 		t.Errorf("precept forget created the data directory (error %v)", err)
@@ -85,8 +85,8 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	checkRemoved(third)
 
 	server.Kill()
-	if _, complaints, code := harness.Verb(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(complaints, "cannot be reached") {
-		t.Errorf("forget without Redis: got exit code %d, want 1 and the reason; standard error %s", code, complaints)
+	if _, stderr, code := harness.Verb(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(stderr, "cannot be reached") {
+		t.Errorf("forget without Redis: got exit code %d, want 1 and the reason; standard error %s", code, stderr)
 	}
 }
 
@@ -97,11 +97,11 @@ type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 // directory.
 func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	t.Parallel()
-	const past = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}
+	const transcripts = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}
 {"source":"ci","id":"2","input":[{"role":"user","content":"Sweep the yard."},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"It is swept."}]}]}
 `
 	file := filepath.Join(t.TempDir(), "past.jsonl")
-	if err := os.WriteFile(file, []byte(past), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(transcripts), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	importTranscripts := func(t *testing.T, dir, url string, more ...string) (sum importCounts) {
@@ -124,13 +124,13 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			url := open(t, dir)
-			fresh, known := importCounts{2, 2, 2, 2}, importCounts{2, 2, 2, 0}
-			if got := importTranscripts(t, dir, url); got != fresh {
-				t.Errorf("first import = %+v, want %+v", got, fresh)
+			firstCounts, repeatedCounts := importCounts{2, 2, 2, 2}, importCounts{2, 2, 2, 0}
+			if got := importTranscripts(t, dir, url); got != firstCounts {
+				t.Errorf("first import = %+v, want %+v", got, firstCounts)
 			}
 			before := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url)
-			if got := importTranscripts(t, dir, url); got != known {
-				t.Errorf("second import = %+v, want %+v", got, known)
+			if got := importTranscripts(t, dir, url); got != repeatedCounts {
+				t.Errorf("second import = %+v, want %+v", got, repeatedCounts)
 			}
 			if after := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url); after != before || strings.Count(after, "\n") != 2 {
 				t.Errorf("export after the second import:\n%s\nwant the 2 lines from before:\n%s", after, before)
@@ -138,16 +138,16 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 			if strings.Contains(before, "amy@example.com") || !strings.Contains(before, "[REDACTED:email:1]") {
 				t.Errorf("export =\n%s\nwant [REDACTED:email:1] instead of the address", before)
 			}
-			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != fresh {
-				t.Errorf("import of another tenant = %+v, want %+v", got, fresh)
+			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != firstCounts {
+				t.Errorf("import of another tenant = %+v, want %+v", got, firstCounts)
 			}
 			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
-			if got := importTranscripts(t, dir, url); got != known {
-				t.Errorf("import next to a running server = %+v, want %+v", got, known)
+			if got := importTranscripts(t, dir, url); got != repeatedCounts {
+				t.Errorf("import next to a running server = %+v, want %+v", got, repeatedCounts)
 			}
 			p.Signal(syscall.SIGTERM)
-			p.Exit()
+			p.ExitCode()
 		})
 	}
 }

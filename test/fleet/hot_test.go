@@ -38,8 +38,8 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 		t.Helper()
 		harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	}
-	talk := `{"role":"user","content":"Tell me of ` + first + `"}`
-	turn(talk)
+	history := `{"role":"user","content":"Tell me of ` + first + `"}`
+	turn(history)
 	p.Eventually("the sample of the first turn", func() bool { return lines("mplp") == 1 })
 	p.Eventually("the warning that no lake exists", func() bool { return strings.Contains(p.Log.String(), "learning.hot deletes no exchange") })
 	if n := lines("openai"); n != 1 {
@@ -59,7 +59,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	}
 	harness.MustVerb(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)
 
-	turn(talk + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And of ` + second + `?"}`)
+	turn(history + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And of ` + second + `?"}`)
 	p.Eventually("the sample of the later turn", func() bool { return lines("mplp") == 2 })
 	drain()
 	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })

@@ -33,7 +33,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
 		}
 	}
-	read := func(p *harness.Process) (r report.Report) {
+	readReport := func(p *harness.Process) (r report.Report) {
 		t.Helper()
 		status, body := harness.Get(t, p.Admin+"/api/report", "token")
 		if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusOK {
@@ -41,13 +41,13 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 		}
 		return r
 	}
-	countedSessions := func(p *harness.Process) int64 { r := read(p); return r.Global.NTreated + r.Global.NControl }
+	countedSessions := func(p *harness.Process) int64 { r := readReport(p); return r.Global.NTreated + r.Global.NControl }
 	fleet[0].Eventually("all sessions in the reports of both replicas", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
-	fresh := startReplicas(t, 1, url, model, lessons, args...)[0]
-	fresh.Eventually("all sessions in the report of the new replica", func() bool { return countedSessions(fresh) == sessions })
+	newReplica := startReplicas(t, 1, url, model, lessons, args...)[0]
+	newReplica.Eventually("all sessions in the report of the new replica", func() bool { return countedSessions(newReplica) == sessions })
 	var firstTrials []byte
-	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
-		row := read(p).Lessons[0]
+	for _, p := range []*harness.Process{fleet[0], fleet[1], newReplica} {
+		row := readReport(p).Lessons[0]
 		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Taken || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
 			t.Fatalf("row of look-first = %+v, want an ended trial with one planned evaluation, taken after 80 picks", row)
 		}

@@ -54,9 +54,9 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Tenants != 1 || done.Sessions < 2 {
 		t.Errorf("precept migrate = %s, error %v, want 1 tenant and at least 2 sessions", out, err)
 	}
-	more := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
-	turn(other, "a", more) // the other replica continues each session
-	turn(one, "b", more)
+	history := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
+	turn(other, "a", history) // the other replica continues each session
+	turn(one, "b", history)
 	one.Eventually("four samples of two sessions", func() bool {
 		n := stored()
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4

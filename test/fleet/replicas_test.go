@@ -27,7 +27,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	injected := 0
 	sessions, turns := harness.Longer(8, 60), 6
 	for n := range sessions {
-		k := newChat(fmt.Sprint("quick-", n), n%2 == 0)
+		k := newConversation(fmt.Sprint("quick-", n), n%2 == 0)
 		before := ""
 		for turn := range turns {
 			k.turn(t, fleet[(turn+n)%len(fleet)])
@@ -96,9 +96,9 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 	forget := func(word string) {
 		t.Helper()
-		out, complaints, code := harness.Verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
+		out, stderr, code := harness.Verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
 		if code != 0 {
-			t.Fatalf("precept forget: got exit code %d, output %s, standard error %s, want 0", code, out, complaints)
+			t.Fatalf("precept forget: got exit code %d, output %s, standard error %s, want 0", code, out, stderr)
 		}
 	}
 	sendWord(fleet[1], word)
@@ -129,7 +129,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		return len(harness.FilesWith(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
 	})
 	fleet[1].Signal(syscall.SIGKILL)
-	fleet[1].Exit()
+	fleet[1].ExitCode()
 	server.Thaw(t)
 	if left := harness.FilesWith(harness.Dump(t, server), late); len(left) > 0 {
 		t.Fatalf("Redis keys with the session before the replica restarts: got %v, want none", left)
@@ -151,7 +151,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 // an opted-out path, but data of another session.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
-	const silent, learnedWord = "heliotrope-4711", "marigold-0815"
+	const optedOutWord, learnedWord = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	model := newRecordingModel(t)
 	p := startReplicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
@@ -163,12 +163,12 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
-	sendWord(silent, "config/.env")
+	sendWord(optedOutWord, "config/.env")
 	sendWord(learnedWord, "config/build.mk")
 	p.Eventually("the learned word to reach Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
 	p.Stop() // a stopped process has written everything
-	id := session.KeyOf("default", session.SpaceName, silent)
-	for _, trace := range []string{silent, string(id[:])} {
+	id := session.KeyOf("default", session.SpaceName, optedOutWord)
+	for _, trace := range []string{optedOutWord, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
 			t.Errorf("Redis keys with %q of the opted-out session: got %v, want none", trace, left)
 		}

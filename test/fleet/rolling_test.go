@@ -36,8 +36,8 @@ func (b *balancer) set(data string, present bool) {
 	}
 }
 
-// poll checks the readiness of every replica until the context ends. every is the pause between two checks.
-func (b *balancer) poll(ctx context.Context, every time.Duration) {
+// poll checks the readiness of all replicas until the context ends. interval is the pause between two checks.
+func (b *balancer) poll(ctx context.Context, interval time.Duration) {
 	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
 		b.mu.Lock()
@@ -57,7 +57,7 @@ func (b *balancer) poll(ctx context.Context, every time.Duration) {
 		b.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-time.After(every):
+		case <-time.After(interval):
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	var fleet []*harness.Process
 	b := &balancer{}
 	for _, dir := range dirs {
-		p := harness.Serve(t, dir, model.URL, flags...)
+		p := harness.StartWithUpstream(t, dir, model.URL, flags...)
 		fleet = append(fleet, p)
 		b.set(p.Data, true)
 	}
@@ -126,8 +126,8 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	harness.Eventually(t, "two ready replicas", func() bool { return b.count() == 2 })
 
 	l := harness.NewLoad(t, 20*time.Millisecond)
-	l.Pick, l.SeparateSessions = b.pick, true
-	l.Streams = func(n int64) bool { return n%3 == 0 }
+	l.BaseURL, l.SeparateSessions = b.pick, true
+	l.IsStream = func(n int64) bool { return n%3 == 0 }
 	loadCtx, stopLoad := context.WithCancel(ctx)
 	wait := l.Start(loadCtx, "", 6)
 	for i, dir := range dirs {
@@ -135,11 +135,11 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		harness.Eventually(t, "20 more answered requests", func() bool { return l.Answered() > before+20 })
 		old := fleet[i]
 		old.Signal(syscall.SIGTERM)
-		if code := old.Exit(); code != harness.ExitOK {
+		if code := old.ExitCode(); code != harness.ExitOK {
 			t.Errorf("replica %d: got exit code %d, want 0\n%s", i, code, old.Log.String())
 		}
 		b.set(old.Data, false)
-		fleet[i] = harness.Serve(t, dir, model.URL, flags...)
+		fleet[i] = harness.StartWithUpstream(t, dir, model.URL, flags...)
 		b.set(fleet[i].Data, true)
 		harness.Eventually(t, "two ready replicas after the restart", func() bool { return b.count() == 2 })
 	}
@@ -162,7 +162,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	}
 	var admitted int64
 	for i, dir := range dirs {
-		d := fleet[i].Drained(dir, flags[:2]...)
+		d := fleet[i].WaitUntilDrained(dir, flags[:2]...)
 		admitted += d.Admitted
 		if d.Unsampled != 0 || d.Incomplete != 0 {
 			t.Errorf("doctor of replica %d = %+v, want no unsampled and no incomplete exchange", i, d)

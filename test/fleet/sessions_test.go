@@ -56,22 +56,22 @@ func (s *recordingModel) last(sender string) string {
 	return list[len(list)-1]
 }
 
-// chat is the conversation of an agent. Each turn sends the history, including the last reply and the result of its
-// call.
-type chat struct {
+// conversation is an agent with its history. Each turn sends the history, including the last reply and the result of
+// its call.
+type conversation struct {
 	sender   string
 	named    bool // the requests name the session; otherwise tool-call ids identify it
 	messages []any
 	turns    int
 }
 
-// newChat returns a new conversation. If named is true, its requests carry the sender as the session name.
-func newChat(sender string, named bool) *chat {
-	return &chat{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
+// newConversation returns a new conversation. If named is true, its requests carry the sender as the session name.
+func newConversation(sender string, named bool) *conversation {
+	return &conversation{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
 // turn sends the conversation to a replica and appends the reply and the result of its call.
-func (k *chat) turn(t *testing.T, p *harness.Process) {
+func (k *conversation) turn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": k.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
 	if err != nil {
@@ -204,7 +204,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	for n := range 4 {
 		// The session is named, so that the test knows the session id. A coin decides for each lesson whether the
 		// lesson is injected; 4 sessions without any lesson are unlikely.
-		k := newChat(fmt.Sprint("talk-", n), true)
+		k := newConversation(fmt.Sprint("talk-", n), true)
 		id := session.KeyOf("default", session.SpaceName, k.sender)
 		var first *session.Record
 		before := ""
@@ -232,7 +232,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	}
 
 	// Tool-call ids identify a session without a name.
-	nameless := newChat("nameless", false)
+	nameless := newConversation("nameless", false)
 	nameless.turn(t, fleet[2])
 	nameless.turn(t, fleet[2])
 	stopNameless := server.Monitor(t)
@@ -244,7 +244,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	}
 
 	// A replica reads its own session from memory. Another replica looks up the session in Redis once.
-	stays := newChat("stays", true)
+	stays := newConversation("stays", true)
 	stays.turn(t, fleet[0])
 	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.sender), 1)
 	stop := server.Monitor(t)
@@ -269,7 +269,7 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
-	k := newChat("nameless", false)
+	k := newConversation("nameless", false)
 	before := ""
 	for i := range 6 {
 		k.turn(t, fleet[i%2])
@@ -303,7 +303,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
 	db := openStore(t, server.URL())
-	home, moved, nameless := newChat("home", true), newChat("moved", true), newChat("nameless", false)
+	home, moved, nameless := newConversation("home", true), newConversation("moved", true), newConversation("nameless", false)
 	home.turn(t, fleet[0])
 	moved.turn(t, fleet[0])
 	nameless.turn(t, fleet[0])
@@ -379,7 +379,7 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	fleet := startReplicas(t, 3, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "2s")
 	const sessions = 24
 	for n := range sessions {
-		k := newChat(fmt.Sprint("s", n), true)
+		k := newConversation(fmt.Sprint("s", n), true)
 		k.turn(t, fleet[n%3])
 		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, k.sender, n%2)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].Data+"/v1/feedback", strings.NewReader(post))
@@ -451,7 +451,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	const lesson = "List the targets first"
 	turn := func(p *harness.Process, sender string, named bool) bool {
 		t.Helper()
-		newChat(sender, named).turn(t, p)
+		newConversation(sender, named).turn(t, p)
 		return strings.Contains(model.last(sender), lesson)
 	}
 	if turn(p, "early", true) {
@@ -472,7 +472,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 		return ok && err == nil
 	})
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("replica after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	server.Kill()
@@ -494,7 +494,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	var conversations sync.WaitGroup
 	for n, route := range routes {
 		conversations.Go(func() {
-			k := newChat(fmt.Sprint("moving-", n), true)
+			k := newConversation(fmt.Sprint("moving-", n), true)
 			for _, at := range route {
 				k.turn(t, fleet[at])
 				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the agent runs a tool

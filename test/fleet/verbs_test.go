@@ -21,7 +21,7 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	url := "redis://:canary-52@" + server.Addr + "/2"
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
-	newChat("one", true).turn(t, fleet[0])
+	newConversation("one", true).turn(t, fleet[0])
 	lines := func(format string) []string {
 		out, err := harness.RunVerb(t, "export", "--store-url", url, "--data-dir", t.TempDir(), "--format", format)
 		if err != nil {
@@ -77,7 +77,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
-	newChat("first", true).turn(t, fleet[0])
+	newConversation("first", true).turn(t, fleet[0])
 	if !strings.Contains(model.last("first"), "(check-the-target)") {
 		t.Errorf("request to the model = %s, want the lesson check-the-target\n%s", model.last("first"), fleet[0].Log.String())
 	}
@@ -96,17 +96,17 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		n := 0
 		p.Eventually("the second lesson", func() bool {
 			n++
-			who := fmt.Sprint("later-", i, "-", n)
-			newChat(who, true).turn(t, p)
-			return strings.Contains(model.last(who), "(second-lesson)")
+			sender := fmt.Sprint("later-", i, "-", n)
+			newConversation(sender, true).turn(t, p)
+			return strings.Contains(model.last(sender), "(second-lesson)")
 		})
 	}
 
-	into := t.TempDir()
-	harness.MustVerb(t, "lessons", "pull", into, server.URL())
+	pullDir := t.TempDir()
+	harness.MustVerb(t, "lessons", "pull", pullDir, server.URL())
 	for _, name := range []string{"check-the-target.md", "second-lesson.md"} {
 		pushed, pushErr := os.ReadFile(filepath.Join(dir, name))
-		pulled, pullErr := os.ReadFile(filepath.Join(into, name))
+		pulled, pullErr := os.ReadFile(filepath.Join(pullDir, name))
 		if pushErr != nil || pullErr != nil || string(pulled) != string(pushed) {
 			t.Errorf("%s: got pulled text %q (error %v), want %q (error %v)", name, pulled, pullErr, pushed, pushErr)
 		}
@@ -130,15 +130,15 @@ func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 	url := "redis://:canary-53@" + server.Addr + "/3"
 	harness.MustVerb(t, "lessons", "push", harness.LessonDir(t), url)
 	args := []string{"--store-url", url, "--lessons", "redis://", "--data-dir", t.TempDir()}
-	place := "redis://" + server.Addr + "/3"
-	if out := harness.MustVerb(t, append([]string{"check"}, args...)...); !strings.Contains(out, "lessons in "+place+": 1 can be read, 0 cannot\n") {
-		t.Errorf("check = %s, want 1 lesson in %s", out, place)
+	address := "redis://" + server.Addr + "/3"
+	if out := harness.MustVerb(t, append([]string{"check"}, args...)...); !strings.Contains(out, "lessons in "+address+": 1 can be read, 0 cannot\n") {
+		t.Errorf("check = %s, want 1 lesson in %s", out, address)
 	}
 	server.Kill()
 	for _, verb := range [][]string{{"check"}, {"check", "--json"}, {"lessons", "list"}} {
 		out, stderr, code := harness.Verb(t, "", append(verb, args...)...)
 		if all := out + stderr; code != harness.ExitFailed || strings.Contains(all, "canary") || strings.Contains(all, "can be read,") ||
-			!strings.Contains(all, "the lessons in "+place+" cannot be read: ") || !strings.Contains(all, "start Redis, or correct store.url") {
+			!strings.Contains(all, "the lessons in "+address+" cannot be read: ") || !strings.Contains(all, "start Redis, or correct store.url") {
 			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the address and the remedy", verb, code, out, stderr, harness.ExitFailed)
 		}
 	}

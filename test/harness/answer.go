@@ -74,7 +74,7 @@ func (s *sse) writeFault(f *Fault) bool {
 		time.Sleep(CutDelay)
 		panic(http.ErrAbortHandler)
 	}
-	return f.Nothing
+	return f.Unfinished
 }
 
 // pieces splits a string into the deltas of a stream, each of at most 12 bytes.
@@ -137,8 +137,8 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
-// compacts reports whether the last item of the request asks the provider to compact the conversation.
-func (a *answer) compacts() bool {
+// asksForCompaction reports whether the last item of the request asks the provider to compact the conversation.
+func (a *answer) asksForCompaction() bool {
 	list, _ := a.body["input"].([]any)
 	if len(list) == 0 {
 		return false
@@ -147,8 +147,8 @@ func (a *answer) compacts() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// summarises reports whether the last message or item of the request is the summary prompt of a known agent.
-func (a *answer) summarises() bool {
+// asksForSummary reports whether the last message or item of the request is the summary prompt of a known agent.
+func (a *answer) asksForSummary() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {
 		list, _ = a.body["input"].([]any)

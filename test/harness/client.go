@@ -68,7 +68,7 @@ func Post(t *testing.T, url string, header http.Header, body string) (int, strin
 // /precept.db.
 func Files(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	all := map[string]string{}
+	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			if os.IsNotExist(err) {
@@ -80,18 +80,18 @@ func Files(t *testing.T, dir string) map[string]string {
 		if os.IsNotExist(err) {
 			return nil
 		}
-		all[strings.TrimPrefix(path, dir)] = string(b)
+		files[strings.TrimPrefix(path, dir)] = string(b)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return files
 }
 
 // FilesWith returns the paths of the files that contain the text.
-func FilesWith(all map[string]string, text string) (found []string) {
-	for name, content := range all {
+func FilesWith(files map[string]string, text string) (found []string) {
+	for name, content := range files {
 		if strings.Contains(content, text) {
 			found = append(found, name)
 		}
@@ -170,8 +170,8 @@ func Stream(t *testing.T, data string) <-chan error {
 	return ended
 }
 
-// Always returns flags that make precept inject each matching lesson.
-func Always(m *Model, lessons string) []string {
+// AlwaysInject returns flags that make precept inject each matching lesson.
+func AlwaysInject(m *Model, lessons string) []string {
 	return []string{"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}
 }
 

@@ -13,26 +13,26 @@ import (
 type Conversation struct {
 	T             *testing.T
 	Base, Dialect string
-	List          []map[string]any
+	Messages      []map[string]any
 	Header        map[string]string
 }
 
 // User adds a message of the user to the history.
 func (a *Conversation) User(text string) {
-	a.List = append(a.List, map[string]any{"role": "user", "content": text})
+	a.Messages = append(a.Messages, map[string]any{"role": "user", "content": text})
 }
 
 // Assistant adds a message of the assistant to the history.
 func (a *Conversation) Assistant(text string) {
-	a.List = append(a.List, map[string]any{"role": "assistant", "content": text})
+	a.Messages = append(a.Messages, map[string]any{"role": "assistant", "content": text})
 }
 
 // Send sends the history. The test fails unless the reply has status 200.
 func (a *Conversation) Send(stream bool) {
 	a.T.Helper()
-	body := map[string]any{"model": "m", "stream": stream, "messages": a.List, "max_tokens": 50}
+	body := map[string]any{"model": "m", "stream": stream, "messages": a.Messages, "max_tokens": 50}
 	if a.Dialect == "responses" {
-		body = map[string]any{"model": "m", "stream": stream, "input": a.List}
+		body = map[string]any{"model": "m", "stream": stream, "input": a.Messages}
 	}
 	text, _ := json.Marshal(body)
 	path := map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[a.Dialect]

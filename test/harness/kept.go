@@ -16,9 +16,9 @@ import (
 	"precept/store/storetest"
 )
 
-// Ended returns the number of turns that have ended, from the account of exchanges in a data directory, or 0 if the
-// account cannot be read.
-func Ended(dir string) int64 {
+// EndedTurns returns the number of turns that have ended, from the account of exchanges in a data directory, or 0 if
+// the account cannot be read.
+func EndedTurns(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
 		return 0
@@ -29,7 +29,7 @@ func Ended(dir string) int64 {
 // exchangesIn returns the exchanges of the sessions by request id. The test fails if two exchanges have one id.
 func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
-	byRequest, ids := map[string][]sample.Exchange{}, map[string]bool{}
+	byRequest, seen := map[string][]sample.Exchange{}, map[string]bool{}
 	for _, id := range sessions {
 		list, err := s.Exchanges(t.Context(), "default", id)
 		if err != nil {
@@ -37,10 +37,10 @@ func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[s
 		}
 		for i := range list {
 			x := &list[i]
-			if ids[x.ID] {
+			if seen[x.ID] {
 				t.Errorf("exchange %s is stored twice", x.ID)
 			}
-			ids[x.ID] = true
+			seen[x.ID] = true
 			byRequest[x.RequestID] = append(byRequest[x.RequestID], *x)
 		}
 	}
@@ -142,7 +142,7 @@ func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 // --rdbcompression no, because a compressed dump cannot be searched for a text.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
-	all := map[string]string{}
+	dumps := map[string]string{}
 	for cursor := ""; cursor != "0"; {
 		if cursor == "" {
 			cursor = "0"
@@ -151,8 +151,8 @@ func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 		cursor = page[0].(string)
 		for _, key := range page[1].([]any) {
 			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil means the key expired after SCAN
-			all[key.(string)] = content + key.(string)
+			dumps[key.(string)] = content + key.(string)
 		}
 	}
-	return all
+	return dumps
 }

@@ -23,9 +23,9 @@ func Longer[T any](usual, chaos T) T {
 	return usual
 }
 
-// SureAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make chaos`,
+// DurableAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make chaos`,
 // which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
-func SureAfter() time.Duration { return Longer(1500*time.Millisecond, 100*time.Millisecond) }
+func DurableAfter() time.Duration { return Longer(1500*time.Millisecond, 100*time.Millisecond) }
 
 // answered is a request with a response of status 200.
 type answered struct {
@@ -38,10 +38,10 @@ type Load struct {
 	t                *testing.T
 	pause            time.Duration // pause of each worker between two requests
 	Client           *http.Client
-	Pick             func() string      // returns the base URL of the next request; nil means the base URL of Start
-	Streams          func(n int64) bool // reports whether the nth request asks for a stream; nil means no request does
+	BaseURL          func() string      // returns the base URL of the next request; nil means the base URL of Start
+	IsStream         func(n int64) bool // reports whether the nth request asks for a stream; nil means no request does
 	SeparateSessions bool               // each request has a session of its own
-	Next             atomic.Int64       // number of started requests
+	Started          atomic.Int64       // number of started requests
 	Mu               sync.Mutex
 	Answers          []answered
 	failed           []string // errors of failed requests
@@ -75,18 +75,18 @@ func (l *Load) Start(ctx context.Context, data string, workers int) (wait func()
 // WaitForMore waits until n more requests have started.
 func (l *Load) WaitForMore(n int64) {
 	l.t.Helper()
-	until := l.Next.Load() + n
-	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Next.Load() >= until })
+	until := l.Started.Load() + n
+	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Started.Load() >= until })
 }
 
 // Send sends one request. Failures after the end of ctx are not counted.
 func (l *Load) Send(ctx context.Context, data string) {
-	n := l.Next.Add(1)
-	if l.Pick != nil {
-		data = l.Pick()
+	n := l.Started.Add(1)
+	if l.BaseURL != nil {
+		data = l.BaseURL()
 	}
 	stream := ""
-	if l.Streams != nil && l.Streams(n) {
+	if l.IsStream != nil && l.IsStream(n) {
 		stream = `"stream":true,`
 	}
 	body := fmt.Sprintf(`{`+stream+`"model":"m","messages":[{"role":"user","content":"question %d %s"}]}`, n, strings.Repeat("and so on ", 50))

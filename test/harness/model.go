@@ -38,12 +38,12 @@ type ModelRequest struct {
 // Fault is a failure of the model. A Fault replaces the answers of Times main requests, beginning with main request At.
 // A Fault with Overflow or Strict replaces the answer of each request to which the condition applies.
 type Fault struct {
-	Name      string
-	At, Times int
-	Status    int
-	Cut       bool // the model starts a stream and drops the connection
-	Nothing   bool // the model starts a stream and ends it without a finish reason
-	Hang      bool // the model starts a stream and is silent until the client disconnects, at most a minute
+	Name       string
+	At, Times  int
+	Status     int
+	Cut        bool // the model starts a stream and drops the connection
+	Unfinished bool // the model starts a stream and ends it without a finish reason
+	Hang       bool // the model starts a stream and is silent until the client disconnects, at most a minute
 	// From the third step on, the model refuses the history as too long until the agent asks for a
 	// summary or sends a shorter history.
 	Overflow bool
@@ -188,11 +188,11 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	rec := ModelRequest{Kind: a.kind, Header: r.Header.Clone(), Body: a.body, Raw: raw, Step: -1}
 	defer func() { m.Requests = append(m.Requests, rec) }()
 	tools := toolsOf(a.body)
-	if a.compacts() {
+	if a.asksForCompaction() {
 		a.text, a.encryptedSummary = "", Random(40)
 		return nil
 	}
-	if len(tools) == 0 && m.FormatCommand == nil || a.summarises() {
+	if len(tools) == 0 && m.FormatCommand == nil || a.asksForSummary() {
 		m.overflow.shortened = true
 		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history, so it has at least as many prompt tokens
 		return nil
@@ -204,7 +204,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 		rec.Step = max(rec.Step, n)
 	}
 	rec.Step++
-	n := len(rec.List())
+	n := len(rec.Items())
 	m.overflow.shortened = m.overflow.shortened || n < m.overflow.maxItems
 	m.overflow.maxItems = max(m.overflow.maxItems, n)
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
@@ -217,7 +217,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 		a.text = m.FormatCommand(s.Command, s.Text+" ("+mark+")")
 	} else if tool, ok := shellOf(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
-		a.args = tool.fill(s.Command)
+		a.args = tool.arguments(s.Command)
 		if tool.code {
 			a.code = "const r = await tools.exec_command({cmd: " + strconv.Quote(s.Command) + "});\ntext(r);"
 		}
@@ -259,8 +259,8 @@ func (m *Model) OtherRequests() []string {
 	return out
 }
 
-// List returns the messages or the input items of a request.
-func (a *ModelRequest) List() []any {
+// Items returns the messages or the input items of a request.
+func (a *ModelRequest) Items() []any {
 	if l, ok := a.Body["messages"].([]any); ok {
 		return l
 	}
@@ -339,8 +339,8 @@ func shellOf(tools []tool) (tool, bool) {
 	return tool{}, false
 }
 
-// fill returns the arguments of a call that runs command. The arguments are valid for the schema of the tool.
-func (t *tool) fill(command string) map[string]any {
+// arguments returns the arguments of a call that runs command. The arguments are valid for the schema of the tool.
+func (t *tool) arguments(command string) map[string]any {
 	props, _ := t.schema["properties"].(map[string]any)
 	args := map[string]any{}
 	for _, k := range []string{"command", "cmd", "commands", "script"} {

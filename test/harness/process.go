@@ -31,7 +31,7 @@ type Process struct {
 	Flags  []string
 	Cmd    *exec.Cmd
 	Log    LockedBuffer  // standard output and standard error
-	End    chan struct{} // closed at the end of the process
+	Exited chan struct{} // closed at the end of the process
 	err    error         // the result of Cmd.Wait, valid after End is closed
 	killed bool          // Kill has ended the process
 }
@@ -57,14 +57,14 @@ func (l *LockedBuffer) String() string {
 // Launch starts `precept serve` on free ports and does not wait until it is ready.
 func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	t.Helper()
-	return LaunchBy(t, []string{"precept"}, dir, env, flags...)
+	return LaunchWith(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchBy is Launch with a command line that ends in precept, such as a shell that limits the number of open files.
-func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
+// LaunchWith is Launch with a command line that ends in precept, such as a shell that limits the number of open files.
+func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
-	p := &Process{T: t, Dir: dir, Flags: flags, Cmd: exec.CommandContext(context.Background(), command[0], args...), End: make(chan struct{})}
+	p := &Process{T: t, Dir: dir, Flags: flags, Cmd: exec.CommandContext(context.Background(), command[0], args...), Exited: make(chan struct{})}
 	p.Cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL=", "XDG_RUNTIME_DIR="+t.TempDir()), env...)
 	p.Cmd.Dir = t.TempDir()
 	p.Cmd.Stdout, p.Cmd.Stderr = &p.Log, &p.Log
@@ -73,17 +73,17 @@ func LaunchBy(t *testing.T, command []string, dir string, env []string, flags ..
 	}
 	go func() {
 		p.err = p.Cmd.Wait()
-		close(p.End)
+		close(p.Exited)
 	}()
 	t.Cleanup(func() {
 		_ = p.Cmd.Process.Kill()
-		<-p.End
+		<-p.Exited
 	})
 	return p
 }
 
-// Serve starts precept with the admin token "token" and waits for run.json.
-func Serve(t *testing.T, dir, upstream string, flags ...string) *Process {
+// StartWithUpstream starts precept with the admin token "token" and waits for run.json.
+func StartWithUpstream(t *testing.T, dir, upstream string, flags ...string) *Process {
 	t.Helper()
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).Ready(dir)
 }
@@ -95,11 +95,11 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
 	t.Cleanup(func() {
 		select {
-		case <-p.End:
+		case <-p.Exited:
 		default:
 			p.Signal(syscall.SIGTERM)
 		}
-		if code := p.Exit(); code != ExitOK && !p.killed {
+		if code := p.ExitCode(); code != ExitOK && !p.killed {
 			t.Errorf("precept serve: got exit code %d at the end of the test, want 0\n%s", code, p.Log.String())
 		}
 	})
@@ -127,14 +127,14 @@ func (p *Process) Eventually(what string, ok func() bool) {
 }
 
 // EventuallyAt is Eventually with a given pause between two calls of ok.
-func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool) {
+func (p *Process) EventuallyAt(interval time.Duration, what string, ok func() bool) {
 	p.T.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(every) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(interval) {
 		if ok() {
 			return
 		}
 		select {
-		case <-p.End:
+		case <-p.Exited:
 			p.T.Fatalf("waiting for %s: precept has stopped: %v\n%s", what, p.err, p.Log.String())
 		default:
 		}
@@ -142,11 +142,11 @@ func (p *Process) EventuallyAt(every time.Duration, what string, ok func() bool)
 	p.T.Fatalf("waited two minutes for %s\n%s", what, p.Log.String())
 }
 
-// Exit waits for the process and returns the exit code.
-func (p *Process) Exit() int {
+// ExitCode waits for the process and returns the exit code.
+func (p *Process) ExitCode() int {
 	p.T.Helper()
 	select {
-	case <-p.End:
+	case <-p.Exited:
 	case <-time.After(30 * time.Second):
 		p.T.Fatalf("precept has not exited after 30 seconds\n%s", p.Log.String())
 	}
@@ -171,7 +171,7 @@ func (p *Process) Signal(s os.Signal) {
 func (p *Process) Stop() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != ExitOK {
+	if code := p.ExitCode(); code != ExitOK {
 		p.T.Errorf("precept serve after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
@@ -184,7 +184,7 @@ func (p *Process) Kill() time.Time {
 	if err := p.Cmd.Process.Kill(); err != nil {
 		p.T.Fatal(err)
 	}
-	<-p.End
+	<-p.Exited
 	return at
 }
 
@@ -207,8 +207,8 @@ func (p *Process) Health() (h admin.Health) {
 	return h
 }
 
-// Drained waits until the outbox is empty, and returns the output of precept doctor.
-func (p *Process) Drained(dir string, flags ...string) Diagnosis {
+// WaitUntilDrained waits until the outbox is empty, and returns the output of precept doctor.
+func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	p.T.Helper()
 	var d Diagnosis
 	p.Eventually("an empty outbox", func() bool {

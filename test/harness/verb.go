@@ -69,10 +69,10 @@ type Diagnosis struct {
 	SetAside   struct {
 		Total int `json:"total"`
 	} `json:"set_aside"`
-	Store   map[string]int64 `json:"store"`
-	Trouble string           `json:"store_error"`
-	Missing int64            `json:"missing"`
-	Running *struct{}        `json:"running"`
+	Store      map[string]int64 `json:"store"`
+	StoreError string           `json:"store_error"`
+	Missing    int64            `json:"missing"`
+	Running    *struct{}        `json:"running"`
 }
 
 // Doctor runs precept doctor on a data directory and checks that the numbers of exchanges add up.

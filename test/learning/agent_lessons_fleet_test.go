@@ -29,21 +29,21 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
 	}
 	one, two := harness.Start(t, t.TempDir(), shared...), harness.Start(t, t.TempDir(), shared...)
-	here, there := lessonsOf{t, one.Data, "coder", "sk-one"}, lessonsOf{t, two.Data, "coder", "sk-one"}
-	lists := func(n int) func() bool {
-		return func() bool { ids, _ := there.list(""); return len(ids) == n }
+	firstClient, secondClient := lessonsClient{t, one.Data, "coder", "sk-one"}, lessonsClient{t, two.Data, "coder", "sk-one"}
+	lessonCountIs := func(n int) func() bool {
+		return func() bool { ids, _ := secondClient.list(""); return len(ids) == n }
 	}
 
-	l := here.create("build cache is stale", "Clear the cache first.")
-	harness.Eventually(t, "the lesson in the list of the second server", lists(1))
-	if code, b := there.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
+	l := firstClient.create("build cache is stale", "Clear the cache first.")
+	harness.Eventually(t, "the lesson in the list of the second server", lessonCountIs(1))
+	if code, b := secondClient.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
 		t.Fatalf("PATCH of the lesson: got status %d, body %s, want 200", code, b)
 	}
 	harness.Eventually(t, "the change at the first server", func() bool {
-		_, b := here.do("GET", "/"+l.ID, nil)
+		_, b := firstClient.do("GET", "/"+l.ID, nil)
 		return strings.Contains(string(b), "Clear the build cache first.")
 	})
-	for _, o := range []lessonsOf{{t, two.Data, "reviewer", "sk-one"}, {t, one.Data, "reviewer", "sk-one"}} {
+	for _, o := range []lessonsClient{{t, two.Data, "reviewer", "sk-one"}, {t, one.Data, "reviewer", "sk-one"}} {
 		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
 			t.Errorf("GET of another agent's lesson: got status %d, want 404", code)
 		}
@@ -61,19 +61,19 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	up.mu.Unlock()
 	a.User("Mend the parser.")
 	a.Send(false)
-	harness.Eventually(t, "the lesson of the writ in the list of the second server", lists(2))
+	harness.Eventually(t, "the lesson of the writ in the list of the second server", lessonCountIs(2))
 	a.Assistant(note)
-	if l, _ := there.list("?q=parser"); len(l) != 1 {
+	if l, _ := secondClient.list("?q=parser"); len(l) != 1 {
 		t.Errorf("search for parser at the second server: got %q, want 1 id", l)
 	}
 
-	ids, _ := there.list("")
+	ids, _ := secondClient.list("")
 	for _, id := range ids {
-		if code, b := there.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
+		if code, b := secondClient.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
 			t.Errorf("DELETE of lesson %s: got status %d, body %s, want 204", id, code, b)
 		}
 	}
-	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
+	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
 // precept distill is killed while it waits for the judge. The next precept distill continues after the last judged
@@ -86,14 +86,14 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			t.Parallel()
 			const sessions = 40
 			var asked atomic.Int64
-			hold := make(chan struct{})
+			release := make(chan struct{})
 			judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				data, _ := io.ReadAll(r.Body)
 				content := `{"lessons":[]}`
 				if strings.Contains(string(data), "Say how it ended") {
 					if content = `{"outcome":"success","reason":"r"}`; asked.Add(1) > sessions/2 {
 						select {
-						case <-hold:
+						case <-release:
 						case <-r.Context().Done():
 						}
 					}
@@ -103,40 +103,40 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			}))
 			t.Cleanup(judge.Close)
 			dir := t.TempDir()
-			at := []string{"--data-dir", dir}
+			storeFlags := []string{"--data-dir", dir}
 			var rds *storetest.Redis
 			if kind == "redis" {
 				rds = storetest.StartRedis(t)
-				at = append(at, "--store-url", rds.URL())
+				storeFlags = append(storeFlags, "--store-url", rds.URL())
 			}
-			past := filepath.Join(dir, "past.jsonl")
-			if err := os.WriteFile(past, []byte(transcripts(sessions)), 0o600); err != nil {
+			importFile := filepath.Join(dir, "past.jsonl")
+			if err := os.WriteFile(importFile, []byte(transcripts(sessions)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			harness.MustVerb(t, append([]string{"import", past}, at...)...)
-			distil := append([]string{"distill", "--json", "--judge", judge.URL + "/v1", "--model", "m", "--lessons", t.TempDir()}, at...)
+			harness.MustVerb(t, append([]string{"import", importFile}, storeFlags...)...)
+			distillArgs := append([]string{"distill", "--json", "--judge", judge.URL + "/v1", "--model", "m", "--lessons", t.TempDir()}, storeFlags...)
 
-			first := exec.Command("precept", distil...) //nolint:noctx // it is killed below
+			first := exec.Command("precept", distillArgs...) //nolint:noctx // it is killed below
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
 			harness.Eventually(t, "questions about more than half of the sessions", func() bool { return asked.Load() > sessions/2 })
-			if _, output, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(output, "another distiller reads the new sessions of default") {
-				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, output)
+			if _, stderr, code := harness.Verb(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions of default") {
+				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, stderr)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			_ = first.Wait()
-			close(hold)
+			close(release)
 			before := asked.Load()
 			if kind == "redis" {
-				expire(t, rds, "claim:distill:")
+				expireKey(t, rds, "claim:distill:")
 			}
 			var sum struct{ Read, Unchanged, Judged int }
-			out, output, code := harness.Verb(t, "", distil...)
+			out, stderr, code := harness.Verb(t, "", distillArgs...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-				t.Fatalf("precept distill after the kill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, output)
+				t.Fatalf("precept distill after the kill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, stderr)
 			}
 			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
 				t.Errorf("precept distill after the kill: got %+v, want Read = %d and Judged = Read - Unchanged; %d questions before the kill and %d after, want Judged after, and at most %d in total",
@@ -146,8 +146,8 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// expire checks that one key contains part and expires within two minutes, and lets the key expire at once.
-func expire(t *testing.T, server *storetest.Redis, part string) {
+// expireKey checks that one key contains part and expires within two minutes, and lets the key expire at once.
+func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
 	if len(keys) != 1 {

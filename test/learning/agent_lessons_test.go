@@ -26,15 +26,15 @@ type lessonAnswer struct {
 	Keywords   []string `json:"keywords"`
 }
 
-// lessonsOf is a client of /v1/lessons that sends the name of an agent and an API key.
-type lessonsOf struct {
+// lessonsClient is a client of /v1/lessons that sends the name of an agent and an API key.
+type lessonsClient struct {
 	t          *testing.T
 	base       string
 	agent, key string
 }
 
 // do sends a request to /v1/lessons and returns the status and the body of the response.
-func (a lessonsOf) do(method, path string, body any) (int, []byte) {
+func (a lessonsClient) do(method, path string, body any) (int, []byte) {
 	a.t.Helper()
 	text := []byte{}
 	if body != nil {
@@ -56,7 +56,7 @@ func (a lessonsOf) do(method, path string, body any) (int, []byte) {
 }
 
 // create creates a lesson of the agent and returns the response.
-func (a lessonsOf) create(signature, text string) lessonAnswer {
+func (a lessonsClient) create(signature, text string) lessonAnswer {
 	a.t.Helper()
 	code, b := a.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
 	var l lessonAnswer
@@ -67,7 +67,7 @@ func (a lessonsOf) create(signature, text string) lessonAnswer {
 }
 
 // list returns the ids of the agent's lessons that match the query, and the cursor of the next page.
-func (a lessonsOf) list(query string) (ids []string, next string) {
+func (a lessonsClient) list(query string) (ids []string, next string) {
 	a.t.Helper()
 	code, b := a.do("GET", query, nil)
 	var page struct {
@@ -88,10 +88,10 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
-	flags := append(harness.Always(m, lessons), "--tenancy", "by-credential", "--writ-trust", "own")
+	flags := append(harness.AlwaysInject(m, lessons), "--tenancy", "by-credential", "--writ-trust", "own")
 	p := harness.Start(t, dir, flags...)
-	a := lessonsOf{t, p.Data, "coder", "sk-one"}
-	others := []lessonsOf{{t, p.Data, "reviewer", "sk-one"}, {t, p.Data, "coder", "sk-two"}}
+	a := lessonsClient{t, p.Data, "coder", "sk-one"}
+	others := []lessonsClient{{t, p.Data, "reviewer", "sk-one"}, {t, p.Data, "coder", "sk-two"}}
 
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
@@ -204,8 +204,8 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := t.TempDir()
-	p := harness.Start(t, t.TempDir(), harness.Always(m, lessons)...)
-	a := lessonsOf{t, p.Data + "/p/agent=coder", "", "sk"}
+	p := harness.Start(t, t.TempDir(), harness.AlwaysInject(m, lessons)...)
+	a := lessonsClient{t, p.Data + "/p/agent=coder", "", "sk"}
 	l := a.create("parser deadlock", "Close it.")
 	if l.State != "quarantined" {
 		t.Errorf(`new lesson: got state %q, want "quarantined"`, l.State)

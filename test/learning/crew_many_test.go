@@ -48,7 +48,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
-	<-p.End
+	<-p.Exited
 	p = harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
 	waitForScore(t, p, dir, "many", members, 0.75)
 	units, picks := 0, 0

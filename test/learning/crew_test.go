@@ -50,8 +50,8 @@ func newCrewModel(t *testing.T) *crewModel {
 				m.headers = append(m.headers, h)
 			}
 		}
-		if who := crewMark.FindSubmatch(b); who != nil {
-			key := string(who[1])
+		if sender := crewMark.FindSubmatch(b); sender != nil {
+			key := string(sender[1])
 			if m.seen[key] == nil {
 				m.seen[key] = map[string]bool{}
 			}
@@ -194,11 +194,11 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	restart := func(stop func(), flags ...string) {
 		t.Helper()
 		stop()
-		<-p.End
+		<-p.Exited
 		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, flags...)...).Ready(dir)
 	}
 	agents := make([][2]*crewAgent, runs)
-	begin := func(i int) {
+	startRun := func(i int) {
 		run := fmt.Sprintf("ci-%d", i)
 		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
 		agents[i][0].sendMessage(t, p.Data, topicWords(i, i+12), i%2 == 0)
@@ -209,7 +209,7 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 		agents[i][1].sendMessage(t, p.Data, topicWords(i, i+6), i%2 == 0)
 	}
 	for i := range runs {
-		begin(i)
+		startRun(i)
 		switch i {
 		case 70: // 24 runs are unfinished
 			restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) })
@@ -233,9 +233,9 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	}
 }
 
-// rateCrews rates every second run with 0.75, and the two agents of each other run with 1 and 0. at returns the base
-// URL of the server that receives feedback i.
-func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
+// rateCrews rates every second run with 0.75, and the two agents of each other run with 1 and 0. dataURL returns the
+// base URL of the server that receives feedback i.
+func rateCrews(t *testing.T, dataURL func(i int) string, agents [][2]*crewAgent) {
 	t.Helper()
 	for i := range agents {
 		run := agents[i][0].run
@@ -243,12 +243,12 @@ func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 		if i%2 == 1 { // one rater rates each agent
 			bodies = nil
 			for k, score := range []string{"1", "0"} {
-				name := sessionOf(t, at(i+k), agents[i][k])
+				name := sessionOf(t, dataURL(i+k), agents[i][k])
 				bodies = append(bodies, fmt.Sprintf(`{"id":"f","session_id":%q,"source":"user","type":"score","score":%s,"rater":"ann"}`, name, score))
 			}
 		}
 		for _, body := range bodies {
-			if status, answer := harness.Post(t, at(i)+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
+			if status, answer := harness.Post(t, dataURL(i)+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
 				t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, status, answer)
 			}
 		}
@@ -284,7 +284,7 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
 	})
 	checkCrews(t, m, agents, crewTrials(t, flags...), &r)
-	recomputeCrews(t, harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, flags...)...), &r)
+	checkRecomputedReport(t, harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, flags...)...), &r)
 	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
@@ -295,7 +295,7 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	server := storetest.StartRedis(t)
 	m, lessons := newCrewModel(t), crewLessons(t)
 	const runs = 60
-	begin := func(flags ...string) (fleet []*harness.Process) {
+	startReplicas := func(flags ...string) (fleet []*harness.Process) {
 		for range 2 {
 			dir := t.TempDir()
 			flags := append(crewFlags(m, lessons, "--store-url", server.URL()), flags...)
@@ -303,7 +303,7 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 		}
 		return fleet
 	}
-	fleet := begin()
+	fleet := startReplicas()
 	agents := make([][2]*crewAgent, runs)
 	for i := range runs {
 		run := fmt.Sprintf("ci-%d", i)
@@ -324,9 +324,9 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	rateCrews(t, func(i int) string { return fleet[i%2].Data }, agents)
 	for _, p := range fleet {
 		_ = p.Cmd.Process.Signal(os.Interrupt)
-		<-p.End
+		<-p.Exited
 	}
-	p := begin("--reward-close-after", "1s")[0]
+	p := startReplicas("--reward-close-after", "1s")[0]
 	checkClosedCrews(t, p, m, agents, "--store-url", server.URL())
 }
 
@@ -381,11 +381,11 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 			byRun[c.Run].withheld[c.Slug] = true
 		}
 	}
-	injected, withheld, both := map[string]int64{}, map[string]int64{}, 0
+	injected, withheld, shared := map[string]int64{}, map[string]int64{}, 0
 	for i := range agents {
 		a, b := agents[i][0], agents[i][1]
-		d := byRun[a.run]
-		if d == nil || units[a.run] != 1 {
+		coins := byRun[a.run]
+		if coins == nil || units[a.run] != 1 {
 			t.Fatalf("run %s: got %d units, want 1", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*crewAgent{{a, b}, {b, a}} {
@@ -397,30 +397,30 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 		for slug := range a.given {
 			if b.given[slug] {
-				both++
+				shared++
 			}
 		}
 		saw := m.lessonsOfRun(a.run)
-		if control[a.run] && len(saw)+len(d.injected)+len(d.withheld) > 0 {
-			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, saw, d)
+		if control[a.run] && len(saw)+len(coins.injected)+len(coins.withheld) > 0 {
+			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, saw, coins)
 		}
 		for slug := range saw {
-			if !d.injected[slug] {
-				t.Errorf("run %s: the model received lesson %s, which no coin injects; coins: %v", a.run, slug, d)
+			if !coins.injected[slug] {
+				t.Errorf("run %s: the model received lesson %s, which no coin injects; coins: %v", a.run, slug, coins)
 			}
 		}
-		for slug := range d.injected {
+		for slug := range coins.injected {
 			injected[slug]++
 			if !saw[slug] {
 				t.Errorf("run %s: lesson %s is exported as injected, but the model did not receive it", a.run, slug)
 			}
 		}
-		for slug := range d.withheld {
+		for slug := range coins.withheld {
 			withheld[slug]++
 		}
 	}
-	if both < 50 {
-		t.Errorf("both agents of a run received the same lesson %d times, want at least 50", both)
+	if shared < 50 {
+		t.Errorf("both agents of a run received the same lesson %d times, want at least 50", shared)
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
@@ -429,8 +429,9 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	}
 }
 
-// recomputeCrews compares the counts and effects of the report with those of a script that shares no code with precept.
-func recomputeCrews(t *testing.T, trials string, r *report.Report) {
+// checkRecomputedReport compares the counts and effects of the report with those of a script that shares no code with
+// precept.
+func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -508,16 +509,16 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 // waitForScore waits until the given number of sessions of a run have a sample with the score.
 func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
 	t.Helper()
-	last := ""
+	exported := ""
 	defer func() {
 		if t.Failed() {
-			t.Log(last)
+			t.Log(exported)
 		}
 	}()
 	p.Eventually(fmt.Sprintf("samples with the score %v of %d sessions of the run %s", score, sessions, run), func() bool {
 		rated := map[string]bool{}
-		last = harness.MustVerb(t, "export", "--data-dir", dir)
-		for line := range strings.Lines(last) {
+		exported = harness.MustVerb(t, "export", "--data-dir", dir)
+		for line := range strings.Lines(exported) {
 			var s struct {
 				Feedback struct{ Details struct{ Score *float64 } }
 				Meta     struct{ Run, Session string }
@@ -616,7 +617,7 @@ func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	}
 	checkRemaining("gone-second", "stays")
 	_ = p.Cmd.Process.Signal(os.Interrupt)
-	<-p.End
+	<-p.Exited
 	harness.MustVerb(t, "forget", "--session", "gone-second", "--yes", "--data-dir", dir)
 	checkRemaining("stays")
 	for name, text := range harness.Files(t, dir) {

@@ -114,29 +114,29 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
 		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").Ready(dir)
-	verb := func(args ...string) []byte {
+	runVerb := func(args ...string) []byte {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
 		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=season")
-		var complaints strings.Builder
-		cmd.Stderr = &complaints
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("precept %v: %v\n%s", args, err, complaints.String())
+			t.Fatalf("precept %v: %v\n%s", args, err, stderr.String())
 		}
 		return out
 	}
 	var r report.Report
-	verb("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
+	runVerb("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
 	p.Eventually("the trial to begin", func() bool {
-		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+		if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
 		}
 		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.PlannedTrials.Planned == 1
 	})
 	closed := func(sessions int64) func() bool {
 		return func() bool {
-			if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+			if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons), &r); err != nil {
 				t.Fatal(err)
 			}
 			return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
@@ -147,12 +147,12 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	p.Eventually("the first sessions to be closed", closed(first))
 	playSessions(t, p.Data, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
-	look := r.Lessons[0].PlannedTrials[0]
-	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", look, r.Lessons[0])
+	evaluation := r.Lessons[0].PlannedTrials[0]
+	if !evaluation.Taken || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
+		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
 	}
-	if look.Verdict != report.TrialHelps || *look.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
-		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", look, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
+	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
+		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
 	}
 	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r
@@ -165,7 +165,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	p.Eventually("60 corrected sessions in the export", func() bool {
 		corrected := 0
-		for line := range strings.Lines(string(verb("export", "--format", "experiment"))) {
+		for line := range strings.Lines(string(runVerb("export", "--format", "experiment"))) {
 			var c struct {
 				Coin, Arm      string
 				Outcome, First *float64
@@ -185,19 +185,19 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	})
 	p.Eventually("the corrected rewards in the report", func() bool {
 		r = report.Report{}
-		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+		if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
 		}
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
-	if after := r.Lessons[0].PlannedTrials[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Rewarded != look.Rewarded {
-		t.Errorf("planned evaluation after later feedback: got %+v, want %+v", after, look)
+	if after := r.Lessons[0].PlannedTrials[0]; *after.Effect != *evaluation.Effect || *after.P != *evaluation.P || after.Rewarded != evaluation.Rewarded {
+		t.Errorf("planned evaluation after later feedback: got %+v, want %+v", after, evaluation)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
 		t.Errorf("reporting after later feedback: got %+v, want the e-value %v as before, and a RewardedTreated other than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
-	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
+	trials := string(runVerb("export", "--format", "experiment", "--tenant", "default"))
 	// The script omits sessions that closed under an older definition of reward, as the report does.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
@@ -225,56 +225,56 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		AllSessions    *report.AllSessions `json:"all_sessions"`
 		Models         []report.ModelEffect
 	}
-	var again []recomputed
-	if err := json.Unmarshal(out, &again); err != nil {
+	var scriptRows []recomputed
+	if err := json.Unmarshal(out, &scriptRows); err != nil {
 		t.Fatalf("recompute.py: decode output %[2]s: %[1]v", err, out)
 	}
-	shown := 0
+	withEffect := 0
 	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
-	compareArm := func(arm string, with, without int64, srm, reporting float64, ours ...*float64) {
+	checkArm := func(arm string, with, without int64, srm, reporting float64, reported ...*float64) {
 		t.Helper()
-		for _, a := range again {
+		for _, a := range scriptRows {
 			if a.Arm != arm || a.Trial != "" || a.Name != "" {
 				continue
 			}
 			if a.With != with || a.Without != without {
 				t.Errorf("%s: recomputed sessions: %d with, %d without; reported: %d, %d", arm, a.With, a.Without, with, without)
 			}
-			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
-				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-12) {
-					t.Errorf("%s: value %d of effect, lo and hi: the script printed %s, reported: %v", arm, i, out, ours)
+			for i, computed := range []*float64{a.Effect, a.Lo, a.Hi} {
+				if (computed == nil) != (reported[i] == nil) || (computed != nil && math.Abs(*computed-*reported[i]) > 1e-12) {
+					t.Errorf("%s: value %d of effect, lo and hi: the script printed %s, reported: %v", arm, i, out, reported)
 				}
 			}
 			if !near(a.SRM, srm) || !near(a.Reporting, reporting) || srm == 1 || reporting == 1 {
 				t.Errorf("%s: recomputed SRM and reporting: %v and %v, reported: %v and %v, neither of them 1", arm, a.SRM, a.Reporting, srm, reporting)
 			}
 			if a.Effect != nil {
-				shown++
+				withEffect++
 			}
 			return
 		}
 		t.Errorf("output of the script lacks arm %q: %s", arm, out)
 	}
-	compareArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
+	checkArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
-		compareArm(string(l.Arm), l.NInjected, l.NWithheld, l.SRM.EValue, l.Reporting.EValue, l.Effect, l.Lo, l.Hi)
+		checkArm(string(l.Arm), l.NInjected, l.NWithheld, l.SRM.EValue, l.Reporting.EValue, l.Effect, l.Lo, l.Hi)
 	}
-	for _, a := range again {
-		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-12 ||
-			math.Abs(*a.Lo-*look.Lo) > 1e-12 || math.Abs(*a.Hi-*look.Hi) > 1e-12 || math.Abs(*a.P-*look.P) > 1e-12 || !a.Taken) {
-			t.Errorf("recomputed planned evaluation in %s, reported: %+v", out, look)
+	for _, a := range scriptRows {
+		if a.Trial != "" && (a.With != evaluation.NInjected || a.Without != evaluation.NWithheld || math.Abs(*a.Effect-*evaluation.Effect) > 1e-12 ||
+			math.Abs(*a.Lo-*evaluation.Lo) > 1e-12 || math.Abs(*a.Hi-*evaluation.Hi) > 1e-12 || math.Abs(*a.P-*evaluation.P) > 1e-12 || !a.Taken) {
+			t.Errorf("recomputed planned evaluation in %s, reported: %+v", out, evaluation)
 		}
 	}
 	outcomes := 0
 	for _, l := range r.Lessons {
 		for _, x := range l.Outcomes {
 			outcomes++
-			i := slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
+			i := slices.IndexFunc(scriptRows, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
 			if i < 0 {
 				t.Errorf("output of the script lacks outcome %s of %s: %s", x.Name, l.Arm, out)
 				continue
 			}
-			a := &again[i]
+			a := &scriptRows[i]
 			if a.With != x.NInjected || a.Without != x.NWithheld || !near(a.EFewer, x.EFewer) || !near(a.EMore, x.EMore) {
 				t.Errorf("outcome %s of %s: recomputed %+v, reported %+v", x.Name, l.Arm, a, x)
 			}
@@ -286,7 +286,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	for _, l := range r.Lessons {
-		a := &again[slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
+		a := &scriptRows[slices.IndexFunc(scriptRows, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
 		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
 		if !equal(a.Explained, l.Explained) {
 			t.Errorf("%s: recomputed Explained = %v, reported %v", l.Arm, a.Explained, l.Explained)
@@ -307,16 +307,16 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 		}
 	}
-	if len(again) != 2+len(r.Lessons)+outcomes || shown < 3 || outcomes < 12 {
-		t.Errorf("rows of the script: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", shown, len(again), 2+len(r.Lessons)+outcomes, outcomes)
+	if len(scriptRows) != 2+len(r.Lessons)+outcomes || withEffect < 3 || outcomes < 12 {
+		t.Errorf("rows of the script: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", withEffect, len(scriptRows), 2+len(r.Lessons)+outcomes, outcomes)
 	}
 
-	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
+	explained := strings.Join(strings.Fields(string(runVerb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
 		t.Errorf("report --explain lacks \"sum z / n\", \"one look\" or \"missing\":\n%s", explained)
 	}
 	var rows []report.Row
-	if err := json.Unmarshal(verb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
+	if err := json.Unmarshal(runVerb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
 		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
 		t.Errorf("report --explain --json: got error %v, rows %+v, want one row with the reported effect %v", err, rows, *r.Lessons[0].Effect)
 	}
@@ -324,7 +324,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	// Under another definition of reward, the report counts no session and lists the number of omitted sessions.
 	p.Stop()
 	var other report.Report
-	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
+	if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
 		t.Fatal(err)
 	}
 	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {

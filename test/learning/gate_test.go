@@ -20,7 +20,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 	for name, c := range map[string]struct {
 		advice, output, reply string
 		callers               []string // credential of each session; "" is sk-one
-		waits                 string   // part of the reason why the lesson waits; "" for a trial
+		waitReason            string   // part of the reason why the lesson waits; "" for a trial
 	}{
 		"URL, one credential":            {evil, evil, "Done.", make([]string, 30), "the advice holds a URL"},
 		"URL, two credentials":           {evil, evil, "Done.", []string{"sk-one", "sk-two"}, "the advice holds a URL"},
@@ -67,12 +67,12 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 			}
 			listed := harness.MustVerb(t, "lessons", "list", "--json", "--lessons", lessons)
 			switch {
-			case c.waits == "":
+			case c.waitReason == "":
 				if len(sum.Waiting) > 0 || !strings.Contains(listed, `"trial"`) {
 					t.Errorf("distill = %s, want no waiting lesson; lessons list = %s, want a lesson in state trial", out, listed)
 				}
-			case len(sum.Waiting) != 1 || !strings.Contains(sum.Waiting[0].Reason, c.waits) || !strings.Contains(listed, `"quarantined"`) || strings.Contains(listed, `"trial"`):
-				t.Errorf("distill = %s, want one waiting lesson with reason %q; lessons list = %s, want the lesson quarantined and not on trial", out, c.waits, listed)
+			case len(sum.Waiting) != 1 || !strings.Contains(sum.Waiting[0].Reason, c.waitReason) || !strings.Contains(listed, `"quarantined"`) || strings.Contains(listed, `"trial"`):
+				t.Errorf("distill = %s, want one waiting lesson with reason %q; lessons list = %s, want the lesson quarantined and not on trial", out, c.waitReason, listed)
 			}
 		})
 	}

@@ -28,9 +28,9 @@ func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	}
 }
 
-// modelSees sends a request of an agent about a file, and reports whether the request that reaches the model contains
-// word.
-func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
+// requestContains sends a request of an agent about a file, and reports whether the request that reaches the model
+// contains word.
+func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
 	t.Helper()
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
 		`{"model":"m","messages":[{"role":"user","content":"Please mend `+about+` today."}]}`)
@@ -47,8 +47,8 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		dir, lessons := t.TempDir(), t.TempDir()
 		file := filepath.Join(dir, "AGENT.md")
 		recordInto(t, file, "src/cart.go", "Test the empty cart.")
-		p := harness.Start(t, dir, append(harness.Always(m, lessons), "--ledger-file", file, "--ledger-agent", "coder", "--ledger-trust", trust)...)
-		proposed := func(pattern string) (slug string) {
+		p := harness.Start(t, dir, append(harness.AlwaysInject(m, lessons), "--ledger-file", file, "--ledger-agent", "coder", "--ledger-trust", trust)...)
+		waitForProposal := func(pattern string) (slug string) {
 			harness.Eventually(t, "the proposal "+pattern, func() bool {
 				files, _ := filepath.Glob(filepath.Join(lessons, "ledger", pattern))
 				for _, f := range files {
@@ -58,26 +58,26 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 			})
 			return slug
 		}
-		cart := func() bool { return modelSees(t, p, m, "coder", "src/cart.go", "Test the empty cart.") }
-		shop := func() bool { return modelSees(t, p, m, "coder", "src/shop.go", "Close the shop first.") }
+		cartLessonSent := func() bool { return requestContains(t, p, m, "coder", "src/cart.go", "Test the empty cart.") }
+		shopLessonSent := func() bool { return requestContains(t, p, m, "coder", "src/shop.go", "Close the shop first.") }
 		if trust == "own" {
-			harness.Eventually(t, "the agent's own lesson in a request", cart)
-		} else if proposed("test-the-empty-cart-*.md"); cart() {
+			harness.Eventually(t, "the agent's own lesson in a request", cartLessonSent)
+		} else if waitForProposal("test-the-empty-cart-*.md"); cartLessonSent() {
 			t.Fatal("an unapproved lesson reached the agent")
 		}
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {
-			harness.Eventually(t, "the lesson that was recorded later", shop)
-			if modelSees(t, p, m, "other", "src/shop.go", "Close the shop first.") {
+			harness.Eventually(t, "the lesson that was recorded later", shopLessonSent)
+			if requestContains(t, p, m, "other", "src/shop.go", "Close the shop first.") {
 				t.Fatal("the lesson reached another agent")
 			}
 			continue
 		}
-		slug := proposed("close-the-shop-first-*.md")
+		slug := waitForProposal("close-the-shop-first-*.md")
 		if out, err := exec.CommandContext(t.Context(), "precept", "lessons", "approve", slug, "--lessons", lessons).CombinedOutput(); err != nil {
 			t.Fatalf("precept lessons approve %s: %v\n%s", slug, err, out)
 		}
-		harness.Eventually(t, "the approved lesson in a request", shop)
+		harness.Eventually(t, "the approved lesson in a request", shopLessonSent)
 		b, err := os.ReadFile(file)
 		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
 			t.Fatalf("ledger after the approval: got error %v, text\n%s\nwant 2 rules", err, b)

@@ -49,7 +49,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 	for name, c := range map[string]struct {
 		sessions int
 		flags    []string
-		fires    bool
+		matches  bool
 	}{
 		"200 sessions":        {200, nil, true},
 		"199 sessions":        {199, nil, false},
@@ -64,15 +64,15 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(lessons, "keep-old-endpoints.md"), []byte(similarLesson), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			past := filepath.Join(t.TempDir(), "past.jsonl")
+			importFile := filepath.Join(t.TempDir(), "past.jsonl")
 			var lines strings.Builder
 			for i := range c.sessions {
 				fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":"Answer question %d about the opening hours of our shop."},{"role":"assistant","content":"ok"}]}`+"\n", i, i)
 			}
-			if err := os.WriteFile(past, []byte(lines.String()), 0o600); err != nil {
+			if err := os.WriteFile(importFile, []byte(lines.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			harness.MustVerb(t, "import", past, "--data-dir", dir)
+			harness.MustVerb(t, "import", importFile, "--data-dir", dir)
 			p := harness.Start(t, dir, append([]string{
 				"--upstream", model.URL + "/v1", "--lessons", lessons, "--debug-headers", "--reward-close-after", "1s",
 				"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
@@ -91,7 +91,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 				_ = res.Body.Close()
 				return res.Header.Get("Precept-Lessons")
 			}
-			if !c.fires {
+			if !c.matches {
 				for i := range 3 {
 					if got := ask(fmt.Sprint("session-", i)); got != "" {
 						t.Errorf("lessons for the paraphrase: got %s, want none", got)
@@ -125,7 +125,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 func TestNearMissPhrasesAreProposed(t *testing.T) {
 	t.Parallel()
 	dir, lessons := t.TempDir(), t.TempDir()
-	file, past := filepath.Join(lessons, "keep-old-endpoints.md"), filepath.Join(t.TempDir(), "past.jsonl")
+	file, importFile := filepath.Join(lessons, "keep-old-endpoints.md"), filepath.Join(t.TempDir(), "past.jsonl")
 	var lines strings.Builder
 	for i := range 200 {
 		words := fmt.Sprintf("Answer question %d about the opening hours of our shop.", i)
@@ -137,19 +137,19 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 		}
 		fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":%s},{"role":"assistant","content":"ok"}]}`+"\n", i, quote(words))
 	}
-	for name, text := range map[string]string{file: similarLesson, past: lines.String()} {
+	for name, text := range map[string]string{file: similarLesson, importFile: lines.String()} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	harness.MustVerb(t, "import", past, "--data-dir", dir)
+	harness.MustVerb(t, "import", importFile, "--data-dir", dir)
 	var answer struct {
 		Proposals []backtest.PhraseProposal `json:"proposals"`
 		Accepted  []string                  `json:"accepted"`
 		Refused   int                       `json:"refused"`
 	}
-	at := []string{"--json", "--data-dir", dir, "--lessons", lessons}
-	out := harness.MustVerb(t, append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "rename that endpoint"}, at...)...)
+	storeFlags := []string{"--json", "--data-dir", dir, "--lessons", lessons}
+	out := harness.MustVerb(t, append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "rename that endpoint"}, storeFlags...)...)
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"{\"phrases\":[\"endpoint a new name\",\"opening hours\"]}"}}]}`)
 	}))
 	defer judge.Close()
-	asked := append([]string{"lessons", "phrases", "keep-old-endpoints", "--judge"}, at...)
+	asked := append([]string{"lessons", "phrases", "keep-old-endpoints", "--judge"}, storeFlags...)
 	out = harness.MustVerb(t, append(asked, "--distill-judge", judge.URL, "--distill-model", "m")...)
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
@@ -177,16 +177,16 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
 		t.Errorf("proposals with a judge = %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
 	}
-	if _, complaints, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(complaints, "distill.judge") {
-		t.Errorf("lessons phrases --judge without a configured judge: got exit code %d, standard error %q, want %d and the key distill.judge", code, complaints, harness.ExitMisuse)
+	if _, stderr, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(stderr, "distill.judge") {
+		t.Errorf("lessons phrases --judge without a configured judge: got exit code %d, standard error %q, want %d and the key distill.judge", code, stderr, harness.ExitMisuse)
 	}
-	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
+	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, storeFlags...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {
 		t.Errorf("lessons try = %s, want suggestions and an injected lesson", tried)
 	}
-	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
-	if code != harness.ExitMisuse || !strings.Contains(complaints, "does not exist") {
-		t.Errorf("lessons phrases --accept 99: got exit code %d, standard error %q, want %d and \"does not exist\"", code, complaints, harness.ExitMisuse)
+	_, stderr, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, storeFlags...)...)
+	if code != harness.ExitMisuse || !strings.Contains(stderr, "does not exist") {
+		t.Errorf("lessons phrases --accept 99: got exit code %d, standard error %q, want %d and \"does not exist\"", code, stderr, harness.ExitMisuse)
 	}
 }
 
@@ -222,17 +222,17 @@ func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 	}))
 	defer upstream.Close()
-	dir, lessons, past := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "past.jsonl")
+	dir, lessons, importFile := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "past.jsonl")
 	var lines strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":"Answer question %d about the opening hours of our shop."},{"role":"assistant","content":"ok"}]}`+"\n", i, i)
 	}
-	for name, text := range map[string]string{filepath.Join(lessons, "keep-old-endpoints.md"): similarLesson, past: lines.String()} {
+	for name, text := range map[string]string{filepath.Join(lessons, "keep-old-endpoints.md"): similarLesson, importFile: lines.String()} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	harness.MustVerb(t, "import", past, "--data-dir", dir)
+	harness.MustVerb(t, "import", importFile, "--data-dir", dir)
 	p := harness.Start(t, dir,
 		"--upstream", upstream.URL+"/v1", "--lessons", lessons, "--debug-headers", "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
 		"--match-embeddings-upstream", "default", "--match-embeddings-model", "small", "--match-embeddings-api-key", "sk-own",

@@ -23,7 +23,7 @@ func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 		_, _ = io.WriteString(w, harness.ChatReply("c", "ok"))
 	}))
 	t.Cleanup(model.Close)
-	p := harness.Serve(t, t.TempDir(), model.URL+"/v1",
+	p := harness.StartWithUpstream(t, t.TempDir(), model.URL+"/v1",
 		"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0")
 	const down = "curl: (22) The requested URL returned error: 404\n\nCommand exited with code 22"
 	for name, c := range map[string]struct {
@@ -40,7 +40,7 @@ func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 		for i, command := range c.commands {
 			id, args := harness.Random(8), map[string]string{"command": command}
 			text, _ := json.Marshal(args)
-			agent.List = append(agent.List,
+			agent.Messages = append(agent.Messages,
 				map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{
 					"id": id, "type": "function", "function": map[string]any{"name": "bash", "arguments": string(text)},
 				}}},

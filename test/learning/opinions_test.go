@@ -42,11 +42,11 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir, lessons := t.TempDir(), t.TempDir()
-			at := []string{"--data-dir", dir, "--lessons", lessons}
+			storeFlags := []string{"--data-dir", dir, "--lessons", lessons}
 			args := []string{"--upstream", startRefusingModel(t), "--lessons", lessons, "--bandit-epsilon", "0", "--bandit-control", "0", "--bandit-objective", "all"}
 			if kind == "redis" {
 				url := []string{"--store-url", "redis://" + storetest.StartRedis(t).Addr + "/0"}
-				at, args = append(at, url...), append(args, url...)
+				storeFlags, args = append(storeFlags, url...), append(args, url...)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).Ready(dir)
@@ -59,14 +59,14 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			const first = `{"role":"user","content":"build the targets"}`
 			sendTurn("one", first)
 			sendTurn("two", `{"role":"user","content":"build all of the targets"}`)
-			judge := append([]string{"distill", "--judge", startJudge(t), "--model", "m", "--json"}, at...)
+			distillArgs := append([]string{"distill", "--judge", startJudge(t), "--model", "m", "--json"}, storeFlags...)
 			judged := 0
 			distil := func() {
 				t.Helper()
-				out, complaints, code := harness.Verb(t, "", judge...)
+				out, stderr, code := harness.Verb(t, "", distillArgs...)
 				var sum struct{ Judged int }
 				if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
-					t.Fatalf("precept distill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, complaints)
+					t.Fatalf("precept distill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, stderr)
 				}
 				judged += sum.Judged
 			}
@@ -78,21 +78,21 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the continued session to be judged again", func() bool { distil(); return judged == 3 })
 			p.Stop()
-			out, complaints, code := harness.Verb(t, "", append([]string{"report", "--json"}, at...)...)
+			out, stderr, code := harness.Verb(t, "", append([]string{"report", "--json"}, storeFlags...)...)
 			var r report.Report
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
-				t.Fatalf("precept report: got exit code %d, output %s, standard error %s, want 0 and JSON with one lesson", code, out, complaints)
+				t.Fatalf("precept report: got exit code %d, output %s, standard error %s, want 0 and JSON with one lesson", code, out, stderr)
 			}
 			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
 				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
-			_, output, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
-			if want := "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(output, want) {
-				t.Errorf("lessons show: got exit code %d, standard error %q, want 0 and a text with %q", code, output, want)
+			_, shown, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...)
+			if want := "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(shown, want) {
+				t.Errorf("lessons show: got exit code %d, standard error %q, want 0 and a text with %q", code, shown, want)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, on which the judge has no opinion
-			if _, output, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(output, "opinion") {
-				t.Errorf(`lessons show after an edit of the lesson = %q, want no "opinion"`, output)
+			if _, shown, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...); strings.Contains(shown, "opinion") {
+				t.Errorf(`lessons show after an edit of the lesson = %q, want no "opinion"`, shown)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-const aboutTheLock = `---
+const lockLesson = `---
 schema: learning/v1
 slug: wait-for-the-lock
 title: Wait for the lock of the state file.
@@ -51,7 +51,7 @@ func TestRecurrenceIsProvenBeforeReward(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(lessons, "wait-for-the-lock"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(lessons, "wait-for-the-lock", "LESSON.md"), []byte(aboutTheLock), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(lessons, "wait-for-the-lock", "LESSON.md"), []byte(lockLesson), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := harness.Start(t, t.TempDir(), "--upstream", model.URL+"/v1", "--lessons", lessons, "--reward-close-after", "1s",
@@ -61,7 +61,7 @@ func TestRecurrenceIsProvenBeforeReward(t *testing.T) {
 	for w := range 3 {
 		workers.Go(func() {
 			for n := w; n < sessions; n += 3 {
-				deploy(t, p.Data, n)
+				playDeploy(t, p.Data, n)
 			}
 		})
 	}
@@ -91,9 +91,9 @@ func TestRecurrenceIsProvenBeforeReward(t *testing.T) {
 	}
 }
 
-// deploy plays session n: a command fails, and a second command follows. With the lesson, the second command fails in
-// one of five sessions, without the lesson in four of five. One session in four has a reward.
-func deploy(t *testing.T, data string, n int) {
+// playDeploy plays session n: a command fails, and a second command follows. With the lesson, the second command fails
+// in one of five sessions, without the lesson in four of five. One session in four has a reward.
+func playDeploy(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)
 	var list []map[string]any

@@ -58,7 +58,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				playRefusals(t, p.Data, n)
 			}
 			var r report.Report
-			read := func() {
+			readReport := func() {
 				t.Helper()
 				status, body := harness.Get(t, p.Admin+"/api/report", "refused")
 				if r = (report.Report{}); status != http.StatusOK || json.Unmarshal([]byte(body), &r) != nil {
@@ -66,12 +66,12 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				}
 			}
 			p.Eventually("all sessions to be counted", func() bool {
-				read()
+				readReport()
 				return r.Global.NTreated+r.Global.NControl == sessions
 			})
 			p.Stop()
 			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
-			read()
+			readReport()
 			row := r.Lessons[0]
 			if row.Rewarded != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
 				t.Errorf("row of the lesson: got %+v, want Rewarded = Picked = %d treated sessions, NInjected and NWithheld above 0, and SRM.OK", row, r.Global.NTreated)

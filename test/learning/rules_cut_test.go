@@ -32,8 +32,8 @@ const (
 // with STATUS" is refused.
 type rulesModel struct {
 	*httptest.Server
-	mu   sync.Mutex
-	seen []string
+	mu     sync.Mutex
+	bodies []string
 }
 
 func newRulesModel(t *testing.T) *rulesModel {
@@ -43,8 +43,8 @@ func newRulesModel(t *testing.T) *rulesModel {
 		raw, _ := io.ReadAll(r.Body)
 		body := string(raw)
 		m.mu.Lock()
-		m.seen = append(m.seen, body)
-		n := len(m.seen)
+		m.bodies = append(m.bodies, body)
+		n := len(m.bodies)
 		m.mu.Unlock()
 		if _, status, ok := strings.Cut(body, "please refuse with "); ok && !strings.Contains(body, "the café") {
 			code, _ := strconv.Atoi(status[:3])
@@ -90,17 +90,17 @@ func streamOf(path string, n int) string {
 	return fmt.Sprintf("data: {\"id\":\"c%d\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", n)
 }
 
-// take returns the recorded bodies and removes them from the record.
-func (m *rulesModel) take() []string {
+// takeBodies returns the recorded bodies and removes them from the record.
+func (m *rulesModel) takeBodies() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := m.seen
-	m.seen = nil
+	out := m.bodies
+	m.bodies = nil
 	return out
 }
 
-// encoded returns s as a JSON string, with <, > and & unescaped, as agents send them.
-func encoded(s string) string {
+// jsonString returns s as a JSON string, with <, > and & unescaped, as agents send them.
+func jsonString(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -108,36 +108,36 @@ func encoded(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// inner returns s as a JSON string without its quotes.
-func inner(s string) string { return strings.Trim(encoded(s), `"`) }
+// unquotedJSON returns s as a JSON string without its quotes.
+func unquotedJSON(s string) string { return strings.Trim(jsonString(s), `"`) }
 
-const someTools = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
+const toolsJSON = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
 
 // dialectRequest returns the path and the body of a request in a dialect; each message is a role and a text.
 func dialectRequest(dialect, system string, stream bool, messages ...[2]string) (path, body string) {
 	var list []string
 	for _, m := range messages {
-		list = append(list, fmt.Sprintf(`{"role":%q,"content":%s}`, m[0], encoded(m[1])))
+		list = append(list, fmt.Sprintf(`{"role":%q,"content":%s}`, m[0], jsonString(m[1])))
 	}
 	switch dialect {
 	case "messages":
-		return "/v1/messages", fmt.Sprintf(`{"model":"m","max_tokens":9,"stream":%t,"system":[{"type":"text","text":%s}],"tools":[{"name":"bash","input_schema":{}}],"messages":[%s]}`, stream, encoded(system), strings.Join(list, ","))
+		return "/v1/messages", fmt.Sprintf(`{"model":"m","max_tokens":9,"stream":%t,"system":[{"type":"text","text":%s}],"tools":[{"name":"bash","input_schema":{}}],"messages":[%s]}`, stream, jsonString(system), strings.Join(list, ","))
 	case "responses":
-		return "/v1/responses", fmt.Sprintf(`{"model":"m","stream":%t,"instructions":%s,"tools":[{"type":"function","name":"bash","parameters":{}}],"input":[%s]}`, stream, encoded(system), strings.Join(list, ","))
+		return "/v1/responses", fmt.Sprintf(`{"model":"m","stream":%t,"instructions":%s,"tools":[{"type":"function","name":"bash","parameters":{}}],"input":[%s]}`, stream, jsonString(system), strings.Join(list, ","))
 	}
-	list = slices.Insert(list, 0, fmt.Sprintf(`{"role":"system","content":%s}`, encoded(system)))
-	return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[%s]%s}`, stream, strings.Join(list, ","), someTools)
+	list = slices.Insert(list, 0, fmt.Sprintf(`{"role":"system","content":%s}`, jsonString(system)))
+	return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[%s]%s}`, stream, strings.Join(list, ","), toolsJSON)
 }
 
-// rulesFleet is a precept process that measures sections of a rules file, with its recording model.
-type rulesFleet struct {
+// rulesServer is a precept process that measures sections of a rules file, with its recording model.
+type rulesServer struct {
 	*harness.Process
 	t     *testing.T
 	model *rulesModel
 	args  []string
 }
 
-func newRulesFleet(t *testing.T) *rulesFleet {
+func newRulesServer(t *testing.T) *rulesServer {
 	t.Helper()
 	lessons, data := t.TempDir(), t.TempDir()
 	file := filepath.Join(t.TempDir(), "AGENTS.md")
@@ -148,37 +148,37 @@ func newRulesFleet(t *testing.T) *rulesFleet {
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
-	f := &rulesFleet{t: t, model: newRulesModel(t)}
+	f := &rulesServer{t: t, model: newRulesModel(t)}
 	f.args = []string{"--upstream", f.model.URL + "/v1", "--lessons", lessons, "--bandit-control", "0", "--reward-close-after", "2s", "--learning-opt-out-agents", "private"}
 	f.Process = harness.Start(t, data, f.args...)
 	return f
 }
 
 // send sends a request and returns the bodies that reached the model.
-func (f *rulesFleet) send(header http.Header, path, body string) []string {
+func (f *rulesServer) send(header http.Header, path, body string) []string {
 	f.t.Helper()
-	f.model.take()
+	f.model.takeBodies()
 	if status, answer := harness.Post(f.t, f.Data+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
 		f.t.Fatalf("POST %s: got status %d, answer %s, want 200 and the model's answer", path, status, answer)
 	}
-	return f.model.take()
+	return f.model.takeBodies()
 }
 
 // withoutCuts returns the body that the model should get, without the sections that are cut. halfSection counts as cut
 // if the first body in sent lacks it.
-func withoutCuts(body string, sent []string) (want string, half bool) {
-	want = strings.Replace(body, inner(cutSection), "", 1)
-	if half = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); half {
-		want = strings.Replace(want, inner(halfSection), "", 1)
+func withoutCuts(body string, sent []string) (want string, halfCut bool) {
+	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
+	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
+		want = strings.Replace(want, unquotedJSON(halfSection), "", 1)
 	}
-	return want, half
+	return want, halfCut
 }
 
 // The coins of a session cut sections from its requests, in each API, with and without streaming. Requests with
 // Precept-Rules: off, opted-out requests and side requests reach the model unchanged.
 func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
-	f := newRulesFleet(t)
+	f := newRulesServer(t)
 	user := func(text string) [2]string { return [2]string{"user", text} }
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, stream := range []bool{false, true} {
@@ -191,7 +191,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 
 	path, body := dialectRequest("chat", agentPrompt, false, user("Fix the door."))
-	for what, header := range map[string]http.Header{
+	for name, header := range map[string]http.Header{
 		"Precept-Rules: off":             {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
 		"Precept-Learn: off":             {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
 		"an opted-out agent":             {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
@@ -199,13 +199,13 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		"Precept-Learn: off, no session": {"Precept-Learn": {"off"}},
 	} {
 		if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
-			t.Errorf("%s: the model got\n%s\nwant the client's bytes\n%s", what, sent, body)
+			t.Errorf("%s: the model got\n%s\nwant the client's bytes\n%s", name, sent, body)
 		}
 	}
 
 	// A side request, such as one for a title, keeps the sections that are cut in its session.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
-	body = strings.Replace(body, someTools, "", 1)
+	body = strings.Replace(body, toolsJSON, "", 1)
 	if sent := f.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
 		t.Errorf("a side request: the model got\n%s\nwant the client's bytes\n%s", sent, body)
 	}
@@ -215,47 +215,47 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 // history and after a kill or a restart of precept.
 func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
-	f := newRulesFleet(t)
-	halves := map[bool]int{}
-	wasCut := map[string]bool{}
-	turn := func(name, what string, messages ...[2]string) {
+	f := newRulesServer(t)
+	halfCuts := map[bool]int{}
+	wasHalfCut := map[string]bool{}
+	turn := func(name, step string, messages ...[2]string) {
 		t.Helper()
 		for _, dialect := range []string{"chat", "responses", "messages"} {
-			who := name + dialect
+			sessionName := name + dialect
 			path, body := dialectRequest(dialect, agentPrompt, false, messages...)
-			sent := f.send(http.Header{"Precept-Session": {who}}, path, body)
-			want, half := withoutCuts(body, sent)
-			if before, ok := wasCut[who]; ok && before != half || len(sent) != 1 || sent[0] != want {
-				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", who, what, sent, want)
+			sent := f.send(http.Header{"Precept-Session": {sessionName}}, path, body)
+			want, halfCut := withoutCuts(body, sent)
+			if before, ok := wasHalfCut[sessionName]; ok && before != halfCut || len(sent) != 1 || sent[0] != want {
+				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", sessionName, step, sent, want)
 			}
-			wasCut[who] = half
-			if what == "first" {
-				halves[half]++
+			wasHalfCut[sessionName] = halfCut
+			if step == "first" {
+				halfCuts[halfCut]++
 			}
 		}
 	}
 	const sessions = 4
-	play := func(what string, messages ...[2]string) {
+	playAll := func(step string, messages ...[2]string) {
 		t.Helper()
 		for i := range sessions {
-			turn(fmt.Sprint("s", i), what, messages...)
+			turn(fmt.Sprint("s", i), step, messages...)
 		}
 	}
 	first, answer := [2]string{"user", "Fix the till."}, [2]string{"assistant", "Fine."}
-	play("first", first)
-	play("a retry", first)
-	play("the next turn", first, answer, [2]string{"user", "And the door."})
-	play("a fork", first, answer, [2]string{"user", "Or the roof."})
-	play("a compaction", [2]string{"user", "Summary: the till works. Go on."})
-	f.Drained(f.Dir)
+	playAll("first", first)
+	playAll("a retry", first)
+	playAll("the next turn", first, answer, [2]string{"user", "And the door."})
+	playAll("a fork", first, answer, [2]string{"user", "Or the roof."})
+	playAll("a compaction", [2]string{"user", "Summary: the till works. Go on."})
+	f.WaitUntilDrained(f.Dir)
 	f.Kill()
 	f.Process = harness.Start(t, f.Dir, f.args...)
-	play("after a kill", first, answer, [2]string{"user", "And the door."}, answer, [2]string{"user", "And the floor."})
+	playAll("after a kill", first, answer, [2]string{"user", "And the door."}, answer, [2]string{"user", "And the floor."})
 	f.Stop()
 	f.Process = harness.Start(t, f.Dir, f.args...)
-	play("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
-	if halves[true] == 0 || halves[false] == 0 {
-		t.Errorf("sessions without the section with share 0.5: got %d of 12, want 1 to 11", halves[true])
+	playAll("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
+	if halfCuts[true] == 0 || halfCuts[false] == 0 {
+		t.Errorf("sessions without the section with share 0.5: got %d of 12, want 1 to 11", halfCuts[true])
 	}
 }
 
@@ -265,8 +265,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	url := storetest.StartRedis(t).URL()
 	model := newRulesModel(t)
 	args := []string{"--upstream", model.URL + "/v1", "--store-url", url, "--lessons", "redis://", "--bandit-control", "0"}
-	fleets := []*rulesFleet{{t: t, model: model}, {t: t, model: model}}
-	for _, f := range fleets {
+	servers := []*rulesServer{{t: t, model: model}, {t: t, model: model}}
+	for _, f := range servers {
 		f.Process = harness.Start(t, t.TempDir(), args...)
 	}
 	file := filepath.Join(t.TempDir(), "AGENTS.md")
@@ -283,29 +283,29 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	}
 
 	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
-	next := strings.Replace(body, "]"+someTools, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+someTools, 1)
-	isCut := func(f *rulesFleet, name, body string) bool {
+	next := strings.Replace(body, "]"+toolsJSON, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+toolsJSON, 1)
+	isCut := func(f *rulesServer, name, body string) bool {
 		sent := f.send(http.Header{"Precept-Session": {name}}, path, body)
 		return len(sent) == 1 && !strings.Contains(sent[0], "One of two")
 	}
-	n, halves := 0, map[string]bool{}
+	n, seenAt := 0, map[string]bool{}
 	harness.Eventually(t, "sessions with and without the section at each replica", func() bool {
 		n++
 		name := fmt.Sprint("s", n)
-		first, second := fleets[n%2], fleets[(n+1)%2]
+		first, second := servers[n%2], servers[(n+1)%2]
 		before := isCut(first, name, body)
 		if after := isCut(second, name, next); after != before {
 			t.Fatalf("session %s: the second replica cuts the section: %[3]t, want %[2]t as at the first", name, before, after)
 		}
-		seen := first.Dir + fmt.Sprint(before)
-		halves[seen] = true
-		return len(halves) == 4
+		key := first.Dir + fmt.Sprint(before)
+		seenAt[key] = true
+		return len(seenAt) == 4
 	})
 
 	harness.MustVerb(t, append([]string{"rules", "stop", file}, shared...)...)
 	harness.Eventually(t, "new sessions with the section at both replicas", func() bool {
 		n++
-		return !isCut(fleets[0], fmt.Sprint("s", n, "a"), body) && !isCut(fleets[1], fmt.Sprint("s", n, "b"), body) && !isCut(fleets[0], fmt.Sprint("s", n, "c"), body) && !isCut(fleets[1], fmt.Sprint("s", n, "d"), body)
+		return !isCut(servers[0], fmt.Sprint("s", n, "a"), body) && !isCut(servers[1], fmt.Sprint("s", n, "b"), body) && !isCut(servers[0], fmt.Sprint("s", n, "c"), body) && !isCut(servers[1], fmt.Sprint("s", n, "d"), body)
 	})
 }
 
@@ -313,7 +313,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 // session keep their sections. The report and a metric count the refusals.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
-	f := newRulesFleet(t)
+	f := newRulesServer(t)
 	sessions := 0 // with a refusal
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, status := range []int{400, 413, 422} {

@@ -48,7 +48,7 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 		a.Assistant(replies[n])
 	}
 
-	lessonsAt := func(base string) lessonsOf { return lessonsOf{t, base, "coder", "sk-one"} }
+	lessonsAt := func(base string) lessonsClient { return lessonsClient{t, base, "coder", "sk-one"} }
 	harness.Eventually(t, "the lesson on cache number 3 in requests of both servers", func() bool {
 		for _, s := range servers {
 			b := &harness.Conversation{T: t, Base: s.Data, Dialect: "chat"}

@@ -45,15 +45,15 @@ func canaries() map[string]string {
 	}
 }
 
-// leaks returns the occurrences of the canaries in the texts all, each with the kind, the name of the text and the
+// leaks returns the occurrences of the canaries in texts, each with the kind, the name of the text and the
 // surrounding bytes. The first two thirds of a canary count as an occurrence.
-func leaks(all map[string]string, values map[string]string) (found []string) {
+func leaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
 			for _, form := range []string{part, strings.ReplaceAll(part, "\n", `\n`), strings.ReplaceAll(part, "\n", `\\n`)} {
-				for _, name := range harness.FilesWith(all, form) {
-					at := strings.Index(all[name], form)
-					found = append(found, fmt.Sprintf("%s in %s: %q", kind, name, all[name][max(0, at-60):min(len(all[name]), at+90)]))
+				for _, name := range harness.FilesWith(texts, form) {
+					at := strings.Index(texts[name], form)
+					found = append(found, fmt.Sprintf("%s in %s: %q", kind, name, texts[name][max(0, at-60):min(len(texts[name]), at+90)]))
 				}
 			}
 		}
@@ -62,9 +62,9 @@ func leaks(all map[string]string, values map[string]string) (found []string) {
 	return slices.Compact(found)
 }
 
-// streamingModel starts a model that streams text as the content and as an argument of a tool call, in pieces of seven
-// bytes. If a request contains "hang up", the model streams three quarters of cut and closes the connection.
-func streamingModel(t *testing.T, text string, cut string) *httptest.Server {
+// newStreamingModel starts a model that streams text as the content and as an argument of a tool call, in pieces of
+// seven bytes. If a request contains "hang up", the model streams three quarters of cut and closes the connection.
+func newStreamingModel(t *testing.T, text string, cut string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -112,7 +112,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		list = append(list, kind+" is "+values[kind]+" here.")
 	}
 	text := strings.Join(list, "\n")
-	up := streamingModel(t, text, values["openai"])
+	up := newStreamingModel(t, text, values["openai"])
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
 
@@ -148,13 +148,13 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, about := range []string{name, "nobody has " + values["slack"]} { // a known session, and an unknown one
-			entry := strings.Replace(string(b), `"session_id":`+jsonText(name), `"session_id":`+jsonText(about), 1)
+			entry := strings.Replace(string(b), `"session_id":`+jsonString(name), `"session_id":`+jsonString(about), 1)
 			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, entry); code != 202 {
 				t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
 			}
 		}
 	}
-	for _, bad := range []string{`{"messages":` + jsonText(text), `{"session_id":` + jsonText(text) + `,"x":1}`} { // errors must not quote the text
+	for _, bad := range []string{`{"messages":` + jsonString(text), `{"session_id":` + jsonString(text) + `,"x":1}`} { // errors must not quote the text
 		harness.Post(t, p.Data+"/v1/feedback", header, bad)
 		harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, bad)
 	}
@@ -162,7 +162,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		_, metrics := harness.Get(t, p.Admin+"/metrics", "t")
 		return strings.Contains(metrics, `precept_sessions_closed_total 1`)
 	})
-	p.Drained(dir)
+	p.WaitUntilDrained(dir)
 	all := harness.Files(t, dir)
 	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
 		t.Fatalf("data directory: got %d files, want at least 3, one of them with a redacted email", len(all))
@@ -170,7 +170,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	_, all["/metrics"] = harness.Get(t, p.Admin+"/metrics", "t")
 	all["the log"] = p.Log.String()
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	for file, content := range harness.Files(t, dir) {
@@ -227,7 +227,7 @@ func documentsOf(t *testing.T, dir string) string {
 	return b.String()
 }
 
-func jsonText(s string) string {
+func jsonString(s string) string {
 	b, _ := json.Marshal(s) // a string always encodes
 	return string(b)
 }

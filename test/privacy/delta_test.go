@@ -15,10 +15,10 @@ import (
 // toolOutput returns n bytes that resemble the result of a tool: lines with a path, a line number, words and a random
 // number.
 func toolOutput(r *rand.Rand, n int) string {
-	list := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
+	words := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
 	var b strings.Builder
 	for b.Len() < n {
-		fmt.Fprintf(&b, "%s/%s_%d.go:%d: %s %s %x\n", list[r.IntN(len(list))], list[r.IntN(len(list))], r.IntN(1000), r.IntN(2000), list[r.IntN(len(list))], list[r.IntN(len(list))], r.Uint32())
+		fmt.Fprintf(&b, "%s/%s_%d.go:%d: %s %s %x\n", words[r.IntN(len(words))], words[r.IntN(len(words))], r.IntN(1000), r.IntN(2000), words[r.IntN(len(words))], words[r.IntN(len(words))], r.Uint32())
 	}
 	return b.String()[:n]
 }
@@ -26,7 +26,7 @@ func toolOutput(r *rand.Rand, n int) string {
 // An agent sends its whole history in each of 200 turns, about a hundred times the final transcript. The store takes at
 // most 1.5 times the bytes of the final transcript.
 func TestLongSessionIsStoredAsDeltas(t *testing.T) {
-	const turns, most = 200, 1.5
+	const turns, maxShare = 200, 1.5
 	r := rand.New(rand.NewPCG(7, 8))
 	replies := make([]string, turns)
 	history := []any{map[string]any{"role": "system", "content": toolOutput(r, 4000)}, map[string]any{"role": "user", "content": "Mend the build, please."}}
@@ -66,7 +66,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 		return strings.Contains(text, fmt.Sprintf(`precept_samples_total{outcome="exchange_stored"} %d`, turns))
 	})
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	sizes := map[string]int{}
@@ -76,7 +76,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	stored := sizes["/precept.db"] + sizes["/precept.db-wal"]
 	share := float64(stored) / float64(transcript)
 	t.Logf("transcript: %d bytes; requests: %d bytes; store: %d bytes, %.2f times the transcript; files: %v", transcript, sent, stored, share, sizes)
-	if share > most {
-		t.Errorf("size of the store: got %.2f times the transcript, want at most %.1f times", share, most)
+	if share > maxShare {
+		t.Errorf("size of the store: got %.2f times the transcript, want at most %.1f times", share, maxShare)
 	}
 }

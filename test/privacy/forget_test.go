@@ -16,7 +16,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms").Ready(dir)
-	say := func(name, word string) {
+	sendRated := func(name, word string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
@@ -26,8 +26,8 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 			t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 		}
 	}
-	say("a", first)
-	say("b", second)
+	sendRated("a", first)
+	sendRated("b", second)
 	waitForMetric := func(want string) {
 		t.Helper()
 		p.Eventually(want, func() bool {
@@ -59,10 +59,10 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	}
 
 	// The agent continues: its next turn begins a new session, which can also be forgotten.
-	say("a", first)
+	sendRated("a", first)
 	waitForMetric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if out, stderr, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(stderr, "nothing was deleted") {

@@ -27,11 +27,11 @@ func startJudge(t *testing.T, text string, status int) string {
 			Messages []struct{ Content string } `json:"messages"`
 		}
 		_ = json.NewDecoder(r.Body).Decode(&body)
-		words := map[string]string{
+		texts := map[string]string{
 			"title": "Use " + text + " for the build", "applies_when": "the build fails with " + text,
 		}
 		lesson := map[string]any{"advice": []string{"Export " + text + " first."}, "keywords": []string{"the", text, "build"}, "error_patterns": []string{text + " refused"}}
-		for key, value := range words {
+		for key, value := range texts {
 			lesson[key] = value
 		}
 		content, _ := json.Marshal(map[string]any{"lessons": []any{lesson}})
@@ -58,15 +58,15 @@ func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir, lessons := t.TempDir(), filepath.Join(t.TempDir(), "bank")
-			past := filepath.Join(dir, "past.jsonl")
+			importFile := filepath.Join(dir, "past.jsonl")
 			var lines strings.Builder
 			for i := range 8 {
 				fmt.Fprintf(&lines, `{"id":"%d","messages":[{"role":"user","content":"Mend build %d"},{"role":"assistant","content":"Done."}]}`+"\n", i, i)
 			}
-			if err := os.WriteFile(past, []byte(lines.String()), 0o600); err != nil {
+			if err := os.WriteFile(importFile, []byte(lines.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			harness.MustVerb(t, "import", past, "--data-dir", dir)
+			harness.MustVerb(t, "import", importFile, "--data-dir", dir)
 			distill := []string{"distill", "--model", "m", "--data-dir", dir, "--lessons", lessons, "--judge"}
 			answering, refusing := startJudge(t, canary, http.StatusOK), startJudge(t, canary, http.StatusForbidden)
 			all := map[string]string{}
@@ -80,13 +80,13 @@ func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 			if !drafts {
 				t.Errorf("outputs %v: want a draft in at least one", all)
 			}
-			squeezed := map[string]string{}
+			normalized := map[string]string{}
 			for name, text := range all {
-				squeezed[name] = strings.Join(strings.Fields(text), " ")
-				squeezed[name+", in lower case"] = strings.ToLower(squeezed[name])
+				normalized[name] = strings.Join(strings.Fields(text), " ")
+				normalized[name+", in lower case"] = strings.ToLower(normalized[name])
 			}
 			for _, form := range []string{canary, strings.Join(strings.Fields(canary), " ")} {
-				for _, found := range leaks(squeezed, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
+				for _, found := range leaks(normalized, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
 					t.Errorf("leaked canary: %s", found)
 				}
 			}

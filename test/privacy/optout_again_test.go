@@ -33,7 +33,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					_, _ = io.WriteString(w, harness.ChatReply("chatcmpl-2", "an answer"))
 				}))
 				t.Cleanup(up.Close)
-				p := harness.Serve(t, dir, up.URL, "--limits-sessions", "1", "--debug-headers")
+				p := harness.StartWithUpstream(t, dir, up.URL, "--limits-sessions", "1", "--debug-headers")
 				first := `{"role":"user","content":"Look for ` + canary + `."}`
 				send := func(name, list string, header http.Header) {
 					t.Helper()
@@ -49,9 +49,9 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				send("s-"+canary, first, header)
 				if restart {
 					p.Stop()
-					p = harness.Serve(t, dir, up.URL, "--limits-sessions", "1")
+					p = harness.StartWithUpstream(t, dir, up.URL, "--limits-sessions", "1")
 				} else {
-					p.Drained(dir)
+					p.WaitUntilDrained(dir)
 					for i := range 5 {
 						p.Eventually("a place in memory for another session", func() bool {
 							body := `{"model":"m","messages":[{"role":"user","content":"` + newText + ` hello"}]}`
@@ -65,7 +65,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				}
 				// The history of the next request has a reply that quotes the opted-out text.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+newText+`?"}`, nil)
-				p.Drained(dir)
+				p.WaitUntilDrained(dir)
 				p.Stop()
 				all := harness.Files(t, dir)
 				id := session.KeyOf("default", session.SpaceName, "s-"+canary)

@@ -71,7 +71,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	mid = appendMessages(mid, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+newText+"?"))
 	send(2, "mid", mid, nil)
 	for i := range fleet {
-		fleet[i].Drained(dirs[i], "--store-url", server.URL())
+		fleet[i].WaitUntilDrained(dirs[i], "--store-url", server.URL())
 		fleet[i].Stop()
 	}
 	all := harness.Dump(t, server)

@@ -38,13 +38,13 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			t.Parallel()
 			server, dir, lake := storetest.StartRedis(t), t.TempDir(), t.TempDir()
 			config := filepath.Join(t.TempDir(), "precept.yaml")
-			write := func(patterns string) {
+			writePatterns := func(patterns string) {
 				t.Helper()
 				if err := os.WriteFile(config, []byte("learning: {opt_out_patterns: "+patterns+", hot: 1s}\nreward: {close_after: 300ms}\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			write(c.before)
+			writePatterns(c.before)
 			up := harness.RepeatingServer(t, toolCallReply("c1", "read", `{"path":"deploy/prod.vault"}`))
 			store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
@@ -57,13 +57,13 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 			p.Eventually("the exchanges to be deleted from Redis", func() bool { return export("openai") == "" })
 			p.Stop()
-			write(c.after)
+			writePatterns(c.after)
 			all := map[string]string{"export mplp": export("mplp"), "lake": ""}
 			other := t.TempDir()
 			harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", other, "--group", "other"}, store...)...)
 			for name, text := range harness.Files(t, other) {
 				if strings.HasSuffix(name, ".parquet") {
-					all["lake"] += rowsOf(t, text)
+					all["lake"] += parquetText(t, text)
 				}
 			}
 			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
@@ -71,9 +71,9 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 				_, all[path] = harness.Get(t, p.Admin+path, "t")
 			}
 			p.Stop()
-			for way, text := range all {
+			for output, text := range all {
 				if got := strings.Contains(text, pathCanary); got != c.visible {
-					t.Errorf("%s: sample visible: got %v, want %v", way, got, c.visible)
+					t.Errorf("%s: sample visible: got %v, want %v", output, got, c.visible)
 				}
 			}
 		})

@@ -52,8 +52,8 @@ func importSessions(t *testing.T, store []string) {
 // lateOptOut is the configuration that opts out the tenant, the agent and the path of the canaries.
 const lateOptOut = "learning: {opt_out_tenants: [acme], opt_out_agents: ['nightly-*'], opt_out_patterns: ['*.vault']}\n"
 
-// rowsOf returns the agents, inputs, outputs and sessions of the rows of a Parquet file.
-func rowsOf(t *testing.T, data string) string {
+// parquetText returns the agents, inputs, outputs and sessions of the rows of a Parquet file.
+func parquetText(t *testing.T, data string) string {
 	t.Helper()
 	rows, err := parquet.Read[struct {
 		Agent   string `parquet:"agent"`
@@ -67,9 +67,9 @@ func rowsOf(t *testing.T, data string) string {
 	return fmt.Sprint(rows)
 }
 
-// outputs runs the commands that read stored content, and returns their outputs by command. The output of distill
-// includes the requests to its judge.
-func outputs(t *testing.T, store []string) map[string]string {
+// commandOutputs runs the commands that read stored content, and returns their outputs by command. The output of
+// distill includes the requests to its judge.
+func commandOutputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	verb := func(args ...string) string {
 		t.Helper()
@@ -87,10 +87,10 @@ func outputs(t *testing.T, store []string) map[string]string {
 	verb("export", "--follow", "--once", "--format", "parquet", "--output", lake, "--group", "g"+harness.Random(6))
 	for name, text := range harness.Files(t, lake) {
 		if strings.HasSuffix(name, ".parquet") {
-			all["lake"] += name + rowsOf(t, text)
+			all["lake"] += name + parquetText(t, text)
 		}
 	}
-	all["export parquet"] = rowsOf(t, all["export parquet"])
+	all["export parquet"] = parquetText(t, all["export parquet"])
 	var asked harness.LockedBuffer
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -106,12 +106,12 @@ func outputs(t *testing.T, store []string) map[string]string {
 	return all
 }
 
-// pages starts a server, and returns its exports, API responses and pages by path.
-func pages(t *testing.T, flags []string) map[string]string {
+// serverOutputs starts a server, and returns its exports, API responses and pages by path.
+func serverOutputs(t *testing.T, flags []string) map[string]string {
 	t.Helper()
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
 	p := harness.Launch(t, t.TempDir(), []string{"PRECEPT_ADMIN_TOKEN=t"}, append(flags, "--upstream", up.URL+"/v1")...)
-	p.Ready(dirOf(flags))
+	p.Ready(dataDir(flags))
 	all := map[string]string{}
 	for _, path := range []string{
 		"/api/export?format=mplp", "/api/export?format=openai", "/api/export?format=preference", "/api/export?format=experiment", "/api/export?format=parquet",
@@ -123,7 +123,7 @@ func pages(t *testing.T, flags []string) map[string]string {
 			t.Errorf("%s: got status %d, body %s, want 200", path, code, text)
 		}
 		if strings.HasSuffix(path, "parquet") {
-			text = rowsOf(t, text)
+			text = parquetText(t, text)
 		}
 		all[path] = text
 	}
@@ -131,8 +131,8 @@ func pages(t *testing.T, flags []string) map[string]string {
 	return all
 }
 
-// dirOf returns the value of --data-dir in flags.
-func dirOf(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
+// dataDir returns the value of --data-dir in flags.
+func dataDir(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
 // Content is stored, and its tenant, agent or path opts out later. Afterwards no export, distill, backtest, rules scan
 // or page shows the content. Other content stays visible, also of a session that has an opted-out path.
@@ -147,33 +147,33 @@ func TestLaterOptOutHidesStoredContent(t *testing.T) {
 			}
 			importSessions(t, store)
 			config := filepath.Join(t.TempDir(), "precept.yaml")
-			write := func(text string) {
+			writeConfig := func(text string) {
 				t.Helper()
 				if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			write("{}\n")
+			writeConfig("{}\n")
 			store = append(store, "--config", config)
-			before := outputs(t, store)
-			maps.Copy(before, pages(t, store))
-			write(lateOptOut)
-			after := outputs(t, store)
-			maps.Copy(after, pages(t, store))
+			before := commandOutputs(t, store)
+			maps.Copy(before, serverOutputs(t, store))
+			writeConfig(lateOptOut)
+			after := commandOutputs(t, store)
+			maps.Copy(after, serverOutputs(t, store))
 			for _, canary := range []string{tenantCanary, agentCanary, pathCanary} {
 				before["dashboard"] = before["/api/export?format=mplp"] + before["/api/export?format=mplp&tenant=acme"]
-				for _, way := range []string{"export mplp", "export openai", "lake", "distill", "dashboard"} {
-					if !strings.Contains(before[way], canary) {
-						t.Errorf("%s lacks %q before the opt-out", way, canary)
+				for _, output := range []string{"export mplp", "export openai", "lake", "distill", "dashboard"} {
+					if !strings.Contains(before[output], canary) {
+						t.Errorf("%s lacks %q before the opt-out", output, canary)
 					}
 				}
 				if found := harness.FilesWith(after, canary); len(found) > 0 {
 					t.Errorf("outputs with %q after the opt-out: got %v, want none", canary, found)
 				}
 			}
-			for _, way := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
-				if !strings.Contains(after[way], keptCanary) {
-					t.Errorf("%s lacks %q, which did not opt out", way, keptCanary)
+			for _, output := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
+				if !strings.Contains(after[output], keptCanary) {
+					t.Errorf("%s lacks %q, which did not opt out", output, keptCanary)
 				}
 			}
 			if !strings.Contains(after["export openai"], "Thanks, now say goodbye") {
@@ -183,16 +183,16 @@ func TestLaterOptOutHidesStoredContent(t *testing.T) {
 			if err := os.WriteFile(exported, []byte(before["export openai"]), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			fresh := t.TempDir()
-			harness.Verb(t, "", "import", exported, "--agent", "nightly-7", "--data-dir", fresh, "--config", config)
-			harness.Verb(t, "", "import", exported, "--tenant", "acme", "--data-dir", fresh, "--config", config)
+			importDir := t.TempDir()
+			harness.Verb(t, "", "import", exported, "--agent", "nightly-7", "--data-dir", importDir, "--config", config)
+			harness.Verb(t, "", "import", exported, "--tenant", "acme", "--data-dir", importDir, "--config", config)
 			for _, canary := range []string{tenantCanary, agentCanary, pathCanary, keptCanary} {
-				if found := harness.FilesWith(harness.Files(t, fresh), canary); len(found) > 0 {
+				if found := harness.FilesWith(harness.Files(t, importDir), canary); len(found) > 0 {
 					t.Errorf("files with %q after an import for an opted-out agent or tenant: got %v, want none", canary, found)
 				}
 			}
-			harness.Verb(t, "", "import", exported, "--data-dir", fresh, "--config", config)
-			if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", fresh); strings.Contains(out, pathCanary) || !strings.Contains(out, keptCanary) {
+			harness.Verb(t, "", "import", exported, "--data-dir", importDir, "--config", config)
+			if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", importDir); strings.Contains(out, pathCanary) || !strings.Contains(out, keptCanary) {
 				t.Errorf("export after the import = %s, want it to contain %s but not %s", out, keptCanary, pathCanary)
 			}
 		})

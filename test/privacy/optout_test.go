@@ -113,7 +113,7 @@ reward: {close_after: 300ms}
 		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	checkNoTrace("after the stop")
@@ -125,7 +125,7 @@ reward: {close_after: 300ms}
 	waitForMetric(`precept_dropped_total{reason="opt_out"} 1`)
 	checkNoTrace("with learning.enabled: false")
 	p.Signal(syscall.SIGTERM)
-	p.Exit()
+	p.ExitCode()
 
 	// Without opt-out patterns, the same path does not opt out.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
@@ -180,7 +180,7 @@ func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 		return strings.Contains(text, `precept_dropped_total{reason="opt_out"} 2`) && strings.Contains(text, `precept_samples_total{outcome="exchange_stored"} 2`)
 	})
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	all := harness.Files(t, dir)

@@ -14,9 +14,9 @@ import (
 	"precept/test/harness"
 )
 
-// vaultModel starts a model that calls the tool read with the path deploy/prod.vault if the newest message contains
+// newVaultModel starts a model that calls the tool read with the path deploy/prod.vault if the newest message contains
 // "vault".
-func vaultModel(t *testing.T) *httptest.Server {
+func newVaultModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -45,9 +45,9 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	off := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
 	loud, quiet := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
 	for name, c := range map[string]struct {
-		second http.Header // header of the second turn
-		words  string      // message of the user in the second turn
-		later  string      // learning.opt_out_patterns after the session is stored
+		second        http.Header // header of the second turn
+		message       string      // message of the user in the second turn
+		laterPatterns string      // learning.opt_out_patterns after the session is stored
 	}{
 		"path":   {loud, "Open the vault of " + hiddenText, "['*.vault']"},
 		"header": {off, "Describe " + hiddenText, "[]"},
@@ -56,7 +56,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, config := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
-			write := func(patterns string) {
+			writeConfig := func(patterns string) {
 				t.Helper()
 				text := fmt.Sprintf("tenancy: keys\nkeys:\n  - {name: loud, key_sha256: %s, tenant: default, upstream_key: up}\n"+
 					"  - {name: quiet, key_sha256: %s, tenant: default, upstream_key: up, learn: \"off\"}\n"+
@@ -65,10 +65,10 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write("[]")
+			writeConfig("[]")
 			store := []string{"--data-dir", dir, "--config", config}
 			serve := func() *harness.Process {
-				return harness.Launch(t, dir, nil, append(store, "--upstream", vaultModel(t).URL+"/v1")...).Ready(dir)
+				return harness.Launch(t, dir, nil, append(store, "--upstream", newVaultModel(t).URL+"/v1")...).Ready(dir)
 			}
 			p := serve()
 			list := []any{}
@@ -94,7 +94,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			}
 			user := func(text string) any { return map[string]any{"role": "user", "content": text} }
 			turn(loud, user("Begin with "+visibleText))
-			turn(c.second, user(c.words))
+			turn(c.second, user(c.message))
 			if name == "path" {
 				turn(loud, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + hiddenText})
 			}
@@ -114,8 +114,8 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				return strings.Contains(text, "quality_score")
 			})
 			p.Stop()
-			write(c.later)
-			all := outputs(t, store)
+			writeConfig(c.laterPatterns)
+			all := commandOutputs(t, store)
 			p = serve()
 			for _, path := range []string{
 				"/sessions", "/sessions/s", "/runs/r", "/samples", "/sessions?tool=read", "/compare", "/breakdown", "/queue", "/",
@@ -129,14 +129,14 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			all["watch"] = harness.MustVerb(t, append([]string{"watch", "s", "--once"}, store...)...)
 			p.Stop()
 			if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
-				for _, way := range found {
-					at := strings.Index(all[way], hiddenText)
-					t.Errorf("%s shows %q of the opted-out turn", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
+				for _, output := range found {
+					at := strings.Index(all[output], hiddenText)
+					t.Errorf("%s shows %q of the opted-out turn", output, all[output][max(0, at-150):min(len(all[output]), at+60)])
 				}
 			}
-			for _, way := range []string{"/api/sessions/s", "/sessions/s", "/api/export?format=openai", "export openai", "watch", "/api/export/sessions?format=transcripts"} {
-				if !strings.Contains(all[way], visibleText) {
-					t.Errorf("%s lacks %q of the first turn", way, visibleText)
+			for _, output := range []string{"/api/sessions/s", "/sessions/s", "/api/export?format=openai", "export openai", "watch", "/api/export/sessions?format=transcripts"} {
+				if !strings.Contains(all[output], visibleText) {
+					t.Errorf("%s lacks %q of the first turn", output, visibleText)
 				}
 			}
 		})

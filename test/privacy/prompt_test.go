@@ -36,7 +36,7 @@ const promptText = "You are a gardener. Write to gardener@example.com about mari
 // sendBothTurns sends the two turns of the session s-DIALECT, each with the system prompt.
 func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
 	t.Helper()
-	of := prompts[dialect]
+	api := prompts[dialect]
 	h := header.Clone()
 	if h == nil {
 		h = http.Header{}
@@ -46,7 +46,7 @@ func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, hea
 		`{"role":"user","content":"Hello."}]`,
 		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
 	} {
-		if code, answer := harness.Post(t, p.Data+of.path, h, fmt.Sprintf(of.head, prompt)+list+"}"); code != http.StatusOK {
+		if code, answer := harness.Post(t, p.Data+api.path, h, fmt.Sprintf(api.head, prompt)+list+"}"); code != http.StatusOK {
 			t.Fatalf("%s: request: got status %d, body %s, want 200", dialect, code, answer)
 		}
 	}
@@ -58,9 +58,9 @@ func startModel(t *testing.T) string {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		for _, of := range prompts {
-			if r.URL.Path == of.path {
-				_, _ = io.WriteString(w, of.reply)
+		for _, api := range prompts {
+			if r.URL.Path == api.path {
+				_, _ = io.WriteString(w, api.reply)
 			}
 		}
 	}))
@@ -73,7 +73,7 @@ func startModel(t *testing.T) string {
 func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, startModel(t))
+	p := harness.StartWithUpstream(t, dir, startModel(t))
 	for dialect := range prompts {
 		sendBothTurns(t, p, dialect, promptText, nil)
 	}
@@ -130,7 +130,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			p := harness.Serve(t, dir, startModel(t), c.flags...)
+			p := harness.StartWithUpstream(t, dir, startModel(t), c.flags...)
 			text := promptText
 			if c.stored > 0 {
 				text += strings.Repeat(" Be kind.", 200)

@@ -178,8 +178,8 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
 			t.Errorf(`%s: got configuration %+v, want lessons in Redis, data in /data, a JSON log and host %q`, name, e, name)
 		}
-		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= stopNeeds {
-			t.Errorf("%s: got stop_grace_period %s, want more than %s", name, s.StopGrace, stopNeeds)
+		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= maxStopDuration {
+			t.Errorf("%s: got stop_grace_period %s, want more than %s", name, s.StopGrace, maxStopDuration)
 		}
 		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
 			t.Errorf("%s: got read_only %v, build %s, want true and a directory with a Dockerfile", name, s.ReadOnly, s.Build)
@@ -291,11 +291,11 @@ func TestComposeSettingsRun(t *testing.T) {
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
 	dir, token := t.TempDir(), readSecret(t, secrets, filepath.Base(readPrometheus(t).ScrapeConfigs[0].Authorization.CredentialsFile))
-	p := harness.Launch(t, dir, pairs(env)).Ready(dir)
+	p := harness.Launch(t, dir, environ(env)).Ready(dir)
 	checkEnv := maps.Clone(env)
 	checkEnv["PRECEPT_DATA_DIR"] = dir
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
-	check.Env = append(os.Environ(), pairs(checkEnv)...)
+	check.Env = append(os.Environ(), environ(checkEnv)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
 		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log:\n%s", err, out, p.Log.String())
 	}

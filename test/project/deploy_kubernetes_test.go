@@ -312,8 +312,8 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		t.Errorf(`configuration: got %+v, want lessons in Redis, the data in %q of volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
-	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {
-		t.Errorf("pod: got preStop sleep %s and termination grace period %s, want a sleep above 0 and a period above %s", sleep, grace, sleep+stopNeeds)
+	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+maxStopDuration {
+		t.Errorf("pod: got preStop sleep %s and termination grace period %s, want a sleep above 0 and a period above %s", sleep, grace, sleep+maxStopDuration)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(readRepoFile(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
 		t.Errorf("pod: got security context %+v, read-only root file system %v, want the user 65532 of the Dockerfile, not root, and true",
@@ -330,7 +330,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	k.mount(t, config, "..1", func(s string) string { return s })
 	env := k.env(t)
 	env["PRECEPT_STORE_URL"] = "redis://" + server.Addr + "/0"
-	p := harness.Launch(t, dir, pairs(env), k.args(t, config)[1:]...).Ready(dir)
+	p := harness.Launch(t, dir, environ(env), k.args(t, config)[1:]...).Ready(dir)
 	for _, probe := range []kubeProbe{k.container().StartupProbe, k.container().LivenessProbe, k.container().ReadinessProbe} {
 		base := map[string]string{"data": p.Data, "admin": p.Admin}[probe.HTTPGet.Port]
 		if code := statusAs(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {

@@ -24,9 +24,9 @@ import (
 // lastWrite is the time limit of the store's last write at a stop (writeLimit of package store).
 const lastWrite = 10 * time.Second
 
-// stopNeeds is the maximum duration of a stop with the default settings. A supervisor must wait longer before it kills
-// precept.
-const stopNeeds = 30*time.Second + server.CutWait + lastWrite
+// maxStopDuration is the maximum duration of a stop with the default settings. A supervisor must wait longer before it
+// kills precept.
+const maxStopDuration = 30*time.Second + server.CutWait + lastWrite
 
 // readRepoFile returns the text of a file. name is relative to the root of the project.
 func readRepoFile(t *testing.T, name string) string {
@@ -85,7 +85,7 @@ type effectiveConfig struct {
 func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
-	c.Dir, c.Env = t.TempDir(), pairs(env)
+	c.Dir, c.Env = t.TempDir(), environ(env)
 	c.Env = append(c.Env, "PATH="+os.Getenv("PATH"))
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
@@ -96,14 +96,14 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
-	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
-		t.Errorf("limits.drain_timeout = %s does not fit stopNeeds = %s; adapt stopNeeds and the durations in deploy/", out.Limits.DrainTimeout, stopNeeds)
+	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != maxStopDuration {
+		t.Errorf("limits.drain_timeout = %s does not fit stopNeeds = %s; adapt stopNeeds and the durations in deploy/", out.Limits.DrainTimeout, maxStopDuration)
 	}
 	return out
 }
 
-// pairs returns the variables as NAME=value, sorted by name.
-func pairs(env map[string]string) (out []string) {
+// environ returns the variables as NAME=value, sorted by name.
+func environ(env map[string]string) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
 	}
@@ -131,7 +131,7 @@ func checkCommandLine(t *testing.T, where string, args []string) {
 	if len(rest) > 0 {
 		t.Errorf("%s names %s, which is not a command of precept", where, args[0])
 	}
-	p.flags(verb, strings.Join(args, " "), t.Errorf)
+	p.checkFlags(verb, strings.Join(args, " "), t.Errorf)
 }
 
 // port returns the port of an address.
@@ -275,8 +275,8 @@ func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 			t.Errorf("state directory of the unit: got %s, want data_dir %s or lessons %s", at, c.DataDir, c.Lessons)
 		}
 	}
-	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= stopNeeds {
-		t.Errorf("TimeoutStopSec: got %s, want more than %s, the duration of a stop", limit, stopNeeds)
+	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= maxStopDuration {
+		t.Errorf("TimeoutStopSec: got %s, want more than %s, the duration of a stop", limit, maxStopDuration)
 	}
 	if onlyValue("Type") != "notify" || !strings.Contains(onlyValue("ExecReload"), "-HUP $MAINPID") || onlyValue("SuccessExitStatus") != "3" || onlyValue("RestartPreventExitStatus") != "2" {
 		t.Errorf(`[Service]: got %v, want Type notify, ExecReload with "-HUP $MAINPID", SuccessExitStatus 3 and RestartPreventExitStatus 2`, s)

@@ -68,7 +68,7 @@ func TestDocBlocks(t *testing.T) {
 	}
 }
 
-// The shell blocks of each document run in order, in the environment docWorld. A block with the comment "not run" is
+// The shell blocks of each document run in order, in the environment docEnv. A block with the comment "not run" is
 // skipped. JSON and YAML blocks are valid.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		}
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			w := newDocWorld(t)
+			w := newDocEnv(t)
 			if strings.HasPrefix(file, "examples/redis/") {
 				w.addSampleToRedis(t)
 			}
@@ -120,15 +120,15 @@ func TestDocsShellBlocksRun(t *testing.T) {
 	}
 }
 
-// docWorld is the environment in which the blocks run: a git project with lessons, transcripts and a running precept,
+// docEnv is the environment in which the blocks run: a git project with lessons, transcripts and a running precept,
 // the lessons of two other projects, and a Redis.
-type docWorld struct {
+type docEnv struct {
 	dir, redis   string // directory of the project, and address of the Redis
 	env          []string
 	placeholders *strings.Replacer // replaces addresses and placeholders in a block
 }
 
-func newDocWorld(t *testing.T) *docWorld {
+func newDocEnv(t *testing.T) *docEnv {
 	t.Helper()
 	root := t.TempDir()
 	dir, other, own := filepath.Join(root, "project"), filepath.Join(root, "other-team", "lessons"), filepath.Join(root, "our-other-project", "lessons")
@@ -151,7 +151,7 @@ func newDocWorld(t *testing.T) *docWorld {
 	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.InstantModel(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).Ready(data)
 	playSession(t, p)
 	sendChat(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
-	w := &docWorld{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
+	w := &docEnv{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(p.Data, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.Admin, "http://"),
 		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+port(t, server.Addr)+" ",
 		"SLUG", "check-the-target", "ENTRY_ID", "1-1")}
@@ -165,7 +165,7 @@ git config push.autoSetupRemote true`})
 }
 
 // run runs a block, and fails the test if the block fails.
-func (w *docWorld) run(t *testing.T, b docBlock) {
+func (w *docEnv) run(t *testing.T, b docBlock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -198,7 +198,7 @@ func sendChat(t *testing.T, p *harness.Process, session, body string) {
 }
 
 // addSampleToRedis plays a session through a precept with a store in Redis, and waits for the sample.
-func (w *docWorld) addSampleToRedis(t *testing.T) {
+func (w *docEnv) addSampleToRedis(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").Ready(dir)

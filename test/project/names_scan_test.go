@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// code is a piece of code in a document: a span between backticks, or a line of a block.
-type code struct {
+// snippet is a piece of code in a document: a span between backticks, or a line of a block.
+type snippet struct {
 	text  string
 	block bool
 }
@@ -32,9 +32,9 @@ var (
 	yamlPrefix = regexp.MustCompile(`^\s*#\s?`)
 )
 
-// codes returns the code in a document: spans between backticks, and lines of blocks in a Markdown file.
-func codes(file, text string) []code {
-	var out []code
+// snippets returns the code in a document: spans between backticks, and lines of blocks in a Markdown file.
+func snippets(file, text string) []snippet {
+	var out []snippet
 	fenced := false
 	for line := range strings.SplitSeq(text, "\n") {
 		if path.Ext(file) == ".yaml" {
@@ -45,11 +45,11 @@ func codes(file, text string) []code {
 			continue
 		}
 		if path.Ext(file) == ".md" && (fenced || strings.HasPrefix(line, "    ")) {
-			out = append(out, code{text: strings.TrimSpace(line), block: true})
+			out = append(out, snippet{text: strings.TrimSpace(line), block: true})
 			continue
 		}
 		for _, m := range spanForm.FindAllStringSubmatch(line, -1) {
-			out = append(out, code{text: m[1]})
+			out = append(out, snippet{text: m[1]})
 		}
 	}
 	return out
@@ -58,26 +58,26 @@ func codes(file, text string) []code {
 // faults returns a message for each name in a document that the program does not define.
 func (p *knownNames) faults(file, text string) []string {
 	var out []string
-	fault := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for _, c := range codes(file, text) {
-		p.verbs(c, fault)
-		p.names(c, fault)
+	report := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, c := range snippets(file, text) {
+		p.checkVerbs(c, report)
+		p.checkNames(c, report)
 	}
 	for _, m := range linkForm.FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(m[1], "://") && !inRepo(path.Join(path.Dir(file), m[1])) {
-			fault("the link to %s has no file", m[1])
+			report("the link to %s has no file", m[1])
 		}
 	}
 	return out
 }
 
-// verbs reports unknown commands and flags of a precept command line to fault.
-func (p *knownNames) verbs(c code, fault func(string, ...any)) {
+// checkVerbs reports unknown commands and flags of a precept command line.
+func (p *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
 			for sub := range strings.SplitSeq(m[2], ", ") {
 				if _, rest := p.command([]string{m[1], sub}); len(rest) > 0 {
-					fault("precept %s %s is not a command", m[1], sub)
+					report("precept %s %s is not a command", m[1], sub)
 				}
 			}
 			return
@@ -90,7 +90,7 @@ func (p *knownNames) verbs(c code, fault func(string, ...any)) {
 	m := verbForm.FindStringSubmatch(line)
 	if m == nil {
 		if strings.HasPrefix(c.text, "--") {
-			p.flags(p.root, c.text, fault)
+			p.checkFlags(p.root, c.text, report)
 		}
 		return
 	}
@@ -104,45 +104,45 @@ func (p *knownNames) verbs(c code, fault func(string, ...any)) {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
 			return // prose in a block
 		}
-		fault("precept %s is not a command", strings.Join(words[:named], " "))
+		report("precept %s is not a command", strings.Join(words[:named], " "))
 		return
 	}
 	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
 	preceptArgs, _, _ = strings.Cut(preceptArgs, "|")
-	p.flags(verb, preceptArgs, fault)
+	p.checkFlags(verb, preceptArgs, report)
 }
 
-// flags reports the flags in text that neither the command verb nor a subcommand has.
-func (p *knownNames) flags(verb *command, text string, fault func(string, ...any)) {
+// checkFlags reports the flags in text that neither the command verb nor a subcommand has.
+func (p *knownNames) checkFlags(verb *command, text string, report func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
-		if !verb.hasFlag(m[1]) && !ofOtherProgram(text) {
-			fault("%s has no flag --%s", verb.path, m[1])
+		if !verb.hasFlag(m[1]) && !belongsToOtherProgram(text) {
+			report("%s has no flag --%s", verb.path, m[1])
 		}
 	}
 }
 
-// ofOtherProgram reports whether text belongs to another program.
-func ofOtherProgram(text string) bool {
+// belongsToOtherProgram reports whether text belongs to another program.
+func belongsToOtherProgram(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
 
-// names reports unknown keys, variables, metrics, paths, headers, make targets and files to fault.
-func (p *knownNames) names(c code, fault func(string, ...any)) {
+// checkNames reports unknown keys, variables, metrics, paths, headers, make targets and files.
+func (p *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyForm.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
 		if p.sections[first] && !p.keys[head] && !inRepo(head) {
-			fault("there is no key %s", head)
+			report("there is no key %s", head)
 		}
 	}
 	for _, name := range envForm.FindAllString(c.text, -1) {
 		if !p.env[name] {
-			fault("nothing reads the variable %s", name)
+			report("nothing reads the variable %s", name)
 		}
 	}
 	for _, form := range metricForm.FindAllString(c.text, -1) {
-		for _, name := range spread(form) {
+		for _, name := range expandBraces(form) {
 			if !p.metrics[name] && !strings.HasSuffix(name, "_") {
-				fault("there is no metric %s", name)
+				report("there is no metric %s", name)
 			}
 		}
 	}
@@ -150,28 +150,28 @@ func (p *knownNames) names(c code, fault func(string, ...any)) {
 	if !c.block || strings.HasPrefix(text, "/") {
 		for _, m := range pathForm.FindAllStringSubmatch(text, -1) {
 			at := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
-			if !ofOtherProgram(m[1]) && !slices.ContainsFunc(p.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
-				fault("no listener answers the path %s", m[1])
+			if !belongsToOtherProgram(m[1]) && !slices.ContainsFunc(p.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
+				report("no listener answers the path %s", m[1])
 			}
 		}
 	}
 	for _, name := range headerForm.FindAllString(c.text, -1) {
 		if !p.headers[strings.ToLower(name)] {
-			fault("there is no header %s", name)
+			report("there is no header %s", name)
 		}
 	}
 	for _, m := range makeForm.FindAllStringSubmatch(c.text, -1) {
 		if (!c.block || strings.HasPrefix(c.text, "make ")) && !p.targets[m[1]] {
-			fault("there is no target make %s", m[1])
+			report("there is no target make %s", m[1])
 		}
 	}
 	if fileForm.MatchString(c.text) && !inRepo(c.text) {
-		fault("there is no file %s", c.text)
+		report("there is no file %s", c.text)
 	}
 }
 
-// spread expands a metric name with {a,b} to one name for each item in the braces.
-func spread(form string) []string {
+// expandBraces expands a metric name with {a,b} to one name for each item in the braces.
+func expandBraces(form string) []string {
 	head, rest, ok := strings.Cut(form, "{")
 	if !ok {
 		return []string{form}

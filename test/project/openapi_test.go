@@ -90,9 +90,9 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	return d
 }
 
-// at resolves a JSON pointer and follows references. It returns the node, or nil if the description has none, and the
-// pointer of the node without references.
-func (d *apiDescription) at(pointer string) (any, string) {
+// resolve resolves a JSON pointer and follows references. It returns the node, or nil if the description has none, and
+// the pointer of the node without references.
+func (d *apiDescription) resolve(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
 	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -103,7 +103,7 @@ func (d *apiDescription) at(pointer string) (any, string) {
 		node = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 		path += "/" + step
 		if m, ok := node.(map[string]any); ok && m["$ref"] != nil {
-			return d.at(strings.TrimPrefix(m["$ref"].(string), "#") + pointerRest(pointer, path))
+			return d.resolve(strings.TrimPrefix(m["$ref"].(string), "#") + pointerRest(pointer, path))
 		}
 	}
 	return node, path
@@ -122,19 +122,19 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	where := method + " " + path + " " + status
 	d.seen[where] = true
 	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
-	if node, _ := d.at(base); node == nil {
+	if node, _ := d.resolve(base); node == nil {
 		d.t.Errorf("%s: undescribed response, body %s", where, body)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	content, _ := d.at(base + "/content")
+	content, _ := d.resolve(base + "/content")
 	if content == nil {
 		if len(body) > 0 {
 			d.t.Errorf("%s: got body %q, want none as described", where, body)
 		}
 		return
 	}
-	media, _ := d.at(base + "/content/" + escaped(kind))
+	media, _ := d.resolve(base + "/content/" + escaped(kind))
 	if media == nil {
 		d.t.Errorf("%s: undescribed Content-Type %q", where, kind)
 		return
@@ -142,7 +142,7 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	if kind != "application/json" {
 		return
 	}
-	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
+	_, at := d.resolve(base + "/content/" + escaped(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
 	if err != nil {
 		d.t.Fatalf("%s: compile the schema: %v", where, err)
@@ -203,7 +203,7 @@ func (d *apiDescription) callWith(header http.Header, base, method, path, body s
 // description.
 func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
-	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
+	r := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
 	const token = "e2e-token"
 	_, text := harness.Get(t, r.Admin+"/api/openapi.yaml", token)
 	d := parseDescription(t, text)

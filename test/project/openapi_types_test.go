@@ -19,17 +19,17 @@ import (
 
 // schemas generates JSON Schemas in YAML from Go types, with the comments of their fields as descriptions.
 type schemas struct {
-	t     *testing.T
-	done  map[string]string            // finished schemas by name
-	notes map[string]map[string]string // comments of fields, by package path and "Type.Field"
+	t        *testing.T
+	done     map[string]string            // finished schemas by name
+	comments map[string]map[string]string // comments of fields, by package path and "Type.Field"
 }
 
 // schemasOf returns the schemas of the types and of all types that they contain.
 func schemasOf(t *testing.T, all ...reflect.Type) string {
 	t.Helper()
-	s := &schemas{t: t, done: map[string]string{}, notes: map[string]map[string]string{}}
+	s := &schemas{t: t, done: map[string]string{}, comments: map[string]map[string]string{}}
 	for _, typ := range all {
-		s.of(typ)
+		s.typeSchema(typ)
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(s.done)) {
@@ -38,8 +38,8 @@ func schemasOf(t *testing.T, all ...reflect.Type) string {
 	return b.String()
 }
 
-// of returns the schema of a type, in YAML's flow style.
-func (s *schemas) of(typ reflect.Type) string {
+// typeSchema returns the schema of a type, in YAML's flow style.
+func (s *schemas) typeSchema(typ reflect.Type) string {
 	switch typ {
 	case reflect.TypeFor[time.Time]():
 		return "type: string, format: date-time"
@@ -56,11 +56,11 @@ func (s *schemas) of(typ reflect.Type) string {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "type: integer"
 	case reflect.Pointer:
-		return nullable(s.of(typ.Elem()))
+		return nullable(s.typeSchema(typ.Elem()))
 	case reflect.Slice:
-		return `type: [array, "null"], items: {` + s.of(typ.Elem()) + "}"
+		return `type: [array, "null"], items: {` + s.typeSchema(typ.Elem()) + "}"
 	case reflect.Map:
-		return `type: [object, "null"], additionalProperties: {` + s.of(typ.Elem()) + "}"
+		return `type: [object, "null"], additionalProperties: {` + s.typeSchema(typ.Elem()) + "}"
 	case reflect.Struct:
 		if name := s.name(typ); s.done[name] == "" {
 			s.done[name] = "..." // ends the recursion of a type that contains itself
@@ -103,7 +103,7 @@ func (s *schemas) name(typ reflect.Type) string {
 func (s *schemas) object(name string, typ reflect.Type) string {
 	var required []string
 	var b strings.Builder
-	s.members(typ, &required, &b)
+	s.writeFields(typ, &required, &b)
 	head := "    " + name + ":\n      type: object\n      additionalProperties: false\n"
 	if len(required) > 0 {
 		head += "      required: [" + strings.Join(required, ", ") + "]\n"
@@ -111,14 +111,14 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// members writes the fields that encoding/json encodes, including those of embedded structs, to b, and appends the
+// writeFields writes the fields that encoding/json encodes, including those of embedded structs, to b, and appends the
 // names of fields that are never omitted to required.
-func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Builder) {
+func (s *schemas) writeFields(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && tag == "":
-			s.members(f.Type, required, b)
+			s.writeFields(f.Type, required, b)
 			continue
 		case !f.IsExported() || tag == "-":
 			continue
@@ -128,8 +128,8 @@ func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Build
 		if !strings.Contains(options, "omit") {
 			*required = append(*required, tag)
 		}
-		schema := s.of(f.Type)
-		if note := s.note(typ, f.Name); note != "" && !strings.Contains(schema, "description:") {
+		schema := s.typeSchema(f.Type)
+		if note := s.fieldComment(typ, f.Name); note != "" && !strings.Contains(schema, "description:") {
 			if schema != "" {
 				schema += ", "
 			}
@@ -139,11 +139,11 @@ func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Build
 	}
 }
 
-// note returns the comment of a field.
-func (s *schemas) note(typ reflect.Type, field string) string {
+// fieldComment returns the comment of a field.
+func (s *schemas) fieldComment(typ reflect.Type, field string) string {
 	pkg := typ.PkgPath()
-	if s.notes[pkg] == nil {
-		s.notes[pkg] = map[string]string{}
+	if s.comments[pkg] == nil {
+		s.comments[pkg] = map[string]string{}
 		dir := filepath.Join(repo, filepath.FromSlash(strings.TrimPrefix(pkg, "precept/")))
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
@@ -153,7 +153,7 @@ func (s *schemas) note(typ reflect.Type, field string) string {
 			s.readComments(pkg, file)
 		}
 	}
-	return s.notes[pkg][typ.Name()+"."+field]
+	return s.comments[pkg][typ.Name()+"."+field]
 }
 
 // readComments adds the comments of struct fields in a file to notes.
@@ -178,7 +178,7 @@ func (s *schemas) readComments(pkg, file string) {
 		for _, f := range st.Fields.List {
 			for _, name := range f.Names {
 				note := strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " ")
-				s.notes[pkg][spec.Name.Name+"."+name.Name] = strings.NewReplacer("nil ", "null ", "nil:", "null:").Replace(note)
+				s.comments[pkg][spec.Name.Name+"."+name.Name] = strings.NewReplacer("nil ", "null ", "nil:", "null:").Replace(note)
 			}
 		}
 		return true

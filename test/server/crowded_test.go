@@ -29,7 +29,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 				flags = append(flags, "--store-url", "redis://"+storetest.StartRedis(t).Addr+"/0")
 			}
 			dir := t.TempDir()
-			p := harness.Serve(t, dir, model.URL, flags...)
+			p := harness.StartWithUpstream(t, dir, model.URL, flags...)
 			sendTurn := func(headers ...string) {
 				t.Helper()
 				h := http.Header{}

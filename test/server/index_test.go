@@ -14,7 +14,7 @@ import (
 func TestIndexFollowsAManualEdit(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)
-	p := harness.Start(t, t.TempDir(), append(harness.Always(m, lessons), "--reward-close-after", "1s")...)
+	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
 	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
 	a.User("Run the build script.")
 	a.Send(false)

@@ -39,7 +39,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Cleanup(up.Close)
 	redis, dir, lessons := storetest.StartRedis(t), t.TempDir(), filepath.Join(t.TempDir(), "lessons")
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", redis.URL(), "--lessons", lessons, "--log-level", "debug", "--log-format", "json").Ready(dir)
-	ask := func(method, url, body string, want int) (request string) {
+	send := func(method, url, body string, want int) (request string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 		if err != nil {
@@ -62,14 +62,14 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		return `{"model":"m","messages":[{"role":"user","content":"` + text + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
 	requestIDs := map[string]string{ // Precept-Request-Id of the response, by failure
-		"a path unknown to the upstream":        ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
-		"an upstream that hangs up":             ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
-		"an upstream that does not answer HTTP": ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
-		"an admin request with a wrong token":   ask(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
+		"a path unknown to the upstream":        send(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
+		"an upstream that hangs up":             send(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
+		"an upstream that does not answer HTTP": send(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
+		"an admin request with a wrong token":   send(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
 	}
-	ask(http.MethodPost, p.Data+"/v1/chat/completions", chat("hello"), http.StatusOK)
-	ask(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
-	ask(http.MethodPost, p.Data+"/v1/feedback", `{"`+canary, http.StatusBadRequest)
+	send(http.MethodPost, p.Data+"/v1/chat/completions", chat("hello"), http.StatusOK)
+	send(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
+	send(http.MethodPost, p.Data+"/v1/feedback", `{"`+canary, http.StatusBadRequest)
 	if err := os.RemoveAll(lessons); err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +77,13 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	note := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
-	requestIDs["a lesson that cannot be written"] = ask(http.MethodPost, p.Data+"/v1/lessons", note, http.StatusServiceUnavailable)
+	requestIDs["a lesson that cannot be written"] = send(http.MethodPost, p.Data+"/v1/lessons", note, http.StatusServiceUnavailable)
 	redis.Freeze(t)
-	ask(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // kept in the outbox
+	send(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // kept in the outbox
 	redis.Thaw(t)
 	p.Stop()
 
-	named := map[string]bool{}
+	logged := map[string]bool{}
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
@@ -93,11 +93,11 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			continue // lines that are not JSON name no request
 		}
-		named[line.Request] = true
+		logged[line.Request] = true
 	}
-	for what, id := range requestIDs {
-		if id == "" || !named[id] {
-			t.Errorf("%s: no log line with the request id %q", what, id)
+	for failure, id := range requestIDs {
+		if id == "" || !logged[id] {
+			t.Errorf("%s: no log line with the request id %q", failure, id)
 		}
 	}
 	if t.Failed() {

@@ -39,19 +39,19 @@ func TestReadyVerbPrintsReadyz(t *testing.T) {
 // Precept notifies the service manager of its addresses when it is ready, and again when it begins to stop.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
-	short, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
+	socketDir, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(short) })
-	socket := filepath.Join(short, "notify")
+	t.Cleanup(func() { _ = os.RemoveAll(socketDir) })
+	socket := filepath.Join(socketDir, "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		t.Skip("needs datagram sockets: ", err)
 	}
 	t.Cleanup(func() { _ = manager.Close() })
 	_ = manager.SetReadDeadline(time.Now().Add(2 * time.Minute))
-	next := func() string {
+	nextNotification := func() string {
 		b := make([]byte, 4096)
 		n, err := manager.Read(b)
 		if err != nil {
@@ -61,15 +61,15 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + socket}, "--upstream", "http://127.0.0.1:1/v1")
-	message := next()
+	message := nextNotification()
 	if p.Ready(dir); message != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
 		t.Errorf("first notification: got %q, want %q", message, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
 	}
 	p.Signal(syscall.SIGTERM)
-	if message := next(); !strings.HasPrefix(message, "STOPPING=1\n") {
+	if message := nextNotification(); !strings.HasPrefix(message, "STOPPING=1\n") {
 		t.Errorf("notification after SIGTERM: got %q, want prefix %q", message, "STOPPING=1\n")
 	}
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Errorf("precept serve after SIGTERM: got exit code %d, want 0", code)
 	}
 }

@@ -37,11 +37,11 @@ func reloadUnderLoad(t *testing.T, n int) {
 	}
 	s := startWithFile(t, settings(0))
 	load := harness.NewLoad(t, 25*time.Millisecond)
-	underLoad := func(do func()) {
+	underLoad := func(during func()) {
 		t.Helper()
 		ctx, stop := context.WithCancel(t.Context())
 		wait := load.Start(ctx, s.Data, 2)
-		do()
+		during()
 		stop()
 		wait()
 		load.Client.CloseIdleConnections()

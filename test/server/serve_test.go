@@ -57,7 +57,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // 250, or less for a large heap
 	}
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != harness.ExitOK {
+	if code := p.ExitCode(); code != harness.ExitOK {
 		t.Errorf("precept serve after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
@@ -116,7 +116,7 @@ func TestServeExplainsStartErrors(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			p := harness.Launch(t, dir, nil, tc.flags...)
-			if code := p.Exit(); code != tc.code || !strings.Contains(p.Log.String(), tc.wantLog) {
+			if code := p.ExitCode(); code != tc.code || !strings.Contains(p.Log.String(), tc.wantLog) {
 				t.Errorf("precept serve: got exit code %d, want %d and a log with %q:\n%s", code, tc.code, tc.wantLog, p.Log.String())
 			}
 		})
@@ -127,7 +127,7 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	harness.Launch(t, dir, nil).Ready(dir)
 	second := harness.Launch(t, dir, nil)
-	if code := second.Exit(); code != harness.ExitFailed || !strings.Contains(second.Log.String(), dir) {
+	if code := second.ExitCode(); code != harness.ExitFailed || !strings.Contains(second.Log.String(), dir) {
 		t.Errorf("second server: got exit code %d, want %d and a log with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
 	}
 	if _, err := server.ReadRunFile(dir); err != nil {
@@ -157,7 +157,7 @@ func TestServeDrainsStreams(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("stream during the drain: got error %v, want a complete stream", err)
 	}
-	if code := p.Exit(); code != harness.ExitOK {
+	if code := p.ExitCode(); code != harness.ExitOK {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
@@ -180,7 +180,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				p.Eventually("the drain", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
 				p.Signal(syscall.SIGINT)
 			}
-			if code := p.Exit(); code != harness.ExitForced {
+			if code := p.ExitCode(); code != harness.ExitForced {
 				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 			}
 			if err := <-ended; err == nil {
@@ -346,7 +346,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	}
 	check("while the server runs", true)
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != harness.ExitOK {
+	if code := p.ExitCode(); code != harness.ExitOK {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	check("after the server stopped", false)

@@ -20,11 +20,11 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string
 	var raw strings.Builder
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, p *http.Request) {
+		body, err := io.ReadAll(p.Body)
 		var data otlp.TracesData
-		if err != nil || proto.Unmarshal(body, &data) != nil || r.Header.Get("Authorization") != "Bearer otel-key" {
-			t.Errorf("request to the collector: got read error %v, headers %v, want OTLP data and Authorization: Bearer otel-key", err, r.Header)
+		if err != nil || proto.Unmarshal(body, &data) != nil || p.Header.Get("Authorization") != "Bearer otel-key" {
+			t.Errorf("request to the collector: got read error %v, headers %v, want OTLP data and Authorization: Bearer otel-key", err, p.Header)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -39,23 +39,23 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	}))
 	defer collector.Close()
 	m := harness.NewModel(t, nil)
-	r := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)),
+	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)),
 		"--otel-endpoint", collector.URL, "--otel-headers", "Authorization: Bearer otel-key")...)
 	for range 3 {
-		harness.Post(t, r.Data+"/v1/chat/completions", nil, `{"model":"m1","messages":[{"role":"user","content":"canary-words about the build script"}]}`)
+		harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m1","messages":[{"role":"user","content":"canary-words about the build script"}]}`)
 	}
-	metrics := r.Metrics(t, "application/openmetrics-text")
+	metrics := p.Metrics(t, "application/openmetrics-text")
 	if !strings.Contains(metrics, `# {trace_id="`) || !strings.Contains(metrics, `precept_spans_total{outcome="dropped"} 0`) {
 		t.Errorf("/metrics: got\n%s\nwant an exemplar with a trace_id, and 0 dropped spans", metrics)
 	}
-	r.Stop()
+	p.Stop()
 	if len(names) != 3 || names[0] != "chat m1" {
 		t.Errorf("names of spans: got %q, want 3, the first \"chat m1\"", names)
 	}
 	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
 		t.Errorf("spans: got %q, want check-the-target and no text of the session", all)
 	}
-	if strings.Contains(r.Log.String(), "otel-key") {
+	if strings.Contains(p.Log.String(), "otel-key") {
 		t.Error("the log has the key of the collector")
 	}
 }

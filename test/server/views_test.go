@@ -32,7 +32,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
-	p := harness.Start(t, dir, append(append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "4s"), flags...)...)
+	p := harness.Start(t, dir, append(append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "4s"), flags...)...)
 	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
 	a.User(userText)
 	a.Send(false)

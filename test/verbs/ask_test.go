@@ -9,8 +9,8 @@ import (
 	"precept/test/harness"
 )
 
-// reportWith runs precept report on a data directory with the admin token in PRECEPT_ADMIN_TOKEN.
-func reportWith(t *testing.T, dir, token string) (code int, out, stderr string) {
+// runReport runs precept report on a data directory with the admin token in PRECEPT_ADMIN_TOKEN.
+func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
 	t.Helper()
 	t.Setenv("PRECEPT_ADMIN_TOKEN", token)
 	out, stderr, code = harness.Verb(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
@@ -22,30 +22,30 @@ func reportWith(t *testing.T, dir, token string) (code int, out, stderr string) 
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).Ready(dir)
-	if code, _, stderr := reportWith(t, dir, "right-token-0123456789"); code != harness.ExitOK {
+	if code, _, stderr := runReport(t, dir, "right-token-0123456789"); code != harness.ExitOK {
 		t.Fatalf("report with the right token: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
-	code, out, stderr := reportWith(t, dir, "wrong-token-0123456789")
+	code, out, stderr := runReport(t, dir, "wrong-token-0123456789")
 	if code != harness.ExitFailed || out != "" || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(stderr, p.Admin) {
 		t.Errorf("report with a wrong token: got exit code %d, output %q, standard error %q, want %d, no output, and an error with PRECEPT_ADMIN_TOKEN and %s",
 			code, out, stderr, harness.ExitFailed, p.Admin)
 	}
-	code, out, stderr = reportWith(t, dir, "")
+	code, out, stderr = runReport(t, dir, "")
 	if code != harness.ExitOK || out == "" || !strings.Contains(stderr, "read from the store") || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") {
 		t.Errorf("report without a token: got exit code %d, output %q, standard error %q, want 0, a report, and a note with \"read from the store\" and PRECEPT_ADMIN_TOKEN",
 			code, out, stderr)
 	}
 	p.Signal(os.Interrupt)
-	if code := p.Exit(); code != 0 {
+	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve after an interrupt: got exit code %d, want 0", code)
 	}
-	if code, _, stderr := reportWith(t, dir, ""); code != harness.ExitOK {
+	if code, _, stderr := runReport(t, dir, ""); code != harness.ExitOK {
 		t.Errorf("report without a server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 	if err := server.WriteRunFile(dir, server.RunFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := reportWith(t, dir, ""); code != harness.ExitOK {
+	if code, _, stderr := runReport(t, dir, ""); code != harness.ExitOK {
 		t.Errorf("report with the run.json of a crashed server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 }

@@ -100,14 +100,14 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 			return code == wantCode && d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.Data+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
 		})
 	}
-	nothing := func() {}
+	noop := func() {}
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	server := storetest.StartRedis(t)
 	storeFlags := []string{"--store-url", server.URL()}
-	p := harness.Serve(t, t.TempDir(), model.URL, append(storeFlags, "--limits-outbox-bytes", "1MiB")...)
-	waitForAnswer(p, "ok", nothing, storeFlags...)
+	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, append(storeFlags, "--limits-outbox-bytes", "1MiB")...)
+	waitForAnswer(p, "ok", noop, storeFlags...)
 	server.Kill()
-	waitForAnswer(p, "ok, degraded: the store cannot be written", nothing, storeFlags...)
+	waitForAnswer(p, "ok, degraded: the store cannot be written", noop, storeFlags...)
 	post := func() {
 		t.Helper()
 		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.Random(100<<10))
@@ -130,7 +130,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	found := line.FindStringSubmatch(p.Log.String())
 	p.Data = found[1]
-	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", nothing, "--listen", found[2])
+	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", noop, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
 		t.Errorf("the log of a server without a store says \"available again\":\n%s", p.Log.String())
@@ -141,7 +141,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 // another program.
 func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
+	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	p.Stop()
 	run := fmt.Sprintf(`{"pid":%d,"data":"http://127.0.0.1:1","admin":"http://127.0.0.1:1"}`, os.Getpid())
 	for name, text := range map[string]string{"run.json": run, "outbox.db": strings.Repeat("no database ", 1000)} {
@@ -158,7 +158,7 @@ func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 // --store-url if the running server uses a store other than the default.
 func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
-	other := harness.Serve(t, t.TempDir(), model.URL)
+	other := harness.StartWithUpstream(t, t.TempDir(), model.URL)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	if code != harness.ExitFailed || strings.Contains(out+stderr, "does not exist yet") || strings.Contains(out, "readyz") || !strings.Contains(stderr, "not a directory") {
 		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
 	}
-	p := harness.Serve(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
+	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
 	out, stderr, code = harness.Verb(t, "", "doctor", "--data-dir", p.Dir)
 	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the store of this server with --store-url") {
 		t.Errorf("doctor next to a server with Redis: got exit code %d, output %s, standard error %s, want 1 and the remedy --store-url", code, out, stderr)
@@ -177,7 +177,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 // Doctor names the faults of a configuration file, continues with the other checks and exits with 1. A fault of a key
 // that only a server needs is a warning. If a fault hides the data directory, doctor does not read another one.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
-	p := harness.Serve(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
+	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, c := range []struct {
 		name, text string
 		flags      []string

@@ -38,8 +38,8 @@ func runExport(t *testing.T, dir string, flags ...string) string {
 // exportID returns the id of session n.
 func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
 
-// exchangeOf returns the exchange of the first turn of a session, in which lesson is injected; "" means no lesson.
-func exchangeOf(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
+// newExchange returns the exchange of the first turn of a session, in which lesson is injected; "" means no lesson.
+func newExchange(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
 		Status: 200, Outcome: sample.Complete, New: []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"role":"user","content":"question %d"}`, n))},
@@ -85,7 +85,7 @@ func storeFourSessions(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{exchangeOf(s.tenant, id, n, day(n+1), s.lesson)}}
+		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{newExchange(s.tenant, id, n, day(n+1), s.lesson)}}
 		rated := sample.Session{Tenant: s.tenant, Agent: "coder", ID: id.String(), Exchanges: slices.Clone(b.Exchanges)}
 		for _, e := range s.entries {
 			rated.Ratings = append(rated.Ratings, sample.Rating{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score})
@@ -282,7 +282,7 @@ func (g generatedSamples) Stats(context.Context) (map[string]int64, error) {
 
 func (g generatedSamples) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
 	for n := range g.n {
-		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{exchangeOf("t", exportID(n%64), n, day(1), "look-twice")}})[0]
+		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{newExchange("t", exportID(n%64), n, day(1), "look-twice")}})[0]
 		s.Output["response_text"] = strings.Repeat(fmt.Sprintf("answer %d. ", n), 100)
 		if err := fn(session.StoredSample{Tenant: "t", Agent: "a", ID: exportID(n % 64), Sample: s}); err != nil {
 			return err

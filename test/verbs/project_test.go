@@ -19,10 +19,10 @@ import (
 // file of the user when it stops.
 func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 	t.Parallel()
-	home, data, project := t.TempDir(), t.TempDir(), t.TempDir()
-	env := []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + t.TempDir()}
+	runtimeDir, data, project := t.TempDir(), t.TempDir(), t.TempDir()
+	env := []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + t.TempDir()}
 	p := harness.Launch(t, data, env, "--upstream", "http://127.0.0.1:9/v1").Ready(data)
-	file := filepath.Join(home, "precept", "run.json")
+	file := filepath.Join(runtimeDir, "precept", "run.json")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("run file: got %v, error %v, want mode 0600", info, err)
 	}
@@ -49,8 +49,8 @@ func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 // configuration file of this server, and precept run with this file uses the server.
 func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 	t.Parallel()
-	home, work, project := t.TempDir(), t.TempDir(), t.TempDir()
-	env := []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + t.TempDir()}
+	runtimeDir, work, project := t.TempDir(), t.TempDir(), t.TempDir()
+	env := []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + t.TempDir()}
 	config, lessons := filepath.Join(work, "precept.yaml"), filepath.Join(work, "bank")
 	if err := os.WriteFile(config, []byte("lessons: ./bank\ndata_dir: ./store\nupstream: http://127.0.0.1:9/v1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,8 +112,8 @@ func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 // precept run starts its own server if the run file names a server that no longer runs.
 func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	t.Parallel()
-	home, share := t.TempDir(), t.TempDir()
-	dir := filepath.Join(home, "precept")
+	runtimeDir, dataHome := t.TempDir(), t.TempDir()
+	dir := filepath.Join(runtimeDir, "precept")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run.json"), []byte(stale), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + share}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
+	code, _, stderr := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + dataHome}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
 	if code != 0 || !strings.Contains(stderr, "no running server; this command has its own: upstream http://127.0.0.1:9/v1") {
 		t.Errorf("run: got exit code %d, want 0 and \"this command has its own\"\n%s", code, stderr)
 	}
@@ -144,7 +144,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	data := t.TempDir()
-	p := harness.Start(t, data, harness.Always(m, harness.LessonDir(t))...)
+	p := harness.Start(t, data, harness.AlwaysInject(m, harness.LessonDir(t))...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Please run the build script."}]}`
 	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
 		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
@@ -166,7 +166,7 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	t.Parallel()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	data := t.TempDir()
-	p := harness.Start(t, data, append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
+	p := harness.Start(t, data, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Which day is today?"}]}`
 	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
 		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)

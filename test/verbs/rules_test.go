@@ -11,9 +11,9 @@ import (
 	"precept/test/harness"
 )
 
-// rulesOf writes a rules file. It returns a function that runs a command of precept rules on the file, and the lesson
-// directory of the command.
-func rulesOf(t *testing.T, text string) (call func(verb string, flags ...string) (out string, err error), lessons string) {
+// newRulesFile writes a rules file. It returns a function that runs a command of precept rules on the file, and the
+// lesson directory of the command.
+func newRulesFile(t *testing.T, text string) (call func(verb string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -30,13 +30,13 @@ func TestRulesMeasureReportsSectionsThatCannotBeMeasured(t *testing.T) {
 		"": "is empty", "# A\n\n- only\n": "holds the whole file", "## A\n\nx\n\n## A\n\nx\n": "occurs twice", "## A\n\n## B\n": "is empty: the heading",
 		"## A\n\nNever push.\n\n## B\n\nMust not deploy.\n": "add --force",
 	} {
-		call, _ := rulesOf(t, text)
+		call, _ := newRulesFile(t, text)
 		out, err := call("measure")
 		if err == nil || !strings.Contains(out+err.Error(), want) {
 			t.Errorf("rules measure of %q: got output %q, error %v, want an error, and %q in the output or the error", text, out, err, want)
 		}
 	}
-	call, _ := rulesOf(t, "## A\n\nNever push.\n\n## B\n\nUse tabs.\n")
+	call, _ := newRulesFile(t, "## A\n\nNever push.\n\n## B\n\nUse tabs.\n")
 	if out, err := call("measure", "--force"); err != nil || !strings.Contains(out, "#A is measuring") {
 		t.Errorf("rules measure --force: got output %q, error %v, want \"#A is measuring\"", out, err)
 	}
@@ -44,7 +44,7 @@ func TestRulesMeasureReportsSectionsThatCannotBeMeasured(t *testing.T) {
 
 func TestRulesToLessonsWritesAQuarantinedLesson(t *testing.T) {
 	t.Parallel()
-	call, lessons := rulesOf(t, "## Migrations\n\nBefore `alembic upgrade`, make a backup.\n\n## Style\n\nUse tabs.\n")
+	call, lessons := newRulesFile(t, "## Migrations\n\nBefore `alembic upgrade`, make a backup.\n\n## Style\n\nUse tabs.\n")
 	out, err := call("to-lessons", "--section", "Migrations")
 	if err != nil || !strings.Contains(out, "is quarantined and fires on") || !strings.Contains(out, "alembic upgrade") || strings.Contains(out, "self_match") {
 		t.Fatalf("rules to-lessons: got output %q, error %v, want a quarantined lesson that fires on alembic upgrade", out, err)
@@ -79,7 +79,7 @@ func TestServeWarnsAboutAnUnusedRulesFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
+	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
 	if n := strings.Count(p.Log.String(), "a file of registered sections has no effect"); n != 1 {
 		t.Errorf("warnings about _rules.json: got %d, want 1; log %s", n, p.Log.String())
 	}

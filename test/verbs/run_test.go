@@ -62,17 +62,17 @@ func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	talk := []string{self, "-test.run", "^TestTalk$"}
+	agentArgs := []string{self, "-test.run", "^TestTalk$"}
 	lessons := harness.LessonDir(t)
 	for _, running := range []bool{false, true} {
 		t.Run(map[bool]string{true: "with a running server", false: "without a running server"}[running], func(t *testing.T) {
 			dir, data := t.TempDir(), t.TempDir()
-			flags := append(harness.Always(m, lessons), "--data-dir", data, "--reward-close-after", "1s")
+			flags := append(harness.AlwaysInject(m, lessons), "--data-dir", data, "--reward-close-after", "1s")
 			if running {
-				harness.Start(t, data, append(harness.Always(m, lessons), "--reward-close-after", "1s")...)
+				harness.Start(t, data, append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
 			}
 			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
-			code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, talk...)...)
+			code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, agentArgs...)...)
 			if code != 7 {
 				t.Fatalf("precept run: got exit code %d, want 7 as the agent\n%s%s", code, out, stderr)
 			}
@@ -110,7 +110,7 @@ func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, data := t.TempDir(), t.TempDir()
-	flags := append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")
+	flags := append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")
 	harness.Start(t, data, flags...)
 	args := append(append([]string{"run"}, flags...), "--data-dir", data, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
 	code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
@@ -177,7 +177,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	self, _ := os.Executable()
 	dir := t.TempDir()
 	marker := filepath.Join(dir, "verified")
-	cmd := exec.CommandContext(t.Context(), "precept", append(append([]string{"run"}, harness.Always(m, harness.LessonDir(t))...),
+	cmd := exec.CommandContext(t.Context(), "precept", append(append([]string{"run"}, harness.AlwaysInject(m, harness.LessonDir(t))...),
 		"--data-dir", filepath.Join(dir, "data"), "--verify", "touch "+marker, "--", self, "-test.run", "^TestTalk$", "-test.v")...)
 	cmd.Env = append(os.Environ(), "TALK=hello", "TALK_SIGNAL=1", "OPENAI_BASE_URL=")
 	out := &harness.LockedBuffer{}
@@ -201,7 +201,7 @@ func TestRunForwardsSignals(t *testing.T) {
 func TestFeedbackVerbExitCodes(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
-	p := harness.Start(t, dir, append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
+	p := harness.Start(t, dir, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"ci-1"}}, `{"model":"m","messages":[{"role":"user","content":"run the build script"}]}`)
 	correction := filepath.Join(dir, "right.txt")
 	if err := os.WriteFile(correction, []byte("what would have been right"), 0o600); err != nil {
