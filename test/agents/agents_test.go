@@ -66,7 +66,7 @@ func TestAgents(t *testing.T) {
 	fmt.Print(matrix(rows)) // not t.Log: the matrix is the result of the run
 }
 
-// measure sets the cells of the row, except those for rules files.
+// measure sets the cells of the row, except the cells for rules files.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
@@ -113,7 +113,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.measureParallel(t, a)
 }
 
-// measureRefused runs the agent through precept with a model that refuses requests with lessons.
+// measureRefused runs the agent through precept. The model refuses requests with lessons.
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
@@ -122,7 +122,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	r.checkRefused(tr, counters(t, p)["precept_injection_rejected_total"])
 }
 
-// measureParallel runs two agents through one precept at the same time. A second lesson matches the tool error of both.
+// measureParallel runs two agents through a precept simultaneously. A second lesson matches the tool error of both.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
@@ -176,15 +176,15 @@ type sandboxedAgent struct {
 	box   *sandbox
 	model *harness.Model
 	tap   *tap
-	// interrupt makes ask send ^C to the agent when it receives a value.
+	// interrupt makes ask send ^C to the agent when the channel receives a value.
 	interrupt <-chan struct{}
 	codes     []int
 	outs      []string
 	ends      []int // number of requests that had reached the model at the end of each call
 }
 
-// newSandboxedAgent returns an agent that sends its requests to the model. After a call of proxied, it sends them to
-// precept.
+// newSandboxedAgent returns an agent that sends its requests to the model. After a call of startPrecept, the agent
+// sends them to precept.
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
 	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
@@ -215,7 +215,8 @@ func (tr *sandboxedAgent) runTurns() {
 	}
 }
 
-// shorten runs the task, the command of the agent that shortens the history, if there is one, and the follow-up.
+// shorten runs the task, the command of the agent for a shorter history (if the agent has a command), and the
+// follow-up.
 func (tr *sandboxedAgent) shorten() {
 	if tr.agent.compacts == "" {
 		tr.runTurns()
@@ -268,7 +269,7 @@ func (tr *sandboxedAgent) saveRecords() {
 	}
 	var b bytes.Buffer
 	for i, a := range tr.requests() {
-		s := tr.tap.of(&a)
+		s := tr.tap.agentRequest(&a)
 		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.Main, a.Step, a.Fault != nil, s.session, s.status, s.body, a.Raw)
 	}
 	fmt.Fprintf(&b, "OTHERS %q\n", tr.model.OtherRequests())

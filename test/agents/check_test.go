@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	taskSlug  = "[check-the-target]" // the lesson that matches the task
-	errorSlug = "read-the-message"   // the lesson that matches the error of the task
+	taskSlug  = "[check-the-target]" // lesson for the task
+	errorSlug = "read-the-message"   // lesson for the tool error in the task
 	errorText = "no rule to make target"
 	loopLabel = "[LOOP DETECTED]"
 	loopEnd   = "[END LOOP DETECTED]"
@@ -52,12 +52,12 @@ func counts(calls [][]harness.ModelRequest) (n []int) {
 // listSent returns the list of messages or items that the agent sent in the request a.
 func (tr *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
-	_ = json.Unmarshal(tr.tap.of(a).body, &sent.Body)
+	_ = json.Unmarshal(tr.tap.agentRequest(a).body, &sent.Body)
 	return sent.Items()
 }
 
-// checkLists checks that the list of each request begins with the list of the previous request, if this is so in the
-// requests that the agent sent.
+// checkLists checks that the list of each request begins with the list of the previous request. A change by the agent
+// is not a fault.
 func (r *row) checkLists(tr *sandboxedAgent) {
 	if tr.agent.delta {
 		r.notApplicable("prefix")
@@ -78,8 +78,8 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
 }
 
-// checkBlocks checks the number and the text of the inserted blocks, and that all other bytes are those that the agent
-// sent.
+// checkBlocks checks the number and the text of the inserted blocks, and that the rest of each request is equal to the
+// agent's request.
 func (r *row) checkBlocks(tr *sandboxedAgent) {
 	mains := tr.mainRequests()
 	var lesson, loop, altered []string
@@ -98,7 +98,7 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 			loop = append(loop, unless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as before", i, text, warning))
 			warning = text
 		}
-		altered = append(altered, unless(equalWithoutBlocks(m.Raw, string(tr.tap.of(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.Raw))
+		altered = append(altered, unless(equalWithoutBlocks(m.Raw, string(tr.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.agentRequest(m).body, m.Raw))
 	}
 	if tr.agent.delta {
 		lesson = append(lesson, unless(lessons == 1, "lessons in all requests: got %d, want 1", lessons))
@@ -109,7 +109,7 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 	r.set("bytes", "", nonEmpty(altered...)...)
 }
 
-// equalWithoutBlocks reports whether got is equal to sent, apart from blocks that precept inserted into got.
+// equalWithoutBlocks reports whether got is equal to sent, apart from inserted blocks in got.
 func equalWithoutBlocks(got, sent string) bool {
 	const anchorLength = 200 // number of equal bytes by which the end of a block is found
 	for {
@@ -140,7 +140,7 @@ func (r *row) checkSideRequests(tr *sandboxedAgent) {
 			continue
 		}
 		n++
-		faults = append(faults, unless(a.Raw == string(tr.tap.of(&a).body), "the agent sent %s, the model got %s", tr.tap.of(&a).body, a.Raw))
+		faults = append(faults, unless(a.Raw == string(tr.tap.agentRequest(&a).body), "the agent sent %s, the model got %s", tr.tap.agentRequest(&a).body, a.Raw))
 	}
 	if n == 0 {
 		r.notApplicable("side")
@@ -153,7 +153,7 @@ func (r *row) checkSideRequests(tr *sandboxedAgent) {
 func (r *row) checkSessions(tr *sandboxedAgent) {
 	var names []string
 	for _, m := range tr.mainRequests() {
-		names = append(names, tr.tap.of(&m).session)
+		names = append(names, tr.tap.agentRequest(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
 	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
@@ -165,14 +165,14 @@ func (r *row) checkNewSession(tr *sandboxedAgent) {
 	if len(calls[0]) == 0 {
 		return // the column requests reports the missing request
 	}
-	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
+	old, now := tr.tap.agentRequest(&calls[0][0]).session, calls[len(calls)-1]
 	faults := []string{unless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
 	lessons := 0
 	for i := range now {
-		s := tr.tap.of(&now[i]).session
+		s := tr.tap.agentRequest(&now[i]).session
 		faults = append(faults,
 			unless(s != old, "request %d belongs to the session of the first conversation", i),
-			unless(s == tr.tap.of(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.of(&now[0]).session))
+			unless(s == tr.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.agentRequest(&now[0]).session))
 		n := strings.Count(now[i].Raw, taskSlug)
 		lessons += n
 		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d has %d lessons, want 1", i, n))
@@ -191,7 +191,7 @@ func (r *row) checkRestart(tr *sandboxedAgent) {
 	before, after := calls[0][len(calls[0])-1], calls[1][0]
 	r.set("restart", "", nonEmpty(
 		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
-		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q before the restart, %q after it", tr.tap.of(&before).session, tr.tap.of(&after).session),
+		unless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
 		unless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
 		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
@@ -214,10 +214,10 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 			faults = append(faults, fmt.Sprintf("agent %d: no main request", i))
 			continue
 		}
-		last := tr.tap.of(&mains[len(mains)-1]).session
+		last := tr.tap.agentRequest(&mains[len(mains)-1]).session
 		sessions[last]++
 		for k := 1; k < len(mains); k++ { // the first requests of the agents may be equal, so their session is not checked
-			s := tr.tap.of(&mains[k]).session
+			s := tr.tap.agentRequest(&mains[k]).session
 			faults = append(faults, unless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
 	}
@@ -225,7 +225,7 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 	r.set("parallel", "", nonEmpty(faults...)...)
 }
 
-// checkErrorLesson checks that the lesson that matches the first tool error is in each request with the error.
+// checkErrorLesson checks that each request with the first tool error has the lesson for this error.
 func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	if tr.agent.edits {
 		r.notApplicable("error")
@@ -239,7 +239,7 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 		n := strings.Count(mains[i].Raw, slug)
 		all += n
 		// qwen sometimes loses the output of a command. The lesson is inserted once a request has the output.
-		shown = shown || strings.Contains(string(tr.tap.of(&mains[i]).body), errorText)
+		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
 		faults = append(faults, unless(tr.agent.delta || n == want, "request %d has the lesson %d times, want %d", i, n, want))
 	}
@@ -262,7 +262,7 @@ func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 		r.set("interrupt", "", append(faults, fmt.Sprintf("%v main requests: %s", counts(calls), tr.outs))...)
 		return
 	}
-	if first := calls[1][0]; !strings.Contains(string(tr.tap.of(&first).body), loopTask) {
+	if first := calls[1][0]; !strings.Contains(string(tr.tap.agentRequest(&first).body), loopTask) {
 		r.set("interrupt", "forgets", faults...) // the agent did not keep the interrupted conversation
 		return
 	}
@@ -297,7 +297,7 @@ func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 		n := strings.Count(m.Raw, taskSlug)
 		faults = append(faults,
 			unless(n <= 1, "request %d has %d lessons, want at most 1", i, n),
-			unless(equalWithoutBlocks(m.Raw, string(through.tap.of(&m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.Raw))
+			unless(equalWithoutBlocks(m.Raw, string(through.tap.agentRequest(&m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, through.tap.agentRequest(&m).body, m.Raw))
 	}
 	r.set("compact", "", nonEmpty(faults...)...)
 }
@@ -360,7 +360,7 @@ func (r *row) checkRetries(direct, through *sandboxedAgent) {
 const (
 	unseen   = "-"     // the run ended before the fault
 	stopped  = "stops" // no request follows
-	repeated = "again" // the same list follows
+	repeated = "again" // a request with an equal list follows
 	changed  = "on"    // a request with another list follows
 )
 
@@ -371,7 +371,7 @@ type repetition struct {
 	list, session, block bool
 }
 
-// repeat returns the reaction of the agent to a fault: it compares the request that got the fault with the next main
+// repeat returns the reaction of the agent to a fault. It compares the request that got the fault with the next main
 // request.
 func (tr *sandboxedAgent) repeat(name string) repetition {
 	mains := tr.mainRequests()
@@ -382,13 +382,13 @@ func (tr *sandboxedAgent) repeat(name string) repetition {
 	if at+1 == len(mains) {
 		return repetition{what: stopped}
 	}
-	hit, next := &mains[at], &mains[at+1]
-	before, after := tr.listSent(hit), tr.listSent(next)
+	faulted, next := &mains[at], &mains[at+1]
+	before, after := tr.listSent(faulted), tr.listSent(next)
 	if len(before) != len(after) || !extends(before, after) {
 		return repetition{what: changed}
 	}
 	return repetition{
-		what: repeated, list: len(hit.Items()) == len(next.Items()) && extends(hit.Items(), next.Items()),
-		session: tr.tap.of(hit).session == tr.tap.of(next).session, block: strings.Count(next.Raw, taskSlug) == 1,
+		what: repeated, list: len(faulted.Items()) == len(next.Items()) && extends(faulted.Items(), next.Items()),
+		session: tr.tap.agentRequest(faulted).session == tr.tap.agentRequest(next).session, block: strings.Count(next.Raw, taskSlug) == 1,
 	}
 }

@@ -31,7 +31,7 @@ func workDir(t *testing.T) string {
 
 const loopTask = "Precept e2e task: run the build script and tell me whether it works. Do not change files."
 
-// loopScript returns steps that call the same failing command three times, call another command, and answer.
+// loopScript returns steps: a failing command three times, another command, and an answer.
 func loopScript() []harness.Step {
 	return []harness.Step{
 		{Text: "I will run the build script.", Command: "sh ./build.sh --target demo"},

@@ -23,7 +23,7 @@ type agent struct {
 	overflows bool                              // the history is shortened when the API refuses a request as too long
 	upgrades  bool                              // the agent first tries a WebSocket
 	forgets   bool                              // the agent drops a failed turn, so the next turn is a new conversation
-	rules     string                            // rules file that the agent reads in a project; "" if none
+	rules     string                            // name of the agent's rules file in a project; "" if none
 	delta     bool                              // the provider keeps the history, so a request has only new items
 }
 

@@ -70,18 +70,18 @@ func (a *agent) load(t *testing.T) {
 // insertions has the numbers of inserted blocks and of loop warnings. A block that later requests repeat counts once.
 type insertions struct{ blocks, loops int }
 
-// sessionsOfCrowd groups the requests that the model got by the first answer of the model. It checks that each group is
-// one session, and returns the sessions and the numbers of inserted blocks.
+// sessionsOfCrowd groups the main requests by the first answer of the model, checks that each group is one session, and
+// returns the sessions and the numbers of inserted blocks.
 func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
 	for _, r := range tr.mainRequests() {
-		name := tr.tap.of(&r).session
+		name := tr.tap.agentRequest(&r).session
 		began := strings.Index(r.Raw, "step_0_")
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!tr.agent.delta || r.Step == 0) {
 			t.Errorf("session %s, step %d: got %d lessons, want 1", name, r.Step, n)
 		}
-		if !equalWithoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
+		if !equalWithoutBlocks(r.Raw, string(tr.tap.agentRequest(&r).body)) {
 			t.Errorf("session %s, step %d: the request differs from the agent's request in more than the blocks", name, r.Step)
 		}
 		if strings.Contains(r.Raw, loopLabel) {

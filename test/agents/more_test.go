@@ -110,7 +110,7 @@ type framework struct {
 	delta              bool   // the provider keeps the history
 	forgets            bool   // the program drops a failed turn
 	edits              bool   // the model edits files, which have no result
-	rules              string // rules file that the program reads in a project
+	rules              string // name of the program's rules file in a project
 	format             func(command, text string) string
 }
 
@@ -159,7 +159,7 @@ func frameworks() []framework {
 	}
 }
 
-// formatMiniSWE formats a command as mini-SWE-agent expects it in an answer.
+// formatMiniSWE formats a command as an answer to mini-SWE-agent.
 func formatMiniSWE(command, text string) string {
 	if command == "" {
 		command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -167,7 +167,7 @@ func formatMiniSWE(command, text string) string {
 	return text + "\n\n```mswea_bash_command\n" + command + "\n```"
 }
 
-// formatCode formats a command as code, as smolagents expects it in an answer.
+// formatCode formats a command as an answer with code to smolagents.
 func formatCode(command, text string) string {
 	if command == "" {
 		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
@@ -175,7 +175,7 @@ func formatCode(command, text string) string {
 	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
 }
 
-// formatDSPy formats the fields of a step and of the last answer, as dspy expects them.
+// formatDSPy formats the fields of a step and of the last answer to dspy.
 func formatDSPy(command, text string) string {
 	tool, args := "finish", "{}"
 	if command != "" {

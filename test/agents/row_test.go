@@ -70,12 +70,12 @@ func (r *row) report(t *testing.T) {
 	t.Helper()
 	for _, c := range append(columns(), "control") {
 		if f := r.cells[c].fault; f != "" {
-			t.Errorf("%s: %s", c, f)
+			t.Errorf("%s: fault: %s", c, f)
 		}
 	}
 }
 
-// String returns FAIL, the note, ok, or - for a cell that does not apply.
+// String returns FAIL, the note, ok, or - for an inapplicable cell.
 func (c cell) String() string {
 	switch {
 	case c.fault != "":
@@ -118,7 +118,7 @@ func (r *row) line() string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// nonEmpty returns the faults that are not empty.
+// nonEmpty returns the nonempty faults.
 func nonEmpty(faults ...string) []string {
 	return slices.DeleteFunc(faults, func(s string) bool { return s == "" })
 }

@@ -49,7 +49,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		unless(fmt.Sprint(d) == fmt.Sprint(n), "%v main requests directly, %v through precept", d, n),
 		unless(fmt.Sprint(direct.codes) == fmt.Sprint(through.codes), "exit codes %v directly, %v through precept: %s", direct.codes, through.codes, through.outs))
 	for i, m := range through.requests() {
-		sent := string(through.tap.of(&m).body)
+		sent := string(through.tap.agentRequest(&m).body)
 		want, places := withoutSection(sent, lostSection)
 		before, _, _ := strings.Cut(sent, "# Crew rules")
 		if preamble == "" && m.Main && places > 0 { // a side request may come first

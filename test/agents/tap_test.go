@@ -108,8 +108,8 @@ func (tp *tap) answered(res *http.Response) {
 	}
 }
 
-// of returns the agent's request for a request that reached the model.
-func (tp *tap) of(a *harness.ModelRequest) sentRequest {
+// agentRequest returns the agent's request for a request that reached the model.
+func (tp *tap) agentRequest(a *harness.ModelRequest) sentRequest {
 	n, ok := tp.requestNumber(a.Header)
 	if !ok {
 		return sentRequest{}

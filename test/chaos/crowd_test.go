@@ -41,15 +41,15 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	p := harness.LaunchWith(t, limited, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--limits-header-timeout", "10m").Ready(dir)
 	ended := []<-chan error{harness.Stream(t, p.Data)}
 	openIdle(t, p, 3*files)
-	late, err := net.Dial("tcp", strings.TrimPrefix(p.Data, "http://")) //nolint:noctx // a plain test
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.Data, "http://")) //nolint:noctx // a plain test
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = late.Close() })
+	t.Cleanup(func() { _ = conn.Close() })
 	const request = `{"stream":true,"messages":[{"role":"user","content":"go"}]}`
-	_, _ = fmt.Fprintf(late, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
-	_ = late.SetReadDeadline(time.Now().Add(time.Minute))
-	if line, err := bufio.NewReader(late).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
 		t.Fatalf("late response: got first line %q, error %v, want status 200", line, err)
 	}
 	for range 20 {

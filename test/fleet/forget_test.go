@@ -66,17 +66,17 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Errorf("forget without a server = %s, want (1 session)", out)
 	}
 	checkRemoved(second)
-	elsewhere := filepath.Join(t.TempDir(), "none")
+	otherDataDir := filepath.Join(t.TempDir(), "none")
 	if len(harness.FilesWith(harness.Dump(t, server), third)) == 0 {
 		t.Errorf("Redis lacks %s before precept forget", third)
 	}
-	if out := forgetSession("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
+	if out := forgetSession("--tenant", "default", "--data-dir", otherDataDir); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget from another machine = %s, want (1 session)", out)
 	}
 	if places := harness.FilesWith(harness.Dump(t, server), third); len(places) > 0 {
 		t.Errorf("keys with the forgotten word %s: got %v, want none", third, places)
 	}
-	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
+	if _, err := os.Stat(otherDataDir); !os.IsNotExist(err) {
 		t.Errorf("precept forget created the data directory (error %v)", err)
 	}
 	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {

@@ -64,7 +64,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 // that was down.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
-	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
+	const word, otherWord, lateWord = "heliotrope-4711", "marigold-0815", "larkspur-2718"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	var replies atomic.Int64
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,13 +102,13 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		}
 	}
 	sendWord(fleet[1], word)
-	sendWord(fleet[1], other)
+	sendWord(fleet[1], otherWord)
 	fleet[1].Eventually("both sessions in Redis and in the outbox", func() bool {
-		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), other)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
+		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), otherWord)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
 	forget(word)
 	fleet[1].Eventually("the word to be removed from Redis and all files", func() bool { return len(filesWithWord(word)) == 0 })
-	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
+	if len(harness.FilesWith(harness.Dump(t, server), otherWord)) == 0 {
 		t.Error("precept forget removed another session from Redis")
 	}
 	sendWord(fleet[1], word) // the agent may continue a forgotten session
@@ -116,30 +116,30 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 
 	// The second replica cannot write the session to Redis, and is down when the session is forgotten.
 	server.Freeze(t)
-	sendWord(fleet[1], late)
+	sendWord(fleet[1], lateWord)
 	go func() { // a request of another session is in flight
 		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].Data+"/v1/chat/completions",
-			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+late+` without end."}]}`))
-		req.Header.Set("Precept-Session", "a-"+late+"-again")
+			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+lateWord+` without end."}]}`))
+		req.Header.Set("Precept-Session", "a-"+lateWord+"-again")
 		if res, err := http.DefaultClient.Do(req); err == nil {
 			_ = res.Body.Close()
 		}
 	}()
 	fleet[1].Eventually("both requests in the outbox", func() bool {
-		return len(harness.FilesWith(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), "a-"+late+"-again")) > 0
+		return len(harness.FilesWith(harness.Files(t, dirs[1]), "It is said.")) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), "a-"+lateWord+"-again")) > 0
 	})
 	fleet[1].Signal(syscall.SIGKILL)
 	fleet[1].ExitCode()
 	server.Thaw(t)
-	if left := harness.FilesWith(harness.Dump(t, server), late); len(left) > 0 {
+	if left := harness.FilesWith(harness.Dump(t, server), lateWord); len(left) > 0 {
 		t.Fatalf("Redis keys with the session before the replica restarts: got %v, want none", left)
 	}
-	forget(late)
-	forget(late + "-again")
+	forget(lateWord)
+	forget(lateWord + "-again")
 	p := start(dirs[1])
 	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
-	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(late)) == 0 })
-	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
+	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(lateWord)) == 0 })
+	if len(harness.FilesWith(harness.Dump(t, server), otherWord)) == 0 {
 		t.Error("precept forget removed another session from Redis")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {

@@ -113,17 +113,17 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 // a reply and one new message.
 func CheckOneExchangeEach(t *testing.T, what string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
-	var missing, bad []string
+	var missing, faulty []string
 	for _, id := range requests {
 		switch list := got[id]; {
 		case len(list) == 0:
 			missing = append(missing, id)
 		case len(list) > 1 || list[0].Outcome != sample.Complete || list[0].Reply.Text == "" || len(list[0].New) != 1:
-			bad = append(bad, fmt.Sprintf("%+v", list))
+			faulty = append(faulty, fmt.Sprintf("%+v", list))
 		}
 	}
-	if len(missing)+len(bad) > 0 {
-		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several or an incomplete one (such as %v)", what, len(requests), len(missing), missing[:min(3, len(missing))], len(bad), bad[:min(2, len(bad))])
+	if len(missing)+len(faulty) > 0 {
+		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several or an incomplete one (such as %v)", what, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
 	}
 }
 

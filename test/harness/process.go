@@ -120,26 +120,26 @@ func (p *Process) Ready(dir string) *Process {
 	return p
 }
 
-// Eventually waits up to two minutes until ok returns true. If the process ends, the test fails at once.
-func (p *Process) Eventually(what string, ok func() bool) {
+// Eventually waits up to two minutes until happened returns true. If the process ends, the test fails at once.
+func (p *Process) Eventually(event string, happened func() bool) {
 	p.T.Helper()
-	p.EventuallyAt(20*time.Millisecond, what, ok)
+	p.EventuallyAt(20*time.Millisecond, event, happened)
 }
 
 // EventuallyAt is Eventually with a given pause between two calls of ok.
-func (p *Process) EventuallyAt(interval time.Duration, what string, ok func() bool) {
+func (p *Process) EventuallyAt(interval time.Duration, event string, happened func() bool) {
 	p.T.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(interval) {
-		if ok() {
+		if happened() {
 			return
 		}
 		select {
 		case <-p.Exited:
-			p.T.Fatalf("waiting for %s: precept has stopped: %v\n%s", what, p.err, p.Log.String())
+			p.T.Fatalf("waiting for %s: precept has stopped: %v\n%s", event, p.err, p.Log.String())
 		default:
 		}
 	}
-	p.T.Fatalf("waited two minutes for %s\n%s", what, p.Log.String())
+	p.T.Fatalf("waited two minutes for %s\n%s", event, p.Log.String())
 }
 
 // ExitCode waits for the process and returns the exit code.
@@ -256,12 +256,12 @@ func (p *Process) Metrics(t *testing.T, accept string) string {
 	return string(b)
 }
 
-// Eventually waits up to two minutes until ok returns true.
-func Eventually(t *testing.T, what string, ok func() bool) {
+// Eventually waits up to two minutes until happened returns true.
+func Eventually(t *testing.T, event string, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !happened(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited two minutes for %s", what)
+			t.Fatalf("waited two minutes for %s", event)
 		}
 	}
 }

@@ -16,14 +16,14 @@ import (
 // A run of 1,500 sessions shares its coins and its feedback, and is counted as one unit after a restart.
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
-	const members = 1500
+	const sessions = 1500
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	p := harness.Launch(t, dir, nil, crewFlags(m, lessons)...).Ready(dir)
-	agents := make([]*crewAgent, members)
+	agents := make([]*crewAgent, sessions)
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
-			for i := w; i < members; i += 4 {
+			for i := w; i < sessions; i += 4 {
 				agents[i] = newCrewAgent("many", fmt.Sprint("agent", i))
 				agents[i].sendMessage(t, p.Data, topicWords(i%20, i%20+6), i%2 == 0)
 			}
@@ -50,7 +50,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.Exited
 	p = harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
-	waitForScore(t, p, dir, "many", members, 0.75)
+	waitForScore(t, p, dir, "many", sessions, 0.75)
 	units, picks := 0, 0
 	for _, c := range crewTrials(t, "--data-dir", dir) {
 		switch {
@@ -68,5 +68,5 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
-	waitForScore(t, p, dir, "many", members, 0.25) // feedback after the close of all sessions
+	waitForScore(t, p, dir, "many", sessions, 0.25) // feedback after the close of all sessions
 }

@@ -128,14 +128,14 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	file, importFile := filepath.Join(lessons, "keep-old-endpoints.md"), filepath.Join(t.TempDir(), "past.jsonl")
 	var lines strings.Builder
 	for i := range 200 {
-		words := fmt.Sprintf("Answer question %d about the opening hours of our shop.", i)
+		message := fmt.Sprintf("Answer question %d about the opening hours of our shop.", i)
 		if i == 77 {
-			words = "Please rename that endpoint soon."
+			message = "Please rename that endpoint soon."
 		}
 		if i == 88 {
-			words = "We call that endpoint a new name, so rename it."
+			message = "We call that endpoint a new name, so rename it."
 		}
-		fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":%s},{"role":"assistant","content":"ok"}]}`+"\n", i, quote(words))
+		fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":%s},{"role":"assistant","content":"ok"}]}`+"\n", i, quote(message))
 	}
 	for name, text := range map[string]string{file: similarLesson, importFile: lines.String()} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {

@@ -135,11 +135,11 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		"Precept-Session": {name}, "Precept-Agent": {"agent-" + values["email"]}, "Precept-Tags": {values["gitlab"]}, "User-Agent": {"tool/" + values["npm"]},
 		"Authorization": {"Bearer " + values["openai"]}, "X-Api-Key": {values["anthropic"]}, "Api-Key": {values["stripe"]}, "Cookie": {"id=" + values["jwt"]},
 	}
-	for _, words := range []string{"go on", "hang up"} {
-		body := fmt.Sprintf(`{"model":"ft:base:`+values["email"]+`:`+values["openai"]+`","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(template, words))
+	for _, ending := range []string{"go on", "hang up"} {
+		body := fmt.Sprintf(`{"model":"ft:base:`+values["email"]+`:`+values["openai"]+`","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(template, ending))
 		code, answer := harness.Post(t, p.Data+"/p/agent=a,"+values["openai"]+"=1/v1/chat/completions?key="+values["google"], header, body)
 		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
-			t.Fatalf("chat request %q: got status %d, body %s, want 200 and a stream", words, code, answer)
+			t.Fatalf("chat request %q: got status %d, body %s, want 200 and a stream", ending, code, answer)
 		}
 	}
 	for i, kind := range []string{"correction", "rejection"} {
@@ -154,9 +154,9 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{`{"messages":` + jsonString(text), `{"session_id":` + jsonString(text) + `,"x":1}`} { // errors must not quote the text
-		harness.Post(t, p.Data+"/v1/feedback", header, bad)
-		harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, bad)
+	for _, invalid := range []string{`{"messages":` + jsonString(text), `{"session_id":` + jsonString(text) + `,"x":1}`} { // errors must not quote the text
+		harness.Post(t, p.Data+"/v1/feedback", header, invalid)
+		harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, invalid)
 	}
 	p.Eventually("the closed session in /metrics", func() bool {
 		_, metrics := harness.Get(t, p.Admin+"/metrics", "t")

@@ -71,9 +71,9 @@ func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 			answering, refusing := startJudge(t, canary, http.StatusOK), startJudge(t, canary, http.StatusForbidden)
 			all := map[string]string{}
 			drafts := false
-			for i, more := range [][]string{{refusing}, {answering, "--dry-run"}, {answering, "--dry-run", "--json"}, {answering}, {answering, "--json"}} {
-				out, stderr, _ := harness.Verb(t, "", slices.Concat(distill, more)...)
-				all[fmt.Sprint("output of run ", i, more)], all[fmt.Sprint("errors of run ", i, more)] = out, stderr
+			for i, args := range [][]string{{refusing}, {answering, "--dry-run"}, {answering, "--dry-run", "--json"}, {answering}, {answering, "--json"}} {
+				out, stderr, _ := harness.Verb(t, "", slices.Concat(distill, args)...)
+				all[fmt.Sprint("output of run ", i, args)], all[fmt.Sprint("errors of run ", i, args)] = out, stderr
 				drafts = drafts || strings.Contains(out, "for the build")
 			}
 			maps.Copy(all, harness.Files(t, lessons))

@@ -193,9 +193,9 @@ func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
-		if !strings.Contains(string(texts), stays) {
-			t.Errorf("text %q of a turn without an opt-out is not stored", stays)
+	for _, kept := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
+		if !strings.Contains(string(texts), kept) {
+			t.Errorf("text %q of a turn without an opt-out is not stored", kept)
 		}
 	}
 }

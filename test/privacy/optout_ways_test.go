@@ -42,16 +42,16 @@ func newVaultModel(t *testing.T) *httptest.Server {
 // feedback repeats. The first turn stays visible.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
-	off := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
-	loud, quiet := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
+	optOutHeader := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
+	learnedKey, optedOutKey := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
 	for name, c := range map[string]struct {
 		second        http.Header // header of the second turn
 		message       string      // message of the user in the second turn
 		laterPatterns string      // learning.opt_out_patterns after the session is stored
 	}{
-		"path":   {loud, "Open the vault of " + hiddenText, "['*.vault']"},
-		"header": {off, "Describe " + hiddenText, "[]"},
-		"key":    {quiet, "Describe " + hiddenText, "[]"},
+		"path":   {learnedKey, "Open the vault of " + hiddenText, "['*.vault']"},
+		"header": {optOutHeader, "Describe " + hiddenText, "[]"},
+		"key":    {optedOutKey, "Describe " + hiddenText, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,19 +93,19 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				list = append(list, completion.Choices[0].Message)
 			}
 			user := func(text string) any { return map[string]any{"role": "user", "content": text} }
-			turn(loud, user("Begin with "+visibleText))
+			turn(learnedKey, user("Begin with "+visibleText))
 			turn(c.second, user(c.message))
 			if name == "path" {
-				turn(loud, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + hiddenText})
+				turn(learnedKey, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + hiddenText})
 			}
-			turn(loud, user("Thanks"))
+			turn(learnedKey, user("Thanks"))
 			p.Eventually("the session in the store", func() bool {
 				_, text := harness.Get(t, p.Admin+"/api/sessions/s", "t")
 				return strings.Contains(text, visibleText) && strings.Contains(text, "Thanks")
 			})
 			for i, kind := range []string{"rejection", "correction"} {
 				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, hiddenText)
-				if code, answer := harness.Post(t, p.Data+"/v1/feedback", loud, post); code != http.StatusAccepted {
+				if code, answer := harness.Post(t, p.Data+"/v1/feedback", learnedKey, post); code != http.StatusAccepted {
 					t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 				}
 			}

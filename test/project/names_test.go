@@ -58,7 +58,7 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 			checked = before + "\n## " + after
 		}
 		for _, f := range p.faults(file, checked) {
-			t.Errorf("%s: %s", file, f)
+			t.Errorf("%s: fault: %s", file, f)
 		}
 	}
 }
@@ -87,9 +87,9 @@ func TestFaultsFindsUnknownNames(t *testing.T) {
 			t.Errorf("faults(%q) = %q, want 1 fault with %q", tc.text, got, tc.want)
 		}
 	}
-	fine := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
+	known := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
-	if got := p.faults("README.md", fine); len(got) != 0 {
+	if got := p.faults("README.md", known); len(got) != 0 {
 		t.Errorf("faults of a text with existing names = %q, want none", got)
 	}
 }

@@ -302,7 +302,7 @@ func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := parseDescription(t, string(text))
-	for name, bad := range map[string]string{
+	for name, invalid := range map[string]string{
 		"Fault": `{"error":1}`, "Refusal": `{"error":{"message":"x","type":"other"}}`, "Lesson": `{"id":"x"}`, "FeedbackAnswer": `{"status":"lost"}`,
 		"Feedback": `{"source":"user","type":"approval","session_id":"a","request_id":"b"}`, "Report": `{"lessons":[]}`,
 		"Trial": `{"epsilon":2}`, "NewLesson": `{"signature":""}`,
@@ -311,12 +311,12 @@ func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(bad))
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(invalid))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if schema.Validate(value) == nil {
-			t.Errorf("schema %s accepts the invalid value %s", name, bad)
+			t.Errorf("schema %s accepts the invalid value %s", name, invalid)
 		}
 	}
 }

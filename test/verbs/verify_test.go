@@ -29,20 +29,20 @@ func recordSchema(t *testing.T) *jsonschema.Schema {
 // precept record accepts an input if and only if the input is valid for the published schema. The output is valid too.
 func TestRecordFollowsItsSchema(t *testing.T) {
 	schema := recordSchema(t)
-	const good = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
+	const validEntry = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	for _, c := range []struct {
 		in string
 		ok bool
 	}{
-		{good, true},
-		{strings.Replace(good, `"e"`, `"`+strings.Repeat("long ", 200)+`"`, 1), true},
-		{strings.Replace(good, `"c"`, `""`, 1), false},
-		{strings.Replace(good, `"c"`, `" \t"`, 1), false},
-		{strings.Replace(good, `"test"`, `"other"`, 1), false},
-		{strings.Replace(good, `"do"`, `"`+strings.Repeat("x", 4097)+`"`, 1), false},
-		{strings.Replace(good, `,"rule":"do"`, ``, 1), false},
-		{strings.Replace(good, `"rule"`, `"extra":1,"rule"`, 1), false},
-		{`[` + good + `]`, false},
+		{validEntry, true},
+		{strings.Replace(validEntry, `"e"`, `"`+strings.Repeat("long ", 200)+`"`, 1), true},
+		{strings.Replace(validEntry, `"c"`, `""`, 1), false},
+		{strings.Replace(validEntry, `"c"`, `" \t"`, 1), false},
+		{strings.Replace(validEntry, `"test"`, `"other"`, 1), false},
+		{strings.Replace(validEntry, `"do"`, `"`+strings.Repeat("x", 4097)+`"`, 1), false},
+		{strings.Replace(validEntry, `,"rule":"do"`, ``, 1), false},
+		{strings.Replace(validEntry, `"rule"`, `"extra":1,"rule"`, 1), false},
+		{`[` + validEntry + `]`, false},
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(c.in))
 		if err != nil {
