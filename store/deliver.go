@@ -255,15 +255,15 @@ func (d *shipper) overtake(ctx context.Context, until int64) error {
 // much of it, or if their delivery took too long. Without an outbox, the older rows of each session and the oldest echo
 // keys are dropped.
 func (d *shipper) makeRoom(err error) {
-	switch {
-	case d.handoff.outbox == nil:
+	if d.handoff.outbox == nil {
 		d.undelivered.rows = newestRows(d.undelivered.rows)
 		d.undelivered.echoes = d.undelivered.echoes[max(0, len(d.undelivered.echoes)-maxEchoes):]
-	case isTimeout(err) && d.undelivered.heldBytes > d.maxRead(): // the shipper reads the rows back in smaller batches
-		d.handoff.returnBatch(&d.undelivered)
-	case errors.Is(err, context.Canceled), d.undelivered.heldBytes < d.limits.bytes/4 && len(d.undelivered.rows) < manyRows:
-	default:
-		d.handoff.returnBatch(&d.undelivered)
+		return
+	}
+	tooSlow := isTimeout(err) && d.undelivered.heldBytes > d.maxRead()
+	tooLarge := d.undelivered.heldBytes >= d.limits.bytes/4 || len(d.undelivered.rows) >= manyRows
+	if tooSlow || tooLarge && !errors.Is(err, context.Canceled) {
+		d.handoff.returnBatch(&d.undelivered) // the shipper reads the rows back in smaller batches
 	}
 }
 
