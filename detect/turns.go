@@ -98,8 +98,8 @@ func (p *phrases) isObservation(words string) bool {
 	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
 }
 
-// returnsValue reports whether a text consists of a short name, a colon and a JSON value: "Tool get_weather returned:
-// {...}".
+// returnsValue reports whether a message consists of a short name, a colon and a JSON object or array: "Tool get_weather
+// returned: {...}".
 func returnsValue(words string) bool {
 	const maxName = 80
 	name, value, ok := strings.Cut(words, ":")
@@ -120,8 +120,8 @@ func hasHarnessHeader(words string) bool {
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
-// sentiment returns the first rule that matches the words, and its feeling. The most certain rules, a pasted failure
-// and disapproval, come first.
+// sentiment returns the sentiment of a message, and the name of the rule that matched. The rules are tried in the order
+// of their certainty: a pasted failure and disapproval come first.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.ownWords(words)
 	low := fold(own)

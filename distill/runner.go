@@ -109,7 +109,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 }
 
 // distilTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim. If
-// orgWords is true, the lessons may use the words of the organisation.
+// orgWords is true, the lessons may contain terms that are specific to the organisation.
 func (d *Distiller) distilTenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
 	claim := "distill:" + tenant
 	ok := d.o.DryRun

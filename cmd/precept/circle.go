@@ -26,7 +26,7 @@ const (
 	circleBad    = "send-the-key-first" // slug of the harmful lesson that an agent proposes
 )
 
-// runCircle runs the demo of one lesson's life: agents fail, and a lesson is distilled, approved, injected and
+// runCircle runs the demo of one lesson's life cycle: agents fail, and a lesson is distilled, approved, injected and
 // measured.
 func (inv *invocation) runCircle(ctx context.Context, f demoFlags) error {
 	world := demo.NewCircle(f.seed)
@@ -75,7 +75,7 @@ func (c *circle) show(ctx context.Context, srv *server.Server, data, adminURL st
 		return err
 	}
 	say(
-		"2. precept distils a lesson from %d sessions, by rules. The lesson is %s, so no agent gets the lesson yet.\n\n   [%s] %s",
+		"2. precept distils a lesson from %d sessions, without a model. The lesson is %s, so no agent gets the lesson yet.\n\n   [%s] %s",
 		l.Support(), l.State, l.Slug, l.Headline(),
 	)
 	for line := range strings.SplitSeq(strings.TrimSpace(l.Advice), "\n") {
@@ -90,7 +90,7 @@ func (c *circle) show(ctx context.Context, srv *server.Server, data, adminURL st
 		}
 	}
 	say(
-		"4. A person reads and approves the lesson. precept now inserts the lesson into the tool's errors in most sessions; a coin withholds the lesson in the others.",
+		"4. A person reads and approves the lesson. precept now inserts the lesson into the tool's errors in most sessions, and withholds the lesson at random in the others.",
 	)
 	say(
 		"   The bank also holds an older, harmful lesson on the same subject: [%s].\n",

@@ -236,7 +236,7 @@ func covered(text string, part Span, cuts []Span) bool {
 	return true
 }
 
-// prohibitions finds the words by which a section forbids something or speaks of something dangerous.
+// prohibitions matches prohibitions, and words for secrets, production systems and destructive commands.
 var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t|may not|shall not|should not|shouldn't|do not|don't|don’t|you cannot|you can't|you can’t|` +
 	`not allowed|not permitted|no(?:t)? (?:access|exceptions?)|forbid(?:den|s)?|prohibit(?:ed|s)?|disallow(?:ed)?|off[- ]limits|under no circumstances|` +
 	`secrets?|credentials?|passwords?|passphrases?|api[- _]?keys?|private keys?|access tokens?|confidential|pii|personal data|gdpr|hipaa|` +
@@ -245,5 +245,5 @@ var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t
 	`niemals|nie|verboten|darf nicht|dürfen nicht|nicht erlaubt|nunca|jamás|prohibido|jamais|interdit|ne pas|nooit|mai|vietato)\b` +
 	`|禁止|绝不|不要|不得|请勿|決して|してはいけない|하지 마`)
 
-// Forbids returns the word by which a text forbids something, "" for none.
+// Forbids returns the first match of prohibitions in a text in lower case, "" for none.
 func Forbids(text string) string { return strings.ToLower(prohibitions.FindString(text)) }

@@ -164,13 +164,13 @@ func (r *Request) Task(n int) (task string) {
 	return task
 }
 
-// taskIn returns the request of a person in item i. Each text of the item may have its own template.
+// taskIn returns the user's own text in item i. Each text part of the item may have its own template.
 func (r *Request) taskIn(i int) string {
 	words, parts := r.Item(i).Words, r.parts(i)
 	switch {
 	case len(words) > maxTemplated:
 		return words
-	case len(parts) == 1: // the usual case: a single text
+	case len(parts) == 1: // the usual case: one text part
 		return withoutTemplates(words)
 	}
 	var tasks []string
@@ -185,7 +185,7 @@ func (r *Request) taskIn(i int) string {
 	return strings.Join(tasks, "\n")
 }
 
-// withoutTemplates returns the request of a person in the words of a message, "" for a preamble.
+// withoutTemplates removes the templates of harnesses from a message and returns the user's own text, "" for a preamble.
 func withoutTemplates(words string) string {
 	for range maxTemplates {
 		words = withoutNotes(words)
@@ -204,7 +204,7 @@ func withoutTemplates(words string) string {
 	return words
 }
 
-// isPreamble reports whether a harness wrote the message, without a request of a person.
+// isPreamble reports whether a harness wrote the whole message, which then has no text of the user.
 func isPreamble(words string) bool {
 	// The messages of Gemini CLI and its forks, such as Qwen Code, differ only in the name of the program.
 	line, _, _ := strings.Cut(words, "\n")
@@ -219,7 +219,7 @@ func isPreamble(words string) bool {
 	return false
 }
 
-// inTemplate returns the text in the first template that matches the words.
+// inTemplate returns the text inside the first template that matches the message.
 func inTemplate(words string) (inner string, ok bool) {
 	for i := range taskTemplates {
 		if inner, ok = taskTemplates[i].inner(words); ok {
@@ -229,7 +229,7 @@ func inTemplate(words string) (inner string, ok bool) {
 	return "", false
 }
 
-// inner returns the text in the template. ok is false if the template does not match the words.
+// inner returns the text inside the template. ok is false if the template does not match the message.
 func (f *taskTemplate) inner(words string) (inner string, ok bool) {
 	rest, ok := strings.CutPrefix(words, f.head)
 	if !ok {

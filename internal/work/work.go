@@ -37,7 +37,7 @@ type Ref struct {
 	Name       string // hash in lower case, name of the branch, or number of the pull request
 }
 
-// OfCommit returns the Ref of a commit hash, which has at least 7 hex digits. ok is false for any other string.
+// OfCommit returns the Ref for a commit hash of at least 7 hex digits. ok is false for any other string.
 func OfCommit(hash, repository string) (ref Ref, ok bool) {
 	if len(hash) < minHash || len(hash) > maxHash || strings.Trim(hash, "0123456789abcdefABCDEF") != "" || strings.Trim(hash, "0") == "" {
 		return Ref{}, false
@@ -45,7 +45,7 @@ func OfCommit(hash, repository string) (ref Ref, ok bool) {
 	return Ref{Kind: Commit, Repository: repository, Name: strings.ToLower(hash)}, true
 }
 
-// OfBranch returns the reference of a branch. ok is false for a string that git does not accept as the name
+// OfBranch returns the Ref for a branch. ok is false for a string that git does not accept as the name
 // of a branch.
 func OfBranch(name, repository string) (ref Ref, ok bool) {
 	name = strings.TrimPrefix(name, "refs/heads/")
@@ -57,7 +57,7 @@ func OfBranch(name, repository string) (ref Ref, ok bool) {
 	return Ref{Kind: Branch, Repository: repository, Name: name}, true
 }
 
-// OfPullRequest returns the reference of a pull request with a number in a repository.
+// OfPullRequest returns the Ref for a pull request. ok is false if number is no positive integer or repository is empty.
 func OfPullRequest(repository, number string) (ref Ref, ok bool) {
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || n == 0 || repository == "" {
@@ -106,8 +106,8 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 	return Ref{}, false
 }
 
-// RepositoryOf returns the path of the repository of a remote: git@github.com:acme/shop.git,
-// https://user@github.com/acme/shop, ssh://git@host:22/acme/shop. The path is "" for a directory.
+// RepositoryOf returns the repository path in a git remote, such as git@github.com:acme/shop.git,
+// https://user@github.com/acme/shop or ssh://git@host:22/acme/shop. The path is "" for a local directory.
 func RepositoryOf(remote string) string {
 	remote = strings.TrimSpace(remote)
 	if len(remote) > 2*MaxName {

@@ -69,7 +69,7 @@ func (s *search) catchUp() {
 // findLost replaces a provisional session with the stored session of the conversation. A provisional session began
 // because the backend did not answer in time. As soon as the backend returns the session that owns the items of the
 // request, the stored session continues. The stored session leaves the experiment, because the turns of the
-// provisional session had none of the lessons of the stored session. findLost returns true if the session was
+// provisional session did not get the lessons of the stored session. findLost returns true if the session was
 // replaced or if the backend has not answered yet.
 func (s *search) findLost() bool {
 	provisional := s.res.Session
@@ -102,8 +102,8 @@ func (s *search) findLost() bool {
 
 // split starts a new session when the stored session belongs to another conversation or to another
 // run. The first case happens if a client uses the name of an application for all its sessions, and a
-// restart has emptied the threader. In the second case, a session with the coins of one run must not
-// count for another run.
+// restart has emptied the threader. In the second case, a session with the random assignments of
+// one run must not count for another run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
@@ -122,15 +122,16 @@ func (s *search) split() {
 	s.res.Thread = s.r.threads.SplitSession(s.res.Thread, s.q.Claim, s.begun)
 }
 
-// inAnotherRun reports whether the session belongs to another run than the request names.
+// inAnotherRun reports whether the session belongs to a run other than the run that the request names.
 func (s *search) inAnotherRun() bool {
 	run, unit := s.q.Claim.Run, s.res.Session.Record.MemberNow().Unit
 	return run != "" && unit != session.ID{} && unit != session.RunKey(s.q.Scope.Tenant, run)
 }
 
-// toSubAgent moves the search to the session of a sub-agent, when the request has the name of a
-// conversation and other tools, and is neither a turn nor a side request of the conversation. The
-// session of the conversation stays pinned as the parent.
+// toSubAgent moves the search to the session of a sub-agent. A request with the name of a conversation
+// comes from a sub-agent if the tools of the request differ from the tools of the conversation, and the
+// request neither continues the conversation nor is a side request of the conversation. The session of
+// the conversation stays pinned as the parent.
 func (s *search) toSubAgent() bool {
 	ses := s.res.Session
 	if ses == nil || s.res.Thread.New || !s.q.Claim.Named() {
@@ -141,7 +142,7 @@ func (s *search) toSubAgent() bool {
 	otherTools := side && reason == label.SideTools
 	first := otherTools && !s.q.Request.Delta && !ses.Record.ShowsConversation(s.q.Request)
 	ses.Record.Mutex.Unlock()
-	if !otherTools || !first && !s.q.Request.Delta { // a side request that extracts memories quotes the conversation
+	if !otherTools || !first && !s.q.Request.Delta { // a side request that extracts memories quotes the conversation and has other tools, but is no sub-agent
 		return false
 	}
 	sub, ok := s.r.threads.ResolveSubagent(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)

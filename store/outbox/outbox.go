@@ -26,10 +26,9 @@ const (
 	vacuumPages = 256
 )
 
-// Kind is the kind of a row.
+// Kind says what the document of a row holds.
 type Kind int64
 
-// The kinds of rows.
 const (
 	// KindTurns is a row with the data of one session in one flush. The store defines the format of Document.
 	KindTurns Kind = 1
@@ -39,7 +38,7 @@ const (
 	KindForgotten Kind = 3
 )
 
-// SessionID is the underlying type of session.ID, because this package does not import the package session.
+// SessionID is the underlying type of session.ID. This package does not import package session.
 type SessionID = [16]byte
 
 // Row is one row of the queue. Append sets the sequence number.
@@ -70,7 +69,7 @@ type Flush struct {
 	Dropped map[string]int64
 	// Scrub makes the next Tidy also remove the content of deleted rows from the file, as RequestScrub does.
 	Scrub bool
-	// Notes are values that are stored as SetNote stores them.
+	// Notes are values by their names, which Note returns later.
 	Notes map[string]string
 	// Carried is the account of an earlier file, which is added to the account of this file; nil means none.
 	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither
@@ -87,9 +86,10 @@ func (f *Flush) Empty() bool {
 type Options struct {
 	Path       string
 	QuotaBytes int64 // maximum total size of the rows in bytes (limits.outbox_bytes)
-	// TenantQuotaBytes is the largest size of the rows of one tenant (limits.tenant_bytes); 0 means no limit.
+	// TenantQuotaBytes is the maximum total size of the rows of one tenant in bytes (limits.tenant_bytes); 0 means no
+	// limit.
 	TenantQuotaBytes int64
-	// Tenants reports that several tenants may share the queue. Refuses then protects tenants with few bytes.
+	// Tenants is true if several tenants may share the queue. Refuses then refuses the rows of the largest tenants first.
 	Tenants bool
 	Now     func() time.Time
 	// Damaged is called with a message for the operator when the file is damaged or lacks rows that its
