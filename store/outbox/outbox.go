@@ -69,7 +69,7 @@ type Flush struct {
 	Dropped map[string]int64
 	// Scrub makes the next Tidy also remove the content of deleted rows from the file, as RequestScrub does.
 	Scrub bool
-	// Notes are values by their names, which Note returns later.
+	// Notes are values by their keys. Note returns the value of a key.
 	Notes map[string]string
 	// Carried is the account of an earlier file, which is added to the account of this file; nil means none.
 	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither
@@ -89,7 +89,7 @@ type Options struct {
 	// TenantQuotaBytes is the maximum total size of the rows of one tenant in bytes (limits.tenant_bytes); 0 means no
 	// limit.
 	TenantQuotaBytes int64
-	// Tenants is true if several tenants may share the queue. Refuses then refuses the rows of the largest tenants first.
+	// Tenants is true if several tenants may share the queue. Refuses then returns the tenants with the most bytes.
 	Tenants bool
 	Now     func() time.Time
 	// Damaged is called with a message for the operator when the file is damaged or lacks rows that its
