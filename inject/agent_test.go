@@ -40,14 +40,14 @@ func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, respon
 // entry is an item of a conversation, independent of the dialect.
 type entry struct {
 	kind    string // user, answer, call, result
-	text    string // the user's words, text of the answer, arguments of the call, output of the result
+	text    string // user message, answer, arguments of the call, or output of the result
 	id      string
 	failed  bool
-	number  int  // of a user message: number among the user messages, from 1
-	reminds bool // a reminder of the agent precedes the words
+	number  int  // position among the user messages, from 1
+	reminds bool // a reminder of the agent precedes the user message
 }
 
-// agent plays a conversation. The agent keeps its own history, without the inserted blocks.
+// agent simulates an agent, which keeps its own history without the inserted blocks.
 type agent struct {
 	form    wireForm
 	history []entry
@@ -89,7 +89,7 @@ func (a *agent) dialect() wire.Dialect {
 	return wire.Chat
 }
 
-// body writes the whole history as this agent does.
+// body returns a request with the whole history in the format of the agent.
 func (a *agent) body() []byte {
 	var list []obj
 	key := "messages"
@@ -214,7 +214,7 @@ func messagesOf(t tb, body []byte) []string {
 		Input    any
 	}
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("parsing body %s: got error %v, want none", body, err)
+		t.Fatalf("parsing body %s: %v", body, err)
 	}
 	switch in := b.Input.(type) {
 	case string:
@@ -249,8 +249,8 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joined joins the text parts of a message, without reminders, into one string. If the message has other parts, joined
-// returns a list of these parts and the string.
+// joined returns the text parts of a message, without reminders, as one string. If the message has other parts, joined
+// returns a list of these parts followed by the string.
 func joined(list []any) any {
 	var s strings.Builder
 	var others []any
@@ -272,7 +272,7 @@ func joined(list []any) any {
 
 // testSession is a session of one agent behind an injector.
 type testSession struct {
-	meaning []lesson.Resemblance // matches by meaning
+	meaning []lesson.Resemblance // Input.Meaning of each turn
 	t       tb
 	a       *agent
 	in      *Injector
@@ -282,8 +282,8 @@ type testSession struct {
 	now     time.Time
 	claim   session.Claim
 
-	body []byte   // as spliced
-	sent []string // messages of the newest request to the upstream
+	body []byte   // newest request to the upstream, with the inserted blocks
+	sent []string // messages of body
 }
 
 func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *testSession {
@@ -295,8 +295,8 @@ func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name str
 	}
 }
 
-// send sends the history as the next turn, and checks that the previous request to the upstream is
-// a prefix of the new request.
+// send sends the history as the next turn. It checks that the messages of the previous request to the upstream are
+// a prefix of the new messages.
 func (r *testSession) send() Plan {
 	r.t.Helper()
 	p := r.sendBody(r.a.body())
@@ -308,23 +308,23 @@ func (r *testSession) sendBody(body []byte) Plan {
 	before := r.sent
 	p := r.plan(body)
 	if len(r.sent) < len(before) {
-		r.t.Fatalf("the list has %d items, want at least the %d of the previous turn", len(r.sent), len(before))
+		r.t.Fatalf("the upstream got %d messages, want at least the %d of the previous turn", len(r.sent), len(before))
 	}
 	for i := range before {
 		if before[i] != r.sent[i] {
-			r.t.Fatalf("item %d of %d is sent as\n%s\nwant\n%s\nas before; history %+v", i, len(before), r.sent[i], before[i], r.a.history)
+			r.t.Fatalf("message %d of %d changed: got\n%s\nwant\n%s\nhistory: %+v", i, len(before), r.sent[i], before[i], r.a.history)
 		}
 	}
 	return p
 }
 
-// plan makes a turn without a comparison with the previous turn.
+// plan plans one turn and splices the edits into body, without the prefix check of send.
 func (r *testSession) plan(body []byte) Plan {
 	r.t.Helper()
 	r.now = r.now.Add(time.Second)
 	req, err := wire.Parse(r.a.dialect(), body)
 	if err != nil {
-		r.t.Fatalf("parsing body %s: got error %v, want none", body, err)
+		r.t.Fatalf("parsing body %s: %v", body, err)
 	}
 	p := r.in.Plan(r.rec, Input{Meaning: r.meaning, Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
 	r.body, err = req.Splice(nil, p.Edits)
@@ -332,16 +332,16 @@ func (r *testSession) plan(body []byte) Plan {
 		r.t.Fatalf("%v", err)
 	}
 	if !addsOnly(body, r.body) {
-		r.t.Fatalf("the plan gives the body\n%s\nwant only insertions into\n%s", r.body, body)
+		r.t.Fatalf("spliced body =\n%s\nwant only insertions into\n%s", r.body, body)
 	}
 	if (p.Skip == "") != (len(p.Edits) > 0) {
-		r.t.Fatalf("the plan has skip %q and %d edits, want a skip or edits", p.Skip, len(p.Edits))
+		r.t.Fatalf("plan has Skip = %q and %d edits, want either a skip reason or edits", p.Skip, len(p.Edits))
 	}
 	r.sent = messagesOf(r.t, r.body)
 	return p
 }
 
-// addsOnly reports whether all bytes of body occur in more in the same order.
+// addsOnly reports whether all bytes of body occur in more, in the same order.
 func addsOnly(body, more []byte) bool {
 	for i := range body {
 		at := bytes.IndexByte(more, body[i])
@@ -356,7 +356,7 @@ func addsOnly(body, more []byte) bool {
 // endTurn ends the turn with a complete reply.
 func (r *testSession) endTurn() { r.rec.AddReply(&wire.Reply{Complete: true}) }
 
-// restart replaces the session with a copy that was decoded from its record, as in another process.
+// restart replaces the session with a copy decoded from its row, as after a restart of the process.
 func (r *testSession) restart() {
 	r.t.Helper()
 	row, err := r.rec.Row(func(s string) (string, bool) { return s, true })
@@ -364,7 +364,7 @@ func (r *testSession) restart() {
 		r.t.Fatalf("%v", err)
 	}
 	if len(row.Data) > 32<<10 {
-		r.t.Fatalf("the record has %d bytes, want at most %d", len(row.Data), 32<<10)
+		r.t.Fatalf("len(row.Data) = %d, want at most %d", len(row.Data), 32<<10)
 	}
 	r.restore(row.Data)
 }
@@ -378,7 +378,7 @@ func (r *testSession) restore(data []byte) {
 	r.rec = rec
 }
 
-// upstream returns all text of the newest request to the model, without JSON escapes.
+// upstream returns the messages of the newest request to the upstream, one per line.
 func (r *testSession) upstream() string { return strings.Join(r.sent, "\n") }
 
 func newBook(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }

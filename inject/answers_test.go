@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// turnsOf returns the requests of two turns of a conversation in a dialect: the user's words, and a tool
-// result.
+// turnsOf returns two requests of one conversation in a dialect. The newest message is a user message in the first and
+// a tool result in the second.
 func turnsOf(d wire.Dialect) (text, result string) {
 	switch d {
 	case wire.Messages:
@@ -27,13 +27,13 @@ func turnsOf(d wire.Dialect) (text, result string) {
 	}
 }
 
-// quoted returns a string as JSON.
+// quoted returns s with the escapes of a JSON string.
 func quoted(s string) string {
 	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
 }
 
-// The first turn gets the hint about /lesson commands before the user's words. The next turn gets the
-// answers to commands before its tool result, and the hint at its old place. A retry inserts both again.
+// The first turn gets the hint about /lesson commands before the user message. The next turn gets the answers to
+// commands before its tool result, and the hint at its earlier position. A retry inserts both again.
 func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		h := newHop("s", inject.Advice)
@@ -41,25 +41,25 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		text, result := turnsOf(d)
 		first := h.sendThrough(t, lesson.NewBook(nil), d, text)
 		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
-			t.Errorf("%s: the request is\n%s\nwant the hint about commands once, before the user's words", d, first)
+			t.Errorf("%s: the request is\n%s\nwant the hint about commands once, before the user message", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
 		again := h.sendThrough(t, lesson.NewBook(nil), d, text) // a retry of the same turn: the session has no new message
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
-			t.Errorf("%s: the retry of the first turn is\n%s\nwant\n%s\nand two waiting answers, got %d", d, again, first, len(h.rec.Mailbox.Answers))
+			t.Errorf("%s: retry of the first turn =\n%s\nwant\n%s\nwaiting answers: got %d, want 2", d, again, first, len(h.rec.Mailbox.Answers))
 		}
 		second := h.sendThrough(t, lesson.NewBook(nil), d, result)
 		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
 			t.Errorf("%s: the second request is\n%s\nwant the hint once, both answers once before the result, and no waiting answer", d, second)
 		}
 		if third := h.sendThrough(t, lesson.NewBook(nil), d, result); third != second {
-			t.Errorf("%s: the retry of the second turn is\n%s\nwant\n%s", d, third, second)
+			t.Errorf("%s: retry of the second turn =\n%s\nwant\n%s", d, third, second)
 		}
 	}
 }
 
-// Lessons match the system prompt only if the configuration names the agent. The block is inserted
-// before the user's words.
+// Lessons match the system prompt only if the configuration names the agent. The block is inserted before the user
+// message.
 func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"system","content":"You deploy it."},{"role":"user","content":"begin"}]}`
 	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {
@@ -67,26 +67,26 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 		h.injector = inject.New(inject.Config{System: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 		got := h.sendThrough(t, chainBook("ask-first"), wire.Chat, body)
 		if searched != strings.Contains(got, `"content":"Lessons from past experience:`) || !strings.Contains(got, `begin"}]}`) {
-			t.Errorf("pattern %q gives request %s\nwant a block before the user's words: %v", pattern, got, searched)
+			t.Errorf("pattern %q: request = %s\nwant a block before the user message: %v", pattern, got, searched)
 		}
 		if searched == (got == body) {
-			t.Errorf("pattern %q gives request %s\nwant a changed request: %v", pattern, got, searched)
+			t.Errorf("pattern %q: request = %s\nwant a changed request: %v", pattern, got, searched)
 		}
 	}
 }
 
-// The estimated tokens of a presented lesson are a quarter of the bytes of its lines.
-func TestTokensAreAQuarterOfTheBytes(t *testing.T) {
+// The token estimate of a presented lesson is a quarter of the bytes of its lines, rounded up.
+func TestTokenEstimateIsAQuarterOfTheBytes(t *testing.T) {
 	l := &lesson.Lesson{Slug: "ask-first", Title: "Ask first", Advice: strings.Repeat("Ask whoever knows. ", 60), State: lesson.Active}
 	text := l.Text()
 	for _, budget := range []int{0, 300, 100} {
 		cfg := inject.Config{BudgetBytes: budget}
 		block := cfg.Block(l, &text, nil)
 		if shown, bytes := cfg.Present(l, &text, nil), len(inject.Part(block, "ask-first")); block != "" && shown.Tokens != (bytes+3)/4 {
-			t.Errorf("a budget of %d bytes: the lesson has %d tokens, want a quarter of its %d bytes", budget, shown.Tokens, bytes)
+			t.Errorf("budget of %d bytes: Tokens = %d, want a quarter of the lesson's %d bytes", budget, shown.Tokens, bytes)
 		}
 		if fits := budget != 100; fits != (block != "") || budget > 0 && len(block) > budget {
-			t.Errorf("a budget of %d gives a block of %d bytes, want a block within the budget: %t", budget, len(block), fits)
+			t.Errorf("budget of %d bytes: got a block of %d bytes, want a block within the budget: %t", budget, len(block), fits)
 		}
 	}
 }

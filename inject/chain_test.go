@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// hop is one precept of a chain.
+// hop is one precept process in a chain of proxies, with the state of one session.
 type hop struct {
 	injector *inject.Injector
 	rec      *session.Record
@@ -51,8 +51,8 @@ func chainBook(slugs ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// With two precepts in a chain and the same lessons, each lesson is inserted once, over all turns.
-// The second precept inserts only the lessons that the first does not have.
+// Two chained precepts with the same lesson insert it once. The second precept inserts only lessons that the first
+// does not have.
 func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 	result := `make: *** No rule to make target 'x'.  Stop.\nExit code 2`
 	bodies := map[wire.Dialect][]string{
@@ -78,7 +78,7 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 					t.Fatalf("%s: the first precept sends %s, want [shared] once", d, one)
 				}
 				if two := second.sendThrough(t, chainBook("shared"), d, one); two != one {
-					t.Errorf("%s, %s: the second precept sends\n%s\nwant the request of the first\n%s", d, style, two, one)
+					t.Errorf("%s, %s: the second precept sends\n%s\nwant it unchanged:\n%s", d, style, two, one)
 				}
 				both := newHop("c", inject.Advice).sendThrough(t, chainBook("shared", "own"), d, one)
 				if strings.Count(both, "[shared]") != 1 || strings.Count(both, "[own]") != 1 {
@@ -89,7 +89,7 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 	}
 }
 
-// A block in a user's quotation does not count as an insertion.
+// A block that the user quotes, or that is incomplete, does not count as an insertion of another precept.
 func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 	block := `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [shared] About shared\n  | Look twice.\nEnd of lessons.\n\n`
 	for _, text := range []string{
@@ -101,13 +101,13 @@ func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"` + text + `"}]}`
 		out := newHop("a", inject.Advice).sendThrough(t, chainBook("shared"), wire.Chat, body)
 		if strings.Count(out, "[shared]") != strings.Count(body, "[shared]")+1 {
-			t.Errorf("%s\nbecomes\n%s\nwant one more [shared]", body, out)
+			t.Errorf("request\n%s\nbecomes\n%s\nwant one more [shared]", body, out)
 		}
 	}
 }
 
 // Only one of two chained precepts warns of a loop.
-func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
+func TestChainedProxiesWarnOnceAboutALoop(t *testing.T) {
 	call := func(id string) string {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"boom\nExit code 2"}`
 	}
@@ -117,6 +117,6 @@ func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
 		t.Fatalf("the first precept sends %s, want [LOOP DETECTED] once", one)
 	}
 	if two := newHop("b", inject.Advice).sendThrough(t, chainBook(), wire.Chat, one); two != one {
-		t.Errorf("the second precept sends\n%s\nwant the request of the first\n%s", two, one)
+		t.Errorf("the second precept sends\n%s\nwant it unchanged:\n%s", two, one)
 	}
 }

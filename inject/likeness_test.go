@@ -38,7 +38,7 @@ func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 		t.Fatalf("Injected = %q, want caches~like; inserted slugs = %q, want caches", p.Injected, insertedSlugs(&p))
 	}
 	if arm := p.Picks[0].Arm; arm.Slug() != "caches~like" || trial.LessonSlug(arm.Slug()) != "caches" || p.Lessons[0].Slug != "caches~like" {
-		t.Errorf("the arm is %q and the lessons are %+v, want caches~like", arm, p.Lessons)
+		t.Errorf("arm = %q, lessons = %+v, want slug caches~like in both", arm, p.Lessons)
 	}
 	r.endTurn()
 	r.a.addAnswer("ok")
@@ -52,7 +52,7 @@ func TestExactMatchUsesExactMatchArm(t *testing.T) {
 	r := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
 	r.a.addUser("the cache entries are stale", false)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
-		t.Errorf("the plan is %+v, want the lesson caches injected with the exact-match arm", p)
+		t.Errorf("plan = %+v, want the lesson caches injected with the exact-match arm", p)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 		r := newTestSession(t, plainChat, c.cfg, similarBook(c.allowsSimilarity), "s")
 		r.a.addUser(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
-			t.Errorf("%s: the plan is %+v, want no match and no edit", name, p)
+			t.Errorf("%s: plan = %+v, want no match and no edit", name, p)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
 	l, _ := r.book.Get("caches")
 	r.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) || p.Picks[0].Arm.Slug() != "caches~like" {
-		t.Errorf("the second plan is %+v, want caches~like injected", p)
+		t.Errorf("second plan = %+v, want caches~like injected", p)
 	}
 }
 
@@ -91,6 +91,6 @@ func TestErrorOfUnknownKindMatchesBySimilarity(t *testing.T) {
 	r.endTurn()
 	r.callOnce("refresh", "Error: 3 stale entries in the cache", true)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
-		t.Errorf("the plan after the error is %+v, want caches~like injected", p)
+		t.Errorf("plan after the error = %+v, want caches~like injected", p)
 	}
 }

@@ -17,14 +17,14 @@ import (
 	"precept/internal/wire"
 )
 
-// shape is a request whose size a test chooses.
+// shape generates requests of one form and any size.
 type shape struct {
 	name    string
 	dialect wire.Dialect
 	body    func(n int) string
 }
 
-// repeatNumbered joins n copies of piece with commas. In each copy, the number of the copy replaces %d.
+// repeatNumbered joins n copies of piece with commas, and replaces %d in each copy with its index.
 func repeatNumbered(n int, piece string) string {
 	var b strings.Builder
 	for i := range n {
@@ -36,8 +36,8 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
-// calls returns a request with n calls and their results. If alone is true, each call is followed by its
-// result; otherwise all calls precede all results. id is the format of the call ids.
+// calls returns a request with n calls and their results. If alone is true, each call is followed by its result;
+// otherwise all calls precede all results. The format of the call ids is id.
 func calls(d wire.Dialect, n int, id string, alone bool) string {
 	call, result := `{"id":"`+id+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+id+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
@@ -76,34 +76,34 @@ func shapes() []shape {
 	}
 	all := []shape{
 		chat("empty objects", `{}`),
-		chat("equal words", `{"role":"user","content":"use the alpha"}`),
-		chat("other words", `{"role":"user","content":"use the alpha %d"}`),
+		chat("equal messages", `{"role":"user","content":"use the alpha"}`),
+		chat("different messages", `{"role":"user","content":"use the alpha %d"}`),
 		chat("answers", `{"role":"assistant","content":"%d"}`),
 		chat("questions and answers", `{"role":"assistant","content":"shall I?"},{"role":"user","content":"yes, %d"}`),
-		chat("calls as objects", `{"role":"assistant","content":"{\"name\":\"f\",\"arguments\":{\"a\":%d}}"},{"role":"user","content":"Error: boom"}`),
-		chat("equal calls as objects", `{"role":"assistant","content":"{\"name\":\"f\"}"},{"role":"user","content":"Error: boom"}`),
-		text("a scratchpad", `Action: f\nAction Input: {{{\nObservation: Error: boom\nThought:\n`),
+		chat("calls as JSON text", `{"role":"assistant","content":"{\"name\":\"f\",\"arguments\":{\"a\":%d}}"},{"role":"user","content":"Error: boom"}`),
+		chat("equal calls as JSON text", `{"role":"assistant","content":"{\"name\":\"f\"}"},{"role":"user","content":"Error: boom"}`),
+		text("scratchpad", `Action: f\nAction Input: {{{\nObservation: Error: boom\nThought:\n`),
 		chat("orphaned results", `{"role":"tool","tool_call_id":"c%d","content":"Error: boom"}`),
 		chat("results without ids", `{"role":"tool","content":"Error: boom"}`),
 		chat("system items", `{"role":"system","content":"be good"}`),
 		chat("refusals", `{"role":"tool","tool_call_id":"c%d","content":"The user rejected permission to use this specific tool call."}`),
 		text("blocks of precept", `Lessons from past experience:\n- [a] b\nEnd of lessons.\n`),
-		text("openings of blocks", `Lessons from past experience:\n`),
+		text("unclosed blocks", `Lessons from past experience:\n`),
 		text("reminders", `<system-reminder>x</system-reminder>`),
-		text("openings of reminders", `<system-reminder><environment_context>[LOOP DETECTED]`),
+		text("unclosed reminders", `<system-reminder><environment_context>[LOOP DETECTED]`),
 		{"parts", wire.Chat, func(n int) string {
 			return `{"messages":[{"role":"user","content":[` + repeatNumbered(n, `{"type":"text","text":"alpha %d"}`) + `]}]}`
 		}},
-		{"other parts", wire.Messages, func(n int) string {
+		{"image parts", wire.Messages, func(n int) string {
 			return `{"messages":[{"role":"user","content":[` + repeatNumbered(n, `{"type":"image","source":{"a":[[[%d]]]}}`) + `,{"type":"text","text":"alpha"}]}]}`
 		}},
-		{"nested parts", wire.Chat, func(n int) string {
+		{"deeply nested part", wire.Chat, func(n int) string {
 			return `{"messages":[{"role":"user","content":[{"type":"image","x":` + strings.Repeat("[", 200) + repeatNumbered(20*n, "1") + strings.Repeat("]", 200) + `},{"type":"text","text":"alpha"}]}]}`
 		}},
-		{"tools", wire.Chat, func(n int) string {
+		{"tool definitions", wire.Chat, func(n int) string {
 			return `{"messages":[{"role":"user","content":"alpha beta"}],"tools":[` + repeatNumbered(n, `{"type":"function","function":{"name":"t%d"}}`) + `]}`
 		}},
-		{"keys", wire.Chat, func(n int) string {
+		{"top-level keys", wire.Chat, func(n int) string {
 			return `{` + repeatNumbered(n, `"key%d":1`) + `,"messages":[{"role":"user","content":"alpha"}]}`
 		}},
 		{"large arguments", wire.Chat, func(n int) string {
@@ -121,7 +121,7 @@ func shapes() []shape {
 	return all
 }
 
-// turns holds the injector and the lessons with which a test processes requests.
+// turns processes requests with one injector and one book of lessons.
 type turns struct {
 	injector *inject.Injector
 	book     *lesson.Book
@@ -140,7 +140,8 @@ func newTurns() turns {
 	}
 }
 
-// work processes a request twice: first as a new request, then with a known history.
+// work processes a request twice: first with a history that is new to the parser and the threader, then with a known
+// history.
 func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -173,7 +174,7 @@ func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	}
 }
 
-// best returns the shortest of several durations of work on a request of size n.
+// best returns the shortest duration of several calls of work with a request of size n.
 func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
@@ -187,9 +188,9 @@ func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	return least
 }
 
-// A request four times as long takes four times as long, not sixteen times. The test allows twice
-// that time and 5 ms for caches, other processes and the scheduler, and repeats the measurement
-// before it fails.
+// Linear cost means that a request four times as long takes four times as long, not sixteen times. The test allows
+// twice that time plus 5 ms for caches, other processes and the scheduler, and measures up to six times before it
+// fails.
 func TestCostIsLinear(t *testing.T) {
 	const n, times, allowed = 1500, 4, 8
 	if testing.Short() {
@@ -205,7 +206,7 @@ func TestCostIsLinear(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%d items take %v and %d items take %v, want at most %d times as long", n, small, times*n, large, allowed)
+			t.Errorf("%d items took %v and %d items took %v, want at most %d times as long", n, small, times*n, large, allowed)
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 const loopMark = "[LOOP DETECTED]"
 
-// A loop counts once and has two warnings: at the second equal failure, and two failures later.
-func TestLoopHasTwoWarnings(t *testing.T) {
+// A loop counts once and causes two warnings: at the second equal failure, and two failures later.
+func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
 			r := newTestSession(t, form, injectAll(), newBook(), "s")
@@ -25,14 +25,14 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 				p := r.send()
 				r.restart()
 				if (p.Loops == 1) != (i == 1) {
-					t.Errorf("failure %d: the plan is %+v, want a loop at the second failure only", i+1, p)
+					t.Errorf("failure %d: plan = %+v, want a new loop only at the second failure", i+1, p)
 				}
 				if got, want := strings.Count(r.upstream(), loopMark), []int{0, 1, 1, 2, 2}[i]; got != want {
 					t.Errorf("failure %d: the request has %d warnings, want %d", i+1, got, want)
 				}
 			}
 			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
-				t.Errorf("the session has loops %+v and assignment %+v, want one loop and one pick of arm %q",
+				t.Errorf("loops = %+v, assignment = %+v, want one loop and one pick of arm %q",
 					r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
 			}
 		})
@@ -50,7 +50,7 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 	}
 	for range 3 {
 		if p := r.send(); p.Loops != 0 || len(p.Edits) != 1 {
-			t.Errorf("the plan of a retry is %+v, want no new loop and the one warning", p)
+			t.Errorf("plan of a retry = %+v, want no new loop and only the earlier warning", p)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
-			t.Errorf("%s: the edits are %+v, want two at one item, the first with prefix %q", form, p.Edits, loopMark)
+			t.Errorf("%s: edits = %+v, want two at one item, the first with prefix %q", form, p.Edits, loopMark)
 			continue
 		}
 		r.endTurn()
@@ -76,12 +76,12 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("ls", "x", false)
 		retry := r.send()
 		if fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("%s: the next plan has edits %+v, want %+v", form, retry.Edits, p.Edits)
+			t.Errorf("%s: edits of the next turn = %+v, want %+v", form, retry.Edits, p.Edits)
 		}
 	}
 }
 
-func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
+func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		epsilon, control float64
@@ -98,20 +98,20 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 				r.callOnce(command, "it", true)
 				p := r.send()
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
-					t.Errorf("failure %d: the plan is %+v, want no edit, and a loop at the second failure of each command only", i+1, p)
+					t.Errorf("failure %d: the plan = %+v, want no edit, and a new loop only at the second failure of each command", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
-					t.Errorf("the plan of the second failure has lessons %+v, want one in state %q", p.Lessons, c.state)
+					t.Errorf("lessons at the second failure = %+v, want one in state %q", p.Lessons, c.state)
 				}
 				if i != 1 && len(p.Lessons) != 0 {
-					t.Errorf("failure %d: the plan has lessons %+v, want none: the first loop decides for the session", i+1, p.Lessons)
+					t.Errorf("failure %d: lessons = %+v, want none: the assignment at the first loop applies to the whole session", i+1, p.Lessons)
 				}
 			}
 		})
 	}
 }
 
-func TestLoopIsFoundInProviderHistory(t *testing.T) {
+func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 	r := newTestSession(t, responses, injectAll(), newBook(), "s")
 	r.plan([]byte(`{"model":"m","input":"build"}`))
 	for i := range 4 {
@@ -121,15 +121,15 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 		body := []byte(`{"model":"m","previous_response_id":"resp_` + id + `","input":[{"type":"function_call_output","call_id":"` + id + `","output":"Error: no rule\nExit code 2"}]}`)
 		p := r.plan(body)
 		if strings.Contains(r.upstream(), loopMark) != (i == 1 || i == 3) {
-			t.Errorf("failure %d: the plan is %+v, want a warning at failures 2 and 4", i+1, p)
+			t.Errorf("failure %d: the plan = %+v, want a warning at failures 2 and 4", i+1, p)
 		}
 		if retry := r.plan(body); retry.Kind != session.Retry || retry.Loops != 0 || fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("the retry of failure %d is %+v, want edits %v", i+1, retry, p.Edits)
+			t.Errorf("retry of failure %d: plan = %+v, want edits %v", i+1, retry, p.Edits)
 		}
 	}
 }
 
-func TestParallelLoopNamesTheFailingCall(t *testing.T) {
+func TestLoopWarningNamesFailingParallelCall(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	r.a.addUser("build", false)
 	r.send()
@@ -147,6 +147,6 @@ func TestParallelLoopNamesTheFailingCall(t *testing.T) {
 		}
 	}
 	if len(warned) != 1 || !strings.Contains(warned[0], `"tool_call_id":"call_3"`) || !strings.Contains(warned[0], "make") {
-		t.Errorf("the messages with a warning are %v, want only the result of call_3, with the call make", warned)
+		t.Errorf("messages with a warning = %v, want only the result of call_3, naming make", warned)
 	}
 }

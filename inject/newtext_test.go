@@ -15,8 +15,8 @@ import (
 	"precept/internal/wire"
 )
 
-// BenchmarkNewText measures requests with half a megabyte of new text: in a loop of calls, in one message, in one
-// result.
+// BenchmarkNewText measures requests with half a megabyte of new text: in the results of many calls, in one user
+// message, and in one result.
 func BenchmarkNewText(b *testing.B) {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i) // and so on, as code goes\n\t}\n}\n"
 	q := func(s string) string { x, _ := json.Marshal(s); return string(x) }
@@ -38,7 +38,7 @@ func BenchmarkNewText(b *testing.B) {
 	book := lesson.NewBook(all)
 	in := inject.New(inject.Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 	now := time.Unix(1e9, 0)
-	for name, body := range map[string][]byte{"loop": loop, "one message": one, "one result": res} {
+	for name, body := range map[string][]byte{"many results": loop, "one message": one, "one result": res} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {

@@ -9,35 +9,35 @@ import (
 	"precept/internal/wire"
 )
 
-// aboutErrors returns a lesson with an error pattern alone.
+// aboutErrors returns a lesson whose only trigger is an error pattern.
 func aboutErrors(slug, pattern string) *lesson.Lesson {
 	l := activeLesson(slug, "", "Look.")
 	l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{pattern}
 	return l
 }
 
-// outcomesAtClose returns the outcomes of the pick of a slug as the closing of the session would find them.
+// outcomesAtClose returns the outcomes of the pick of slug as they would be if the session closed now.
 func (r *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
 	t.Helper()
 	a := r.rec.Assignment.Clone()
 	a.Observe(r.rec.Thread.Tally)
 	p, ok := a.Pick(slug)
 	if !ok {
-		t.Fatalf("the assignment is %+v, want a pick of %s", a, slug)
+		t.Fatalf("assignment = %+v, want a pick of %s", a, slug)
 	}
 	return p.Watch
 }
 
-// answered ends a turn with a reply that used these numbers of tokens.
+// answered ends a turn with a complete reply with the given token usage.
 func (r *testSession) answered(input, output int) {
 	r.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
 	r.rec.Active(r.now)
 }
 
-// The outcomes of a pick (errors, tokens and others) are counted after the pick. The failed call that
-// triggers the pick does not count, and each later failed call counts once. An injected and a withheld
-// pick have the same outcomes.
-func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
+// The outcomes of a pick (errors, tokens and others) are counted from the pick on. The failed call that triggers the
+// pick does not count, and each later failed call counts once. The outcomes of an injected and of a withheld pick are
+// counted equally.
+func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	for _, form := range forms() {
 		var seen [2]trial.Watch
 		for arm, epsilon := range []float64{0, 1} {
@@ -57,11 +57,11 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 			}
 			step("make", "omega lock", true) // the pick
 			if w := r.outcomesAtClose(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
-				t.Errorf("%s: the outcomes at the pick are %+v, want 220 tokens and zeros", form, w)
+				t.Errorf("%s: outcomes at the pick = %+v, want 220 tokens and all others 0", form, w)
 			}
 			step("make x", "the sky is blue", true)
 			if w := r.outcomesAtClose(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
-				t.Errorf("%s: the outcomes after another error are %+v, want 1 error and no recurrence", form, w)
+				t.Errorf("%s: outcomes after another error = %+v, want 1 error and no recurrence", form, w)
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
@@ -72,17 +72,17 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 			if got, want := seen[arm].After, [trial.OutcomeCount]int64{
 				trial.Recurrence: 1, trial.Errors: 2, trial.Loops: 0, trial.Corrections: 1, trial.Turns: 4, trial.Tokens: 880, trial.Seconds: 12_000,
 			}; got != want {
-				t.Errorf("%s, epsilon %v: the outcomes after the pick are %v, want %v", form, epsilon, got, want)
+				t.Errorf("%s, epsilon %v: outcomes after the pick = %v, want %v", form, epsilon, got, want)
 			}
 		}
 		if seen[0] != seen[1] {
-			t.Errorf("%s: the outcomes are %+v with the lesson and %+v without, want equal outcomes", form, seen[0], seen[1])
+			t.Errorf("%s: outcomes = %+v with the lesson and %+v without, want equal outcomes", form, seen[0], seen[1])
 		}
 	}
 }
 
-// A session is observed to its end, even after the upstream refused a request with a block. Without the later failures
-// of such sessions, the lesson would seem better than it is.
+// A session is observed to its end, even after the upstream refused a request with a block. If the later failures of
+// such sessions were not counted, the lesson would seem better than it is.
 func TestRefusedSessionsAreObserved(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), newBook(aboutErrors("wait", "omega lock")), "s")
 	r.a.addUser("build", false)
@@ -97,13 +97,13 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 		r.plan(r.a.body())
 	}
 	if w := r.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
-		t.Errorf("the outcomes of the refused session are %+v, want a recurrence, 2 errors and a loop", w)
+		t.Errorf("outcomes of the refused session = %+v, want a recurrence, 2 errors and a loop", w)
 	}
 }
 
-// A recurrence is an error that the lesson is about and that occurs again. A distilled lesson is about
-// an error and has a recurrence; a lesson about words has none.
-func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
+// A recurrence is a later occurrence of the error that a lesson is about. It is measured for a distilled lesson, which
+// is about an error, but not for other lessons that match by keyword.
+func TestRecurrenceIsMeasuredForDistilledLesson(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"
 	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("plain", "omega", "Look."), distilled), "s")
@@ -113,9 +113,9 @@ func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	r.callOnce("make", "error: omega", true)
 	r.send()
 	if w := r.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
-		t.Errorf("a lesson about words has outcomes %+v, want 1 error and no recurrence", w)
+		t.Errorf("outcomes of the lesson plain = %+v, want 1 error and no recurrence", w)
 	}
 	if w := r.outcomesAtClose(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
-		t.Errorf("a distilled lesson has outcomes %+v, want a recurrence", w)
+		t.Errorf("outcomes of the distilled lesson = %+v, want a recurrence", w)
 	}
 }

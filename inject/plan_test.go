@@ -13,7 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-// insertedSlugs returns the lessons that a plan inserts, old and new, in order.
+// insertedSlugs returns the slugs of all lessons that a plan inserts, earlier and new ones, sorted.
 func insertedSlugs(p *Plan) (slugs []string) {
 	for _, e := range p.Edits {
 		for line := range strings.Lines(e.Text) {
@@ -27,7 +27,7 @@ func insertedSlugs(p *Plan) (slugs []string) {
 	return slices.Compact(slugs)
 }
 
-func TestBlockPrecedesTheUsersWords(t *testing.T) {
+func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
@@ -35,13 +35,13 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 			r.a.addUser("please deploy it", false)
 			p := r.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
-				t.Fatalf("the plan is %+v, want one edit with the lesson deploy and no skip", p)
+				t.Fatalf("plan = %+v, want one edit with the lesson deploy and no skip", p)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
-				t.Errorf("the edit is %+v, want text %q and the block -1", got, want)
+				t.Errorf("edit = %+v, want text %q and block -1", got, want)
 			}
 			if l := p.Lessons; len(l) != 1 || l[0].State != "injected" || l[0].Propensity != 1 || l[0].Arm != string(p.Picks[0].Arm) {
-				t.Errorf("the lessons of the plan are %+v, want one injected with propensity 1 and arm %q", l, p.Picks[0].Arm)
+				t.Errorf("lessons of the plan = %+v, want one injected with propensity 1 and arm %q", l, p.Picks[0].Arm)
 			}
 		})
 	}
@@ -55,11 +55,11 @@ func TestLessonMatchesOncePerSession(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.addUser("deploy again", false)
 	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
-		t.Errorf("the second plan is %+v, want no match and one edit, the earlier block of deploy", p)
+		t.Errorf("second plan = %+v, want no match and one edit, the earlier block of deploy", p)
 	}
 }
 
-func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool results only
+func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
 	r := newTestSession(t, claude, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
 	r.a.addUser("deploy", false)
 	r.send()
@@ -72,26 +72,26 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 	}
 }
 
-// A harness writes the user's request into a template. The template matches no lesson, and the block is inserted
-// before the whole message.
-func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
+// A harness wraps the user's request in a template. The text of the template matches no lesson, and the block is
+// inserted before the whole message.
+func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
 		r := newTestSession(t, form, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
 		r.a.addUser("Please solve this issue: rename alpha"+tail, false)
 		if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) || len(p.Edits) != 1 || p.Edits[0].Block != -1 {
-			t.Errorf("%s: the plan is %+v, want the lesson on-request before the message", r.a.dialect(), p)
+			t.Errorf("%s: plan = %+v, want the lesson on-request before the message", r.a.dialect(), p)
 		}
 		r.endTurn()
 		r.a.addAnswer("It is renamed.")
 		r.a.addUser("<user_message>\nrun omega\n</user_message>", false)
 		if p := r.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
-			t.Errorf("%s: got matches %q in the second turn, want on-template", r.a.dialect(), p.Matched)
+			t.Errorf("%s: second turn: Matched = %q, want on-template", r.a.dialect(), p.Matched)
 		}
 	}
 }
 
-// If a harness wrote the newest words, the user's request before these words is matched without its template.
+// If a harness wrote the newest user message, the earlier request of the user is matched without its template.
 func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
@@ -99,20 +99,20 @@ func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	r.a.addAnswer("First I read the file.")
 	r.a.addUser("Now proceed and carry out this plan.", false)
 	if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
-		t.Errorf("got matches %q, want on-request", p.Matched)
+		t.Errorf("Matched = %q, want on-request", p.Matched)
 	}
 }
 
-// A message of a template without a request matches no lesson.
+// A message that consists of a template without a user request matches no lesson.
 func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-template", "omega", "y")), "s")
 	r.a.addUser("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
 	if p := r.send(); len(p.Matched) > 0 || len(p.Edits) > 0 {
-		t.Errorf("the plan is %+v, want no match and no edit", p)
+		t.Errorf("plan = %+v, want no match and no edit", p)
 	}
 }
 
-func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
+func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 	b := newBook(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
 	r := newTestSession(t, claude, injectAll(), b, "s")
 	r.a.addUser("go", false)
@@ -122,16 +122,16 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	r.a.addUser("and alpha", false)
 	p := r.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
-		t.Fatalf("the plan is %+v, want two edits with the lessons on-error and on-words", p)
+		t.Fatalf("plan = %+v, want two edits with the lessons on-error and on-words", p)
 	}
 	for _, e := range p.Edits {
 		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
-			t.Errorf("the edit is %+v, want the lesson on-words before the message", e)
+			t.Errorf("edit = %+v, want the lesson on-words, and only it, before the message", e)
 		}
 	}
 }
 
-func TestParallelResultsKeepTheirPlaces(t *testing.T) {
+func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
 	r.a.addUser("go", false)
 	r.send()
@@ -141,10 +141,10 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 	r.a.addResult(two, "Error: omega failed\nExit code 1", true)
 	p := r.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
-		t.Fatalf("the edits are %+v, want one, of item 4", p.Edits)
+		t.Fatalf("edits = %+v, want one, of item 4", p.Edits)
 	}
 	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
-		t.Errorf("the request is %s, want on-error in the result of call_2 (item 4) and not in item 3", r.upstream())
+		t.Errorf("request = %s, want on-error in the result of call_2 (item 4) and not in item 3", r.upstream())
 	}
 }
 
@@ -156,7 +156,7 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	r.a.addUser("beta", false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"new"}) {
-		t.Errorf("the plan is %+v, want a block at the newest message only", p)
+		t.Errorf("plan = %+v, want only the lesson new, at the newest message", p)
 	}
 }
 
@@ -164,23 +164,23 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
-		t.Errorf("the skip is %q, want %q", p.Skip, SkipNoMatch)
+		t.Errorf("Skip = %q, want %q", p.Skip, SkipNoMatch)
 	}
 	r.book = newBook(activeLesson("deploy", "deploy", "x")) // a new lesson
 	if p := r.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
-		t.Errorf("the plan of a retry is %+v, want no edits", p)
+		t.Errorf("plan of a retry = %+v, want no edits", p)
 	}
 	r.endTurn()
 	if p := r.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
-		t.Errorf("the plan of a repeat is %+v, want no edits", p)
+		t.Errorf("plan of a repeat = %+v, want no edits", p)
 	}
 	r.a.addUser("hurry", false)
 	if p := r.send(); len(p.Edits) != 0 {
-		t.Errorf("the plan of the next turn is %+v, want no edits", p)
+		t.Errorf("plan of the next turn = %+v, want no edits", p)
 	}
 }
 
-func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
+func TestManyMatchesStayWithinLimits(t *testing.T) { // fifty lessons match
 	var all []*lesson.Lesson
 	for i := range 50 {
 		all = append(all, activeLesson(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
@@ -194,13 +194,13 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Assignment.Picks); n != 3 {
-		t.Errorf("the session has %d picks, want 3: a skipped pick must not be inserted later", n)
+		t.Errorf("session has %d picks, want 3: a skipped pick must not be inserted later", n)
 	}
 	if n := len(r.rec.Lessons.Matched); n != 50 {
 		t.Errorf("%d lessons are recorded as matched, want 50", n)
 	}
 	if n := strings.Count(r.upstream(), "A rather long sentence is here."); n < 30 {
-		t.Errorf("the request has %d sentences, want at least 30 in the budget of 2 KiB", n)
+		t.Errorf("request has %d sentences, want at least 30 within the budget of 2 KiB", n)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Lessons.Blocks); n != 6 {
-		t.Errorf("the session has %d blocks, want 6: twice K", n)
+		t.Errorf("session has %d blocks, want 6 (twice K)", n)
 	}
 }
 
@@ -228,17 +228,17 @@ func TestSkipReasonIsReported(t *testing.T) {
 		name, words, want string
 		cfg               Config
 	}{
-		{"nothing matches", "hello", SkipNoMatch, injectAll()},
-		{"a coin withheld the lesson", "deploy", SkipWithheld, withheld},
-		{"the session is control", "deploy", SkipControl, control},
-		{"the lesson matched and does not fit", "deploy", SkipNotPicked, tight},
+		{"no match", "hello", SkipNoMatch, injectAll()},
+		{"lesson withheld", "deploy", SkipWithheld, withheld},
+		{"control session", "deploy", SkipControl, control},
+		{"lesson exceeds the budget", "deploy", SkipNotPicked, tight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newTestSession(t, plainChat, c.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
-			for range 2 { // the next turn has the same reason
+			for range 2 { // the next turn has the same skip reason
 				r.a.addUser(c.words, false)
 				if p := r.send(); p.Skip != c.want {
-					t.Errorf("the skip is %q, want %q", p.Skip, c.want)
+					t.Errorf("Skip = %q, want %q", p.Skip, c.want)
 				}
 				r.endTurn()
 				r.a.addAnswer("ok")
@@ -246,32 +246,32 @@ func TestSkipReasonIsReported(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the provider has the block", func(t *testing.T) {
+	t.Run("provider has the block", func(t *testing.T) {
 		r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 		storedTurnBody := func(text string) []byte {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + text + `"}]}`)
 		}
 		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
-			t.Fatalf("the plan has skip %q, want an inserted block", p.Skip)
+			t.Fatalf("Skip = %q, want an inserted block", p.Skip)
 		}
 		r.endTurn()
 		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
-			t.Errorf("the skip is %q, want %q", p.Skip, SkipEarlier)
+			t.Errorf("Skip = %q, want %q", p.Skip, SkipEarlier)
 		}
 	})
 }
 
-func TestWithheldLessonKeepsItsSlot(t *testing.T) {
+func TestWithheldLessonUsesBudget(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
 	r := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
 	r.a.addUser("deploy", false)
 	p := r.send()
 	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.Lessons.BlockBytes == 0 {
-		t.Errorf("the plan is %+v with %d bytes charged, want a and b withheld, no edit and a charge", p, r.rec.Lessons.BlockBytes)
+		t.Errorf("plan = %+v, BlockBytes = %d, want a and b withheld, no edit, and BlockBytes > 0", p, r.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
-		t.Errorf("the lessons of the plan are %+v, want the first withheld with propensity 0", p.Lessons)
+		t.Errorf("lessons of the plan = %+v, want the first withheld with propensity 0", p.Lessons)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	r.a.addUser("deploy", false)
 	p := r.send()
 	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
-		t.Errorf(`the plan is %+v, want skip %q, no edit, no pick and the lesson as "control"`, p, SkipControl)
+		t.Errorf(`plan = %+v, want Skip %q, no edit, no pick, and the lesson in state "control"`, p, SkipControl)
 	}
 }
 
@@ -292,14 +292,14 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	r.send()
 	got := r.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
-		t.Errorf(`the assignment is %+v, want the category "coder|some-model|s" and day %d`, got, trial.Day(noon))
+		t.Errorf(`assignment = %+v, want category "coder|some-model|s" and day %d`, got, trial.Day(noon))
 	}
 	r.endTurn()
 	r.a.addAnswer("ok")
 	r.a.addUser(strings.Repeat("long ", 1000), false)
 	r.send()
 	if r.rec.Assignment.Category != got.Category {
-		t.Errorf("after the second turn the category is %q, want %q", r.rec.Assignment.Category, got.Category)
+		t.Errorf("after the second turn: Category = %q, want %q", r.rec.Assignment.Category, got.Category)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestFamilyStripsVersionAndProvider(t *testing.T) {
 		"gpt-5": "gpt-5", "qwen2.5-coder:32b": "qwen2.5-coder", "": "", "GPT-4.1": "gpt-4.1",
 	} {
 		if got := modelFamily(model); got != want {
-			t.Errorf("family(%q) = %q, want %q", model, got, want)
+			t.Errorf("modelFamily(%q) = %q, want %q", model, got, want)
 		}
 	}
 }
@@ -319,14 +319,14 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 	r.claim.InjectOff = true
 	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
-		t.Errorf("the plan is %+v, want skip %q and no edit", p, SkipOff)
+		t.Errorf("plan = %+v, want skip %q and no edit", p, SkipOff)
 	}
 	r.claim.InjectOff = false
 	r.endTurn()
 	r.a.addAnswer("ok")
 	r.a.addUser("deploy", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
-		t.Errorf("the plan of the next turn is %+v, want one edit, of item 3", p)
+		t.Errorf("plan of the next turn = %+v, want one edit, of item 3", p)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.addUser("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
-		t.Errorf("the plan is %+v and assignment %+v, want skip %q, no edit, and a refused, not excluded assignment with one pick",
+		t.Errorf("plan = %+v, assignment = %+v, want Skip %q, no edit, and an assignment with one pick that is refused, not excluded",
 			p, r.rec.Assignment, SkipRefused)
 	}
 }
@@ -350,7 +350,7 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	r.rec.Assignment.Excluded = true
 	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
-		t.Errorf("the plan is %+v, want skip %q, no edit and no match", p, SkipExcluded)
+		t.Errorf("plan = %+v, want skip %q, no edit and no match", p, SkipExcluded)
 	}
 }
 
@@ -364,18 +364,18 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.addUser("again", false)
 	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Lessons.Blocks) != 1 {
-		t.Errorf("the plan is %+v with %d blocks, want the earlier block only", p, len(r.rec.Lessons.Blocks))
+		t.Errorf("plan = %+v, recorded blocks = %d, want only the earlier block", p, len(r.rec.Lessons.Blocks))
 	}
 }
 
-func TestCompactionBringsLessonsBack(t *testing.T) {
+func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	r.a.addUser("deploy", false)
 	r.send()
 	r.endTurn()
 	r.callOnce("make", "omega", true)
 	if p := r.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf("the plan is %+v, want the blocks of a and b", p)
+		t.Fatalf("plan = %+v, want the blocks of a and b", p)
 	}
 	r.endTurn()
 	r.book = newBook(activeLesson("a", "deploy", "another text"))
@@ -385,25 +385,25 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	r.a.addUser("Go on.", false)
 	p := r.send()
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
-		t.Fatalf("the plan after the compaction is %+v, want two edits with a and b, and no new pick", p)
+		t.Fatalf("plan after the compaction = %+v, want two edits with a and b, and no new pick", p)
 	}
 	for _, e := range p.Edits {
 		if e.Item != 3 || e.Block != -1 {
-			t.Errorf("the edit is %+v, want item 3 before its first block", e)
+			t.Errorf("edit = %+v, want item 3 and block -1", e)
 		}
 	}
 	if !strings.Contains(r.upstream(), `  | x\n`) {
-		t.Errorf("the request is\n%s\nwant the earlier text x of lesson a", r.upstream())
+		t.Errorf("request =\n%s\nwant the earlier text x of lesson a", r.upstream())
 	}
 	r.endTurn()
 	r.callOnce("make", "x", false)
 	if p := r.send(); len(p.Edits) != 2 {
-		t.Errorf("the next plan is %+v, want the two blocks", p)
+		t.Errorf("next plan = %+v, want the two blocks", p)
 	}
 	r.withinBounds(injectAll())
 }
 
-func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
+func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	r.a.addUser("deploy", false)
 	r.send()
@@ -420,14 +420,14 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.addUser("go on", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
-		t.Errorf("the edits of the main agent are %+v, want one, of item 1", p.Edits)
+		t.Errorf("edits of the main agent = %+v, want one, of item 1", p.Edits)
 	}
 }
 
-// A delta request holds only the new items, because the provider keeps the history. The block of a turn
-// is in the delta request of this turn and its repetitions, and not in later delta requests. A request
-// with the full list holds all blocks.
-func TestDeltaInsertsOnce(t *testing.T) {
+// A delta request holds only the new items, because the provider keeps the history. The block of a turn is inserted
+// into the delta request of that turn and its repetitions, but not into later delta requests. A request with the full
+// list gets all blocks.
+func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	cfg := injectAll()
 	r := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	delta := func(list string) []byte {
@@ -435,36 +435,36 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	}
 	p := r.plan([]byte(`{"model":"m","input":"please deploy"}`))
 	if !slices.Equal(p.Injected, []string{"a"}) {
-		t.Fatalf("the first plan is %+v, want lesson a injected", p)
+		t.Fatalf("first plan = %+v, want lesson a injected", p)
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
-			t.Fatalf("the plan is %+v, want kind %v and one edit with lesson b", p, want)
+			t.Fatalf("plan = %+v, want kind %v and one edit with lesson b", p, want)
 		}
 		r.restart()
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
-			t.Fatalf("the plan is %+v, want kind %v and one edit", p, want)
+			t.Fatalf("plan = %+v, want kind %v and one edit", p, want)
 		}
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true})
 	if p = r.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
-		t.Fatalf("the plan of the next turn is %+v, want no edit: the provider has the blocks", p)
+		t.Fatalf("plan of the next turn = %+v, want no edit: the provider has the blocks", p)
 	}
-	// A full list needs both blocks again.
+	// A request with the full list needs both blocks again.
 	p = r.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
-		t.Fatalf("the plan of a full list is %+v, want the blocks of a and b", p)
+		t.Fatalf("plan of the full list = %+v, want the blocks of a and b", p)
 	}
 }
 
-func TestPublishedHarmMakesALessonACaution(t *testing.T) {
+func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	l.FailureCount, l.SuccessCount = 9, 1 // counts in the file have no effect
 	for _, c := range []struct {
@@ -476,12 +476,12 @@ func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 		r.a.addUser("deploy", false)
 		r.send()
 		if got := strings.Contains(r.upstream(), "Cautions"); got != c.want {
-			t.Errorf("%v sessions above expectation and %v below: caution %v, want %v", c.better, c.worse, got, c.want)
+			t.Errorf("%v sessions above expectation and %v below: caution = %v, want %v", c.better, c.worse, got, c.want)
 		}
 	}
 	off := Config{NoCautions: true}.Present(l, newBook(l).Text(l), published{bandit.New(), 4, 5})
 	if off.Caution || strings.Contains(string(off.Arm), "caution") {
-		t.Errorf("with inject.cautions off the lesson is shown as %+v, want advice", off)
+		t.Errorf("inject.cautions is off: Present = %+v, want advice", off)
 	}
 }
 
@@ -493,21 +493,21 @@ type published struct {
 
 func (p published) Published(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
-func TestTrialLessonNamesItsParentArm(t *testing.T) {
+func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
 	r := newTestSession(t, plainChat, injectAll(), newBook(old, l), "s")
 	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
-		t.Errorf("the action is %+v, want the slug new, epsilon %v and parent %q", c, trialEpsilon, w.present(old).Arm)
+		t.Errorf("action = %+v, want slug new, epsilon %v and parent %q", c, trialEpsilon, w.present(old).Arm)
 	}
 }
 
-func TestNoBookNoLessons(t *testing.T) {
+func TestNilBookMatchesNoLesson(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), nil, "s")
 	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
-		t.Errorf("the plan without a book is %+v, want skip %q", p, SkipNoMatch)
+		t.Errorf("plan without a book = %+v, want Skip %q", p, SkipNoMatch)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// manyLessons returns ten lessons of different lengths, one for each of ten words.
+// manyLessons returns a book of ten lessons of different lengths, each with its own keyword.
 func manyLessons(edition string) *lesson.Book {
 	var all []*lesson.Lesson
 	for i := range 10 {
@@ -27,9 +27,9 @@ func manyLessons(edition string) *lesson.Book {
 	return newBook(all...)
 }
 
-// The main property: in any conversation, the messages that the upstream received in one turn are a
+// The main property of an injector: in any conversation, the messages that the upstream received in one turn are a
 // prefix of the messages in the next turn.
-func TestPrefixStaysInEveryTurn(t *testing.T) {
+func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 	first, second := manyLessons("one"), manyLessons("two")
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{
@@ -61,12 +61,12 @@ func TestPrefixStaysInEveryTurn(t *testing.T) {
 				r.endTurn()
 				r.a.addAnswer("Done.")
 				r.a.addUser(words.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
-			case "interrupt": // no reply, and more words of the user
+			case "interrupt": // no reply, then another user message
 				if form == claude {
-					continue // the block would go into the same message, which would change sent bytes
+					continue // the lesson would be added to a message that was already sent
 				}
 				r.a.addUser("and "+words.Draw(t, "words"), false)
-			case "retry": // the same again
+			case "retry": // sends the same request again
 			case "repeat":
 				r.endTurn()
 			case "restart":
@@ -89,7 +89,7 @@ func (r *testSession) callOnce(cmd, word string, fails bool) {
 	r.a.addResult(id, out, fails)
 }
 
-// withinBounds checks the limits of the lessons of a session.
+// withinBounds fails the test if the blocks and picks of the session exceed the limits of cfg.
 func (r *testSession) withinBounds(cfg Config) {
 	r.t.Helper()
 	inserted := 0
@@ -100,7 +100,7 @@ func (r *testSession) withinBounds(cfg Config) {
 		}
 		inserted += len(b.Text)
 		if len(b.Text) > defaultBudget || len(b.Slugs) > cfg.Bandit.K {
-			r.t.Fatalf("the block has %d bytes and %d lessons, want at most %d and %d", len(b.Text), len(b.Slugs), defaultBudget, cfg.Bandit.K)
+			r.t.Fatalf("block has %d bytes and %d lessons, want at most %d and %d", len(b.Text), len(b.Slugs), defaultBudget, cfg.Bandit.K)
 		}
 	}
 	picks := 0
@@ -110,9 +110,9 @@ func (r *testSession) withinBounds(cfg Config) {
 		}
 	}
 	if inserted > 2*defaultBudget || r.rec.Lessons.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
-		r.t.Fatalf("%d bytes are inserted and %d charged, want at most %d; %d picks with K=%d, want at most twice K", inserted, r.rec.Lessons.BlockBytes, 2*defaultBudget, picks, cfg.Bandit.K)
+		r.t.Fatalf("inserted %d bytes, charged %d, want at most %d; %d picks with K=%d, want at most twice K", inserted, r.rec.Lessons.BlockBytes, 2*defaultBudget, picks, cfg.Bandit.K)
 	}
 	if r.rec.Assignment.Control && len(r.rec.Lessons.Blocks) > 0 {
-		r.t.Fatalf("a control session got %d blocks, want 0", len(r.rec.Lessons.Blocks))
+		r.t.Fatalf("control session got %d blocks, want 0", len(r.rec.Lessons.Blocks))
 	}
 }

@@ -26,9 +26,9 @@ func linesOf(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// One arm is one treatment: for any other matches and any size of the session, an injected lesson
-// has the same text. Other matches decide only whether the lesson fits.
-func TestOtherMatchesNeverChangeALine(t *testing.T) {
+// One arm is one treatment: an injected lesson has the same text whatever other lessons match. Other matches decide
+// only whether the lesson fits.
+func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, missing := map[string]string{}, 0, 0
 	for n := range 9 {
@@ -44,7 +44,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 		p := r.send()
 		for _, e := range p.Edits {
 			if len(e.Text) > defaultBudget {
-				t.Fatalf("the block has %d bytes, want at most %d", len(e.Text), defaultBudget)
+				t.Fatalf("block has %d bytes, want at most %d", len(e.Text), defaultBudget)
 			}
 			for _, slug := range p.Injected {
 				got := linesOf(e.Text, slug)
@@ -52,7 +52,7 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 					first[slug] = got
 				}
 				if got != first[slug] || got == "" {
-					t.Errorf("%s with %d other lessons is\n%s\nwant the text as with fewer lessons\n%s", slug, n, got, first[slug])
+					t.Errorf("text of %s beside %d other lessons =\n%s\nwant the same as beside fewer lessons:\n%s", slug, n, got, first[slug])
 				}
 				injected++
 			}
@@ -62,12 +62,12 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 		}
 	}
 	if injected < 10 || missing == 0 {
-		t.Errorf("%d injections, and %d plans with a lesson that did not fit; want at least 10 and 1", injected, missing)
+		t.Errorf("got %d injections and %d plans with a lesson that did not fit, want at least 10 and 1", injected, missing)
 	}
 }
 
-// A change of the presented text of a lesson changes its arm, and no other change does.
-func TestAnotherPresentationIsAnotherArm(t *testing.T) {
+// The arm of a lesson names its text and each option that changes how the text is presented.
+func TestPresentationIsPartOfTheArm(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	l.ContentHash = "0123456789abcdef"
 	l.Advice = strings.Repeat("Look before you leap. ", 40)
@@ -93,22 +93,22 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 		got := c.cfg.Present(c.l, &text, c.p)
 		name, _, _ := strings.Cut(want, " ")
 		if string(got.Arm) != name && (name[len(name)-4:] != ".cut" || !strings.HasPrefix(string(got.Arm), name)) {
-			t.Errorf("the arm is %q, want %q", got.Arm, want)
+			t.Errorf("arm = %q, want %q", got.Arm, want)
 		}
 		if got.Arm.Slug() != "a" || got.Caution != (strings.HasSuffix(name, ".caution") || c.l == failed) {
-			t.Errorf("%q: the presentation is %+v, want the slug a, and a caution for a .caution arm or a lesson about a failure", want, got)
+			t.Errorf("%q: presentation = %+v, want slug a, and a caution if the arm ends in .caution or the lesson is about a failure", want, got)
 		}
 	}
 }
 
-// A lesson that becomes a caution starts a new arm, with half of the belief of the old arm. A
-// session that has the lesson as advice keeps the advice.
+// A lesson that becomes a caution starts a new arm. A negative belief about the advice does not make the belief about
+// the caution negative.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	for i := range 300 { // with the lesson the sessions fail, without the lesson they succeed
+	for i := range 300 { // sessions fail with the lesson and succeed without it
 		a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.7}}}
 		y := 0.0
 		if !a.Picks[0].Injected {
@@ -118,18 +118,18 @@ func TestCautionStartsANewArm(t *testing.T) {
 	}
 	caution := Config{}.Present(l, &text, c)
 	if !caution.Caution || caution.Arm == advice.Arm {
-		t.Fatalf("the caution is %+v, want a caution with another arm than %+v", caution, advice)
+		t.Fatalf("presentation = %+v, want a caution with another arm than %+v", caution, advice)
 	}
 	k := bandit.Action{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
 	old := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
 	if fresh := c.Posterior(k).Mean; old >= 0 || fresh <= 0 || fresh > 0.01 {
-		t.Errorf("the belief about the advice is %v, want below 0; about caution %v, want 0 to 0.01", old, fresh)
+		t.Errorf("mean of the advice = %v, want < 0; mean of the caution = %v, want in (0, 0.01]", old, fresh)
 	}
 }
 
-// The counts of a planned trial do not make a lesson a caution: neither during the trial nor after its end. A person's
-// decision ends this, and a trial that began as a caution remains one. Without a planned number of picks the counts
-// decide.
+// The counts of a planned trial do not make a lesson a caution, neither during the trial nor after its end, until a
+// person decides about the lesson. A trial that began as a caution stays one. Without a planned number of picks, the
+// counts decide.
 func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")
@@ -151,12 +151,12 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	shown := func(when string, want trial.Arm) {
 		t.Helper()
 		if got := (Config{}).Present(l, &text, c); got.Arm != want || got.Caution != strings.HasSuffix(string(want), ".caution") {
-			t.Errorf("%s: got presentation %+v, want arm %s", when, got, want)
+			t.Errorf("%s: presentation = %+v, want arm %s", when, got, want)
 		}
 	}
 	add(advice.Arm, 0, 200, 0, 1)
 	if better, worse := c.Published(advice.Arm); worse <= better {
-		t.Fatalf("200 sessions, all worse with the lesson: got counts %v above and %v below expectation, want more below", better, worse)
+		t.Fatalf("200 sessions, all worse with the lesson: got %v above and %v below expectation, want more below", better, worse)
 	}
 	shown("during the trial", advice.Arm)
 	add(advice.Arm, 200, 300, 0, 1)

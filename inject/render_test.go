@@ -43,7 +43,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("the text differs from testdata/%s: got\n%s\nwant\n%s", name, got, want)
+		t.Errorf("text differs from testdata/%s: got\n%s\nwant\n%s", name, got, want)
 	}
 }
 
@@ -59,12 +59,12 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	want := Advice.block(l)
 	l[0], l[2] = l[2], l[0]
 	if got := Advice.block(l); got != want {
-		t.Errorf("the block of the lessons in another order is\n%s\nwant\n%s", got, want)
+		t.Errorf("block of the lessons in another order =\n%s\nwant\n%s", got, want)
 	}
 }
 
 // For any title and advice, each line of a block is a fixed line, or begins with "- [slug]" or with linePrefix.
-func TestNoLessonEscapesItsLines(t *testing.T) {
+func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 	fixed := map[string]bool{}
 	for _, s := range []string{adviceHead, adviceEnd, pitfallsHead, pitfallsEnd, cautionsHead} {
 		for part := range strings.SplitSeq(s, "\n") {
@@ -82,20 +82,20 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 			block := style.block([]line{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
-					t.Fatalf("the block has line %q, want only fixed lines and lines of the lesson s:\n%s", part, block)
+					t.Fatalf("block has line %q, want only fixed lines and lines of the lesson s:\n%s", part, block)
 				}
 			}
 			if strings.Count(block, "End of lessons.")+strings.Count(block, "[END KNOWN PITFALLS]") != 1 {
-				t.Fatalf("the block is\n%s\nwant exactly one closing line", block)
+				t.Fatalf("block =\n%s\nwant exactly one closing line", block)
 			}
 			if strings.ContainsAny(block, "\r\v\f\u0085\u2028\u2029\u202e\u200b\x1b\x00") {
-				t.Fatalf("the block is %q, want no control or invisible character", block)
+				t.Fatalf("block = %q, want no control or invisible character", block)
 			}
 			if !strings.HasSuffix(block, ".\n\n") && !strings.HasSuffix(block, "]\n\n") {
-				t.Fatalf("the block is %q, want \".\" or \"]\" and two line feeds at the end", block)
+				t.Fatalf("block = %q, want \".\" or \"]\" and two line feeds at the end", block)
 			}
 			if size := style.frameBytes() + l.size(maxAdvice); len(block) > size {
-				t.Fatalf("the block has %d bytes, want at most the estimate of %d", len(block), size)
+				t.Fatalf("block has %d bytes, want at most the estimate of %d", len(block), size)
 			}
 		}
 	})
@@ -108,28 +108,28 @@ func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 			var want strings.Builder
 			l.write(&want, l.adviceLimit)
 			if got := Part(block, l.text.Slug); got != want.String() {
-				t.Errorf("Part of %s is %q, want %q", l.text.Slug, got, want.String())
+				t.Errorf("Part(block, %q) = %q, want %q", l.text.Slug, got, want.String())
 			}
 		}
 		if got := Part(block, "no-such"); got != "" {
-			t.Errorf("Part of a missing lesson is %q, want an empty text", got)
+			t.Errorf("Part of a missing lesson = %q, want an empty text", got)
 		}
 	}
 }
 
-func TestSizeIsExact(t *testing.T) {
+func TestSizeMatchesWrittenBytes(t *testing.T) {
 	for _, l := range sampleLines() {
 		for _, limit := range []int{0, 10, 40, maxAdvice} {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s at %d: the line has %d bytes, want %d as size returns", l.text.Slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s, limit %d: write wrote %d bytes, but size returned %d", l.text.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {
 			limit := l.adviceLimitFor(size)
 			if limit >= 0 && l.size(limit) > size || limit < 0 && l.size(0) <= size {
-				t.Errorf("%s: limit(%d) = %d, want the largest limit that fits", l.text.Slug, size, limit)
+				t.Errorf("%s: adviceLimitFor(%d) = %d, want the largest limit that fits", l.text.Slug, size, limit)
 			}
 		}
 	}

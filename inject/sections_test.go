@@ -19,10 +19,10 @@ const (
 	style       = "## Style\n\nUse tabs.\n"
 )
 
-// rulesFile is a prompt with both sections.
+// rulesFile is a system prompt with a rules file that has both sections.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "\n## Last\nx"
 
-// registryMeasuring returns a registry with sections under measurement since noon.
+// registryMeasuring returns a registry of sections that are measured since noon.
 func registryMeasuring(t *testing.T, texts ...string) *rules.Registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), rules.RegistryName)
@@ -45,7 +45,7 @@ func registryMeasuring(t *testing.T, texts ...string) *rules.Registry {
 	return r
 }
 
-// sectionRun is a session whose requests can contain a rules file in the system prompt.
+// sectionRun is a session whose requests may have a rules file in the system prompt.
 type sectionRun struct {
 	t     *testing.T
 	in    *Injector
@@ -67,7 +67,8 @@ func newSectionRun(t *testing.T, name string, control float64, registry *rules.R
 	}
 }
 
-// send plans a request with a system prompt and messages, and returns the sent system prompt and the plan.
+// send plans a request and returns the system prompt that the upstream gets, and the plan. The messages alternate
+// between user and assistant.
 func (r *sectionRun) send(system string, words ...string) (string, Plan) {
 	r.t.Helper()
 	r.now = r.now.Add(time.Second)
@@ -85,7 +86,7 @@ func (r *sectionRun) send(system string, words ...string) (string, Plan) {
 	return sent.Head()[0].Text, p
 }
 
-// sendBody plans a request, and returns the sent body and the plan.
+// sendBody plans a request, and returns the body that the upstream gets and the plan.
 func (r *sectionRun) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	r.t.Helper()
 	req, err := wire.Parse(d, body)
@@ -100,7 +101,7 @@ func (r *sectionRun) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	return out, p
 }
 
-// cutBy returns rulesFile without the sections that the coins of the session cut.
+// cutBy returns rulesFile without the sections that the session withholds.
 func cutBy(r *sectionRun) string {
 	text := rulesFile
 	for _, p := range r.rec.Assignment.Picks {
@@ -111,33 +112,33 @@ func cutBy(r *sectionRun) string {
 	return text
 }
 
-func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
+func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	registry := registryMeasuring(t, testSection, style)
 	prompts := map[string]int{}
 	for i := range 200 {
 		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
 		first, p := r.send(rulesFile, "a")
 		if len(p.Picks) != 2 || first != cutBy(r) {
-			t.Fatalf("session %d has coins %+v, cuts %v and prompt %q; want 2 coins and the prompt of the cuts", i, p.Picks, p.Cuts, first)
+			t.Fatalf("session %d: picks = %+v, cuts = %v, prompt = %q, want 2 picks and the prompt without the withheld sections", i, p.Picks, p.Cuts, first)
 		}
 		prompts[first]++
 		for range 2 { // the next turn, and a retry of the turn
 			if next, p := r.send(rulesFile, "a", "b", "c"); next != first || len(p.Picks) != 0 {
-				t.Fatalf("session %d: the next prompt is %[3]q, want %[2]q", i, first, next)
+				t.Fatalf("session %d: next prompt = %[3]q, want %[2]q", i, first, next)
 			}
 		}
 		if compacted, _ := r.send(rulesFile, "summary"); compacted != first {
-			t.Fatalf("session %d: after a compaction the prompt is %q, want %q", i, compacted, first)
+			t.Fatalf("session %d: prompt after a compaction = %q, want %q", i, compacted, first)
 		}
 	}
 	for prompt, n := range prompts {
 		if n < 25 || len(prompts) != 4 {
-			t.Errorf("%d of 200 sessions have prompt %q, one of %d prompts; want at least 25 sessions and 4 prompts", n, prompt, len(prompts))
+			t.Errorf("%d of 200 sessions have prompt %q, 1 of %d different prompts; want at least 25 sessions and 4 prompts", n, prompt, len(prompts))
 		}
 	}
 }
 
-// newCutRun returns a session that loses both sections.
+// newCutRun returns a session whose first request lost both sections.
 func newCutRun(t *testing.T, registry *rules.Registry) *sectionRun {
 	t.Helper()
 	for i := range 100 {
@@ -146,66 +147,66 @@ func newCutRun(t *testing.T, registry *rules.Registry) *sectionRun {
 			return r
 		}
 	}
-	t.Fatal("none of 100 sessions loses both sections, want at least one")
+	t.Fatal("none of 100 sessions lost both sections, want at least one")
 	return nil
 }
 
-func TestSectionsThatMayNotBeCutStay(t *testing.T) {
+func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 	registry := registryMeasuring(t, testSection, style)
 	fresh := func(name string) *sectionRun { return newSectionRun(t, name, 0, registry) }
 	for _, c := range []struct {
 		name   string
 		run    func() *sectionRun
 		prompt string
-		coins  int // coins of the session afterwards
+		coins  int // picks of the session after the request
 	}{
-		{"the text occurs twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
-		{"the text was edited", func() *sectionRun { return fresh("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
-		{"the session is control", func() *sectionRun { return newSectionRun(t, "x", 1, registry) }, rulesFile, 0},
-		{"nothing is registered", func() *sectionRun { return newSectionRun(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
-		{"the session started before the measurement", func() *sectionRun {
+		{"section occurs twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
+		{"section was edited", func() *sectionRun { return fresh("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
+		{"control session", func() *sectionRun { return newSectionRun(t, "x", 1, registry) }, rulesFile, 0},
+		{"no section is registered", func() *sectionRun { return newSectionRun(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
+		{"session started before the measurement", func() *sectionRun {
 			r := fresh("x")
 			r.rec.Identity.Started = noon.Add(-time.Second)
 			return r
 		}, rulesFile, 0},
-		{"the client turned the cuts off", func() *sectionRun {
+		{"client turned cuts off in a later turn", func() *sectionRun {
 			r := newCutRun(t, registry)
 			r.claim.RulesOff = true
 			return r
 		}, rulesFile, 2},
-		{"the session is not learned from", func() *sectionRun {
+		{"session is not learned from", func() *sectionRun {
 			r := fresh("x")
 			r.unlearned = true
 			return r
 		}, rulesFile, 0},
-		{"the control coin was flipped before the first section", func() *sectionRun {
+		{"session was assigned before its first section", func() *sectionRun {
 			r := fresh("x")
 			r.rec.Assignment.Decided = true
 			return r
 		}, rulesFile, 0},
-		{"the head is too long", func() *sectionRun { return fresh("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
-		{"the sections are the whole message", func() *sectionRun { return fresh("x") }, testSection + "\n" + style, 0},
-		{"the upstream refused the cuts", func() *sectionRun {
+		{"head is too long", func() *sectionRun { return fresh("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
+		{"sections are the whole message", func() *sectionRun { return fresh("x") }, testSection + "\n" + style, 0},
+		{"upstream refused the cuts", func() *sectionRun {
 			r := newCutRun(t, registry)
 			r.in.RecordRefusedCuts(r.rec)
 			return r
 		}, rulesFile, 2},
-		{"the upstream refused the changed request", func() *sectionRun {
+		{"upstream refused the changed request", func() *sectionRun {
 			r := newCutRun(t, registry)
 			r.in.RecordRefusal(r.rec)
 			return r
 		}, rulesFile, 2},
-		{"the text occurs twice later", func() *sectionRun { return newCutRun(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
+		{"section occurs twice in a later turn", func() *sectionRun { return newCutRun(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
 	} {
 		r := c.run()
 		got, _ := r.send(c.prompt, "a", "b", "c")
 		if got != c.prompt || len(r.rec.Assignment.Picks) != c.coins {
-			t.Errorf("%s: the session has %d coins, want %d; the prompt is %q, want %q", c.name, len(r.rec.Assignment.Picks), c.coins, got, c.prompt)
+			t.Errorf("%s: got %d picks, want %d; prompt = %q, want %q", c.name, len(r.rec.Assignment.Picks), c.coins, got, c.prompt)
 		}
 	}
 }
 
-func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
+func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 	registry := registryMeasuring(t, testSection, style)
 	for i := range 20 {
 		run := session.NewRun("default", session.Claim{}, "run", session.KeyOf("default", session.SpaceName, fmt.Sprint("run", i)), noon)
@@ -213,12 +214,12 @@ func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")
 		if second, p := two.send(rulesFile, "other"); second != first || len(p.Picks) != 0 {
-			t.Fatalf("run %d: the second prompt is %[3]q, want %[2]q", i, first, second)
+			t.Fatalf("run %d: prompt of the second session = %[3]q, want %[2]q", i, first, second)
 		}
 	}
 }
 
-func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
+func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
 	registry := registryMeasuring(t, testSection, style)
 	r := newCutRun(t, registry)
 	before := cutBy(r)
@@ -226,14 +227,14 @@ func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
 		registry.Sections[i].State = rules.Stopped
 	}
 	if got, _ := r.send(rulesFile, "a", "b", "c"); got != before {
-		t.Errorf("after the stop the prompt is %q, want %q", got, before)
+		t.Errorf("prompt after the stop = %q, want %q", got, before)
 	}
 	if _, p := newSectionRun(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
-		t.Errorf("a new session flips coins %+v, want none", p.Picks)
+		t.Errorf("picks of a new session = %+v, want none", p.Picks)
 	}
 }
 
-func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
+func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
 	registry := registryMeasuring(t, testSection, style)
 	user := func(text string) []byte {
 		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)
@@ -242,50 +243,50 @@ func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
 		name, text string
 		coins      int
 	}{
-		{"a quotation", "Improve this text:\n" + testSection + "\n" + style, 0},
-		{"a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "</INSTRUCTIONS>", 2},
-		{"a quotation after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + style, 0},
+		{"quoted section", "Improve this text:\n" + testSection + "\n" + style, 0},
+		{"rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "</INSTRUCTIONS>", 2},
+		{"quoted section after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + style, 0},
 	} {
 		_, p := newSectionRun(t, "x", 0, registry).sendBody(wire.Responses, user(c.text))
 		if len(p.Picks) != c.coins {
-			t.Errorf("%s: the plan has %d coins, want %d", c.name, len(p.Picks), c.coins)
+			t.Errorf("%s: got %d picks, want %d", c.name, len(p.Picks), c.coins)
 		}
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
 	if _, p := newSectionRun(t, "x", 0, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
-		t.Errorf("a message that continues a conversation has coins %+v, want none", p.Picks)
+		t.Errorf("delta request: picks = %+v, want none", p.Picks)
 	}
 }
 
-func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
+func TestExcludedSessionKeepsItsCuts(t *testing.T) {
 	r := newCutRun(t, registryMeasuring(t, testSection, style))
 	before := cutBy(r)
 	r.rec.Assignment.Excluded = true
 	if got, p := r.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
-		t.Errorf("the prompt is %q with skip %q, want %q and %q", got, p.Skip, before, SkipExcluded)
+		t.Errorf("prompt = %q, Skip = %q, want %q and %q", got, p.Skip, before, SkipExcluded)
 	}
 }
 
-// A session with a section under measurement is marked (Assignment.Rules), with and without control. A marked session
-// is in no comparison of treated and control.
-func TestSessionWithAMeasuredSectionIsMarked(t *testing.T) {
+// A session with a measured section has Assignment.Rules set, whether it is control or not, and takes no part in the
+// comparison of treated and control sessions.
+func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
 	registry := registryMeasuring(t, testSection)
 	for _, control := range []float64{0, 1} {
 		with, without := newSectionRun(t, "x", control, registry), newSectionRun(t, "x", control, registry)
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")
 		if !with.rec.Assignment.Rules || without.rec.Assignment.Rules {
-			t.Errorf("control %v: marked %t with a section and %t without, want true and false", control, with.rec.Assignment.Rules, without.rec.Assignment.Rules)
+			t.Errorf("control %v: Assignment.Rules = %t with a section and %t without, want true and false", control, with.rec.Assignment.Rules, without.rec.Assignment.Rules)
 		}
 	}
 }
 
-func TestAnEarlierCoinOfASectionIsKept(t *testing.T) {
+func TestFlipSectionsKeepsEarlierAssignment(t *testing.T) {
 	section := []trial.Pick{{Slug: "rule:A#b", Arm: "rule:A#b@1", Eps: 0.5}}
 	var a trial.Assignment
 	first, _ := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
 	fresh, earlier := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
 	if len(first) != 1 || len(fresh) != 0 || len(earlier) != 1 || len(a.Picks) != 1 || earlier[0].Injected != first[0].Injected {
-		t.Errorf("the coins are %+v, then %+v and %+v; the assignment has %d picks, want one coin", first, fresh, earlier, len(a.Picks))
+		t.Errorf("first call: picks = %+v; second call: new = %+v, earlier = %+v; assignment has %d picks, want the same single pick", first, fresh, earlier, len(a.Picks))
 	}
 }

@@ -48,17 +48,17 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 	for _, l := range loops {
 		w := Warning(l)
 		if !strings.HasPrefix(w, "[LOOP DETECTED]") || !strings.HasSuffix(w, "[END LOOP DETECTED]\n\n") {
-			t.Errorf("the warning is %q, want [LOOP DETECTED] at the start and [END LOOP DETECTED] at the end", w)
+			t.Errorf("warning = %q, want [LOOP DETECTED] at the start and [END LOOP DETECTED] at the end", w)
 		}
 		if strings.Count(w, "[END LOOP DETECTED]") != 1 || strings.Count(w, "[") != 2 {
-			t.Errorf("the warning is %q, want one [LOOP DETECTED] and one [END LOOP DETECTED], and no other bracket", w)
+			t.Errorf("warning = %q, want one [LOOP DETECTED] and one [END LOOP DETECTED], and no other bracket", w)
 		}
 		if len(w) > 1024 {
-			t.Errorf("the warning has %d bytes, want at most 1024", len(w))
+			t.Errorf("warning has %d bytes, want at most 1024", len(w))
 		}
 		for _, form := range []string{"<|", "|>", "INST]", "System:", "Assistant:", "</", "###"} {
 			if strings.Contains(w, form) {
-				t.Errorf("the warning contains %q, want no marker of a role; the warning is %s", form, w)
+				t.Errorf("warning contains the role marker %q:\n%s", form, w)
 			}
 		}
 		b.WriteString(w)
@@ -66,17 +66,17 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 	golden(t, "warnings.txt", b.String())
 }
 
-// A tool name or arguments with the markers of a block neither end the block nor start a block.
+// Block markers in a tool name or in arguments neither end the warning nor start another block.
 func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.String().Draw(t, "tool")
 		args := rapid.OneOf(rapid.String(), rapid.StringMatching(`\{"a":"[\[\]A-Z \\n［】]{0,50}"\}`)).Draw(t, "args")
 		w := Warning(detect.Loop{Tool: tool, Args: args})
 		if strings.Count(w, "[") != 2 || strings.Count(w, "]") != 2 || strings.Count(w, "\n") != 4 {
-			t.Fatalf("the warning is %q, want two brackets of each kind and four line ends", w)
+			t.Fatalf("warning = %q, want two brackets of each kind and four line ends", w)
 		}
 		if w != Warning(detect.Loop{Tool: tool, Args: args}) {
-			t.Fatal("two calls of Warning differ, want equal texts")
+			t.Fatal("two calls of Warning with equal arguments returned different texts")
 		}
 	})
 }

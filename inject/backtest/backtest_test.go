@@ -16,7 +16,7 @@ func lessonWithKeywords(slug string, words ...string) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: words}}
 }
 
-// userExchange returns an exchange with a text of the user.
+// userExchange returns an exchange of the agent coder with one user message.
 func userExchange(dialect, words string) sample.Exchange {
 	text, _ := json.Marshal(words)
 	return sample.Exchange{Dialect: dialect, Agent: "coder", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":` + string(text) + `}`)}}
@@ -36,21 +36,21 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
-		t.Errorf(`the result of a-b is %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and "never" without a match`, r)
+		t.Errorf(`ResultOf(a-b) = %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and no match of "never"`, r)
 	}
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
-		t.Errorf("the mean rewards are %+v, want 1 of 10 rewarded sessions with a match, and 0.5 of 10 others", w)
+		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 others", w)
 	}
-	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // a lesson of a tenant is tested only on sessions of the tenant
-		t.Errorf("the lesson of acme has result %+v, want matches in 5 of the 20 sessions of acme", r)
+	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // a lesson of a tenant is tested only on sessions of that tenant
+		t.Errorf("ResultOf(c-d) = %+v, want matches in 5 of the 20 sessions of acme", r)
 	}
 	if r := run.ResultOf("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
-		t.Errorf("an unknown lesson has result %+v, want no match and no mean reward", r)
+		t.Errorf("result of an unknown lesson = %+v, want no match and no mean reward", r)
 	}
 }
 
-// A near miss is a session without a match that contains a phrase or all words of a phrase. Another condition of the
-// lesson failed, or the words have another order. The result counts the reasons.
+// A near miss is a session that contains a phrase, or all words of a phrase, but does not match: another condition of
+// the lesson failed, or the words are not in the order of the phrase. The result counts the reasons.
 func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
@@ -63,12 +63,12 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
-		t.Errorf("the result is %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5", r)
+		t.Errorf("result = %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5", r)
 	}
 	reasons := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(reasons, want) {
-			t.Errorf("the reasons of the near misses are %s, want a reason with %q", reasons, want)
+			t.Errorf("reasons of the near misses = %s, want a reason with %q", reasons, want)
 		}
 	}
 	for i := range 100 { // a near miss has one reason for each phrase
@@ -84,17 +84,17 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r = run.ResultOf("a-b")
 	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
-		t.Errorf("a text with the words of 100 keywords gives %d reasons in %d near misses, want 20 in 2", len(r.Near.Why), r.Near.Sessions)
+		t.Errorf("text with the words of 100 phrases: got %d reasons in %d near misses, want 20 in 2", len(r.Near.Why), r.Near.Sessions)
 	}
 	for _, why := range r.Near.Why {
 		if why.Sessions != 2 {
-			t.Errorf("got reason %+v, want the same reasons counted in both sessions", why)
+			t.Errorf("reason = %+v, want it counted in both sessions", why)
 		}
 	}
 }
 
-// Queries reads the three dialects, finds the tool of an error by the call in an earlier reply, and leaves
-// out the words of the assistant.
+// Queries reads the three dialects, finds the tool of an error by the call in an earlier reply, and leaves out the text
+// of the assistant.
 func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {
@@ -115,20 +115,20 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		xs[0].Reply = call
 		qs := backtest.Queries(xs)
 		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
-			t.Fatalf(`%s: the queries are %+v, want two, the first with the words "user words", the agent coder and the tool shell`, c.dialect, qs)
+			t.Fatalf(`%s: queries = %+v, want two, the first with the words "user words", the agent coder and the tool shell`, c.dialect, qs)
 		}
 		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
-			t.Errorf(`%s: the second query is %+v, want no words, and one error of the tool shell with "no rule"`, c.dialect, qs[1])
+			t.Errorf(`%s: second query = %+v, want no words, and one error of the tool shell with "no rule"`, c.dialect, qs[1])
 		}
 	}
 }
 
-// The queries are free of the template of a harness, as in a live turn, and of messages without a request.
-func TestQueriesAreWithoutTemplates(t *testing.T) {
+// Queries leaves out the template of a harness, as in a live turn, and messages without a user request.
+func TestQueriesLeaveOutTemplates(t *testing.T) {
 	const preamble = "This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday."
 	xs := []sample.Exchange{userExchange("chat", preamble), userExchange("chat", "<task>\nuser words\n</task>\n\n# Keep a list")}
 	if qs := backtest.Queries(xs); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"user words"}) {
-		t.Errorf(`the queries are %+v, want one with the words "user words"`, qs)
+		t.Errorf(`queries = %+v, want one with the words "user words"`, qs)
 	}
 }
 
@@ -141,11 +141,11 @@ func TestRunKeepsTenExamples(t *testing.T) {
 		run.Add(&s)
 	}
 	if r := run.ResultOf("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
-		t.Errorf("the result is %+v, want 2001 matches and 10 examples", r)
+		t.Errorf("result = %+v, want 2001 matches and 10 examples", r)
 	}
 }
 
-// Unreadable parts of a session are skipped, and the rest is searched.
+// Unreadable parts of a session are skipped, and the other parts are searched.
 func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
@@ -153,22 +153,22 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		exchange sample.Exchange
 		want     int
 	}{
-		"a dialect of another version": {userExchange("telegraph", "load more"), 0},
+		"unknown dialect": {userExchange("telegraph", "load more"), 0},
 		"no messages":                  {sample.Exchange{Dialect: "chat", Agent: "coder"}, 0},
-		"an item that was cut":         {cut, 1},
-		"input of another dialect":     {userExchange("responses", "load more"), 1},
+		"truncated item":         {cut, 1},
+		"item of another dialect":     {userExchange("responses", "load more"), 1},
 	} {
 		l := lessonWithKeywords("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
 		if got := run.ResultOf("a-b"); got.Fired != c.want || got.Sessions != 1 {
-			t.Errorf("%s: the lesson matched in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, c.want)
+			t.Errorf("%s: got matches in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, c.want)
 		}
 	}
 }
 
-// The form of a lesson's file decides how a backtest reads the phrases. In the gptme form, a * between blanks matches
-// one word.
+// The form of a lesson's file decides how a backtest reads its phrases: only in the gptme form does a * between blanks
+// match one word.
 func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
 		l := lessonWithKeywords("a-b", "killed at * seconds")
@@ -176,7 +176,7 @@ func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{userExchange("chat", "It was killed at 120 seconds.")}})
 		if got := run.ResultOf("a-b").Fired; got != want {
-			t.Errorf("form %s: the lesson matched in %d sessions, want %d", form, got, want)
+			t.Errorf("form %s: got matches in %d sessions, want %d", form, got, want)
 		}
 	}
 }

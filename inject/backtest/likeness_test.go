@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// endpointLesson returns a lesson with two phrases that are similar to similarSentence.
+// endpointLesson returns a lesson that is similar to similarSentence, and whose two phrases do not occur in it.
 func endpointLesson() *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: "keep-old-endpoints", Title: "Keep the old endpoint beside the new one.", State: lesson.Quarantined,
@@ -21,8 +21,7 @@ func endpointLesson() *lesson.Lesson {
 const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
 
 // likeRun backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about opening
-// hours for matches by likeness. A lesson matches by likeness if a sentence resembles the lesson without any of its
-// phrases.
+// hours for similarity matches. A similarity match is a sentence that resembles a lesson but has none of its phrases.
 func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string) *backtest.Run {
 	var sessions []*backtest.Session
 	for i := range lesson.LikeSessions {
@@ -41,29 +40,29 @@ func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string)
 	return run
 }
 
-func TestSessionsWithAMatchByLikenessAreCountedApart(t *testing.T) {
+func TestSimilarityMatchesAreCountedSeparately(t *testing.T) {
 	r := likeRun([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
 	if r.Fired != 1 || r.Like.Sessions != 1 || r.Like.Captured != lesson.LikeSessions+2 {
-		t.Fatalf("the result is %+v, want one exact match, one match by likeness and %d captured sessions", r, lesson.LikeSessions+2)
+		t.Fatalf("result = %+v, want one exact match, one similarity match and %d captured sessions", r, lesson.LikeSessions+2)
 	}
 	e := r.Like.Examples[0]
 	if e.Session != "0" || e.Sentence != similarSentence || !slices.Contains(e.Words, "endpoint") || e.Score < e.Threshold {
-		t.Errorf("the example is %+v, want the sentence of session 0, the shared word endpoint and a score above the threshold", e)
+		t.Errorf("example = %+v, want the sentence of session 0, the shared word endpoint and a score of at least the threshold", e)
 	}
 }
 
-func TestSessionOfAnotherLessonIsNoMatchByLikeness(t *testing.T) {
+func TestSentenceCloserToAnotherLessonIsNotASimilarityMatch(t *testing.T) {
 	other := &lesson.Lesson{
 		Slug: "call-orders-purchases", Title: "Rename the orders endpoint: purchases.", State: lesson.Active,
 		Trigger: lesson.Trigger{Description: "The user wants the orders endpoint to be called purchases.", Keywords: []string{"rename orders endpoint purchases"}},
 	}
 	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
 	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 {
-		t.Errorf("a sentence that resembles another lesson more: got the matches by likeness %+v, want none", r.Like)
+		t.Errorf("sentence that resembles another lesson more: similarity matches = %+v, want none", r.Like)
 	}
 }
 
-func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
+func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
 	for _, c := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
 		l.Trigger.Like = c.declaresLike
@@ -73,7 +72,7 @@ func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
 	}
 }
 
-func TestTooFewCapturedSessionsMatchExactlyOnly(t *testing.T) {
+func TestTooFewCapturedSessionsDisableSimilarityMatches(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{endpointLesson()}, nil)
 	traffic := lesson.NewTraffic()
 	s := &backtest.Session{Name: "s", Exchanges: []sample.Exchange{userExchange("chat", similarSentence)}}
@@ -81,6 +80,6 @@ func TestTooFewCapturedSessionsMatchExactlyOnly(t *testing.T) {
 	run.Resemble(backtest.Likeness{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
 	if r := run.ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
-		t.Errorf("the matches by likeness are %+v, want none, an empty list of examples and one captured session", r.Like)
+		t.Errorf("similarity matches = %+v, want none, an empty list of examples and one captured session", r.Like)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"precept/internal/sample"
 )
 
-// Nearest returns lessons that almost matched, each with the missing condition or the nearest phrase, and the triggers
-// of lessons that matched.
+// Nearest returns the lessons that almost matched, with the missing condition or the nearest phrase, and the lessons
+// that matched, with the phrase that matched.
 func TestNearestNamesTheMissingCondition(t *testing.T) {
 	newLesson := func(slug string, state lesson.State, keywords ...string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: state, Title: slug, Body: "Do it."}
@@ -29,19 +29,19 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	for _, m := range backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "default", ex, []string{"matched"}) {
 		got[m.Slug] = m.Why
 		if m.Matched != (m.Slug == "matched") {
-			t.Errorf("%s: got matched %v, want only the lesson matched to have matched", m.Slug, m.Matched)
+			t.Errorf("%s: Matched = %v, want true only for the lesson matched", m.Slug, m.Matched)
 		}
 	}
 	if want := `keyword "flaky test" in the user's message`; got["matched"] != want {
-		t.Errorf("the lesson that matched: got reason %q, want %q", got["matched"], want)
+		t.Errorf("matched: Why = %q, want %q", got["matched"], want)
 	}
 	if len(got) != 3 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
-		t.Errorf("the nearest lessons are %q, want half with its nearest phrase and candidate with its state", got)
+		t.Errorf("nearest lessons = %q, want half with its nearest phrase and candidate with its state", got)
 	}
 }
 
 // Nearest returns no lesson of another tenant.
-func TestNearestLeavesOutOtherTenants(t *testing.T) {
+func TestNearestReturnsNoLessonOfAnotherTenant(t *testing.T) {
 	newLesson := func(slug, tenant, keyword string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: lesson.Active, Title: slug, Body: "Do it."}
 		l.Scope.Tenant, l.Trigger.Keywords = tenant, []string{keyword}
@@ -53,11 +53,11 @@ func TestNearestLeavesOutOtherTenants(t *testing.T) {
 	ex := []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"The flaky test needs a database."}`)}}}
 	got := backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "ours", ex, nil)
 	if len(got) != 1 || got[0].Slug != "own" {
-		t.Errorf("the nearest lessons are %+v, want only the lesson own", got)
+		t.Errorf("nearest lessons = %+v, want only the lesson own", got)
 	}
 }
 
-// Nearest reads only the newest queries of a long session, and no query with a cancelled context.
+// Nearest reads only the newest queries of a long session, and none if the context is cancelled.
 func TestNearestReadsTheNewestQueries(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a", State: lesson.Candidate, Title: "a", Body: "Do it."}
 	l.Trigger.Keywords = []string{"flaky test"}

@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// proposed returns the proposal of a lesson.
+// proposed returns a valid proposal of the agent coder.
 func proposed(slug string) bank.Proposal {
 	return bank.Proposal{Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}, Lesson: &lesson.Lesson{
 		Slug: slug, Title: "Read " + slug + " first.", Outcome: "success", Confidence: 0.4,
@@ -25,13 +25,13 @@ func proposed(slug string) bank.Proposal {
 	}}
 }
 
-// bankAcceptingEvidence returns a bank that accepts all evidence.
+// bankAcceptingEvidence returns a bank that accepts any evidence.
 func bankAcceptingEvidence(m *memory, limits bank.Limits, current func() time.Time) *bank.Bank {
 	return bank.New(bank.Options{Place: m, Now: current, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
-// A write that finds a changed bank is retried on the new content; under constant changes the write
-// fails with an error.
+// A write to a bank that changed in the meantime is retried on the new content. If every attempt conflicts, the write
+// fails.
 func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 	b, m := bankInMemory(t, "one")
 	m.between = func() {
@@ -42,18 +42,18 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "two" || len(m.commits) != 2 {
-		t.Errorf("the lessons are %q after %d commits, want only two after 2", got, len(m.commits))
+		t.Errorf("lessons = %q after %d commits, want only two after 2", got, len(m.commits))
 	}
 	if !strings.Contains(string(m.index), "| two |") || strings.Contains(string(m.index), "| one |") {
-		t.Errorf("the index is\n%s\nwant the lesson two alone", m.index)
+		t.Errorf("index =\n%s\nwant only the lesson two", m.index)
 	}
 	m.between = func() { delete(m.texts, "two.md"); m.version++ }
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("after the removal by another writer the error is %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("retire after another writer removed the lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 	m.texts["two.md"], m.commits, m.fails = file(t, "two"), nil, bank.ErrChanged
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
-		t.Errorf("after %d commits the error is %v, want %v after 16", len(m.commits), err, bank.ErrChanged)
+		t.Errorf("constant conflicts: %d commits, err = %v, want 16 and %v", len(m.commits), err, bank.ErrChanged)
 	}
 }
 
@@ -94,15 +94,15 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		switch {
 		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
 			i%4 == 3 && !errors.Is(err, context.Canceled):
-			t.Errorf("write %d: got error %v; want, by i%%4: 0 none, 1 the confidence code, 2 the collision code, 3 canceled", i, err)
+			t.Errorf("write %d: err = %v; want by i%%4: 0: nil, 1: confidence code, 2: collision code, 3: canceled", i, err)
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
-		t.Errorf("List: got error %v after %d commits, want %d lessons after 2", err, len(m.commits), n/4)
+		t.Errorf("List: err = %v after %d commits, want %d lessons after 2", err, len(m.commits), n/4)
 	}
 }
 
-// A change that archives a lesson is the last of its commit, so the next write finds the archived slug.
+// A change that archives a lesson ends its commit, so that the next write sees the archived slug.
 func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	b, m := bankInMemory(t, "one")
 	var all sync.WaitGroup
@@ -122,16 +122,16 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	}
 	all.Wait()
 	if retireErr != nil || !hasCode(putErr, lesson.CodeCollision) || len(m.commits) != 2 {
-		t.Errorf("after %d commits: error of Retire %v, of Put %v; want none and a collision, after 2 commits", len(m.commits), retireErr, putErr)
+		t.Errorf("%d commits: Retire error = %v, Put error = %v, want 2 commits, nil and a collision", len(m.commits), retireErr, putErr)
 	}
 }
 
 // A write that the store refuses for another reason is not retried.
-func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
+func TestWriteIsNotRetriedAfterAnotherStoreError(t *testing.T) {
 	b, m := bankInMemory(t, "one")
 	m.fails = errors.New("the disk is full")
 	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); !errors.Is(err, m.fails) || len(m.commits) != 1 {
-		t.Errorf("after %d commits the error is %v, want %v after 1", len(m.commits), err, m.fails)
+		t.Errorf("%d commits, err = %v, want 1 and %v", len(m.commits), err, m.fails)
 	}
 	m.fails, m.tailErr = nil, errors.New("the log cannot be read")
 	for what, err := range map[string]error{
@@ -143,12 +143,12 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 		}
 	}
 	if len(m.commits) != 1 {
-		t.Errorf("got %d commits, want 1: a proposal without a readable log writes nothing", len(m.commits))
+		t.Errorf("got %d commits, want 1: a proposal writes nothing if the log cannot be read", len(m.commits))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.List(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("List for a canceled caller: got error %v, want %v", err, context.Canceled)
+		t.Errorf("List with a canceled context: err = %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -161,29 +161,29 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 	}
 	l, _ := book.Get("one")
 	if cited, err := b.Cite(t.Context(), "one", l.Evidence, 0, "me"); err != nil || cited.Raw != l.Raw {
-		t.Errorf("Cite of known evidence has error %v or changed the text, want neither", err)
+		t.Errorf("Cite with known evidence: err = %v, want nil and an unchanged text", err)
 	}
 	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || len(changed) > 0 {
-		t.Errorf("Replace by equal texts changed %v, error %v, want neither", changed, err)
+		t.Errorf("Replace with equal texts: changed = %v, err = %v, want none", changed, err)
 	}
 	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || n != 1 {
-		t.Errorf("CopyIn of one equal text counts %d, error %v, want 1 and no error", n, err)
+		t.Errorf("CopyIn with one equal text = %d, %v, want 1, nil", n, err)
 	}
 	if len(m.commits) > 0 {
-		t.Errorf("changes without effect made commits %+v, want none", m.commits)
+		t.Errorf("commits after changes without effect = %+v, want none", m.commits)
 	}
-	// A refusal is recorded, and does not change texts or index.
+	// A refusal is logged, and changes neither the texts nor the index.
 	bad := proposed("two")
 	bad.Lesson.Confidence = 3
 	if _, err := b.Propose(t.Context(), bad); !hasCode(err, lesson.CodeConfidence) {
-		t.Fatalf("a proposal with confidence 3: got error %v, want code %s", err, lesson.CodeConfidence)
+		t.Fatalf("Propose with confidence 3: err = %v, want code %s", err, lesson.CodeConfidence)
 	}
 	if c := m.commits; len(c) != 1 || len(c[0].Edits) > 0 || c[0].Index != nil || len(c[0].Log) != 1 {
-		t.Errorf("a refused proposal made commits %+v, want one with one event, without edits and index", c)
+		t.Errorf("commits after a refused proposal = %+v, want one with one event, no edits and no index", c)
 	}
 }
 
-func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
+func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": file(t, "one")}}
 	b := bankAcceptingEvidence(m, bank.Limits{}, noon)
 	for n := range 30 {
@@ -200,15 +200,15 @@ func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l, _ := book.Get("one"); len(l.Evidence) != 50 || l.State != lesson.Active {
-		t.Errorf("the lesson has %d references and state %s, want 50 and active", len(l.Evidence), l.State)
+		t.Errorf("got %d references and state %s, want 50 and active", len(l.Evidence), l.State)
 	}
 	if _, err := b.Cite(t.Context(), "two", nil, 0, "me"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("evidence for an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("Cite of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 }
 
-// The index has the published counts; without them a lesson keeps the counts of the previous index.
-func TestIndexKeepsCountsThatAreUnknown(t *testing.T) {
+// The index shows the counts of Options.Counts. Without Options.Counts, a lesson keeps the counts of the previous index.
+func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": file(t, "one"), "two.md": file(t, "two")}}
 	counted := bank.New(bank.Options{Place: m, Now: noon, Counts: func(slug string) lesson.Counts {
 		return map[string]lesson.Counts{"one": {Success: 7, Failure: 2}}[slug]
@@ -222,13 +222,13 @@ func TestIndexKeepsCountsThatAreUnknown(t *testing.T) {
 	}
 	for slug, want := range map[string]lesson.Counts{"one": {Success: 7, Failure: 2}, "two": {}, "three": {}} {
 		if got := lesson.IndexCounts(m.index)(slug); got != want || !strings.Contains(string(m.index), "| "+slug+" |") {
-			t.Errorf("%s has counts %+v, want %+v in\n%s", slug, got, want, m.index)
+			t.Errorf("counts of %s = %+v, want %+v; index:\n%s", slug, got, want, m.index)
 		}
 	}
 }
 
-// The quota of programs is counted from the log, so that replicas share it. Refused writes count,
-// human actions do not, and after an hour the quota is free again.
+// Writes of programs are counted from the log, so that replicas share the quota. Refused writes count, writes of people
+// do not, and after an hour the quota is free again.
 func TestQuotaIsSharedByReplicas(t *testing.T) {
 	current := noon()
 	clock := func() time.Time { return current }
@@ -244,64 +244,64 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	for i, p := range []bank.Proposal{proposed("aa"), bad, proposed("cc"), proposed("dd")} {
 		b := []*bank.Bank{one, other}[i%2]
 		if _, err := b.Propose(t.Context(), p); errors.Is(err, bank.ErrTooMany) || (err == nil) == (i == 1) {
-			t.Fatalf("write %d ended with %v, want only write 1 refused, and not for the quota", i, err)
+			t.Fatalf("write %d: err = %v, want only write 1 refused, and not because of the quota", i, err)
 		}
 	}
 	if _, err := other.Propose(t.Context(), proposed("ee")); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("the fifth proposal ended with %v, want %v", err, bank.ErrTooMany)
+		t.Errorf("fifth proposal: err = %v, want %v", err, bank.ErrTooMany)
 	}
 	if _, err := one.Revise(t.Context(), "aa", proposed("aa")); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("a revision ended with %v, want %v", err, bank.ErrTooMany)
+		t.Errorf("revision: err = %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := one.Withdraw(t.Context(), "aa", proposed("aa").Scope, "coder"); err != nil {
-		t.Errorf("a withdrawal beyond the limit: got error %v, want none", err)
+		t.Errorf("withdrawal beyond the limit: %v", err)
 	}
 	colleague := proposed("ff")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); err != nil {
-		t.Errorf("a proposal of another agent: got error %v, want none", err)
+		t.Errorf("proposal of another agent: %v", err)
 	}
 	colleague = proposed("gg")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); !errors.Is(err, bank.ErrTooMany) {
-		t.Errorf("the seventh proposal of the tenant ended with %v, want %v", err, bank.ErrTooMany)
+		t.Errorf("seventh proposal of the tenant: err = %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := person("three"); err != nil {
-		t.Errorf("a human write: got error %v, want none", err)
+		t.Errorf("write of a person: %v", err)
 	}
 	current = current.Add(time.Hour)
 	if _, err := one.Propose(t.Context(), proposed("hh")); err != nil {
-		t.Errorf("a proposal an hour later: got error %v, want none", err)
+		t.Errorf("proposal an hour later: %v", err)
 	}
 }
 
-// Proposals in one step are checked against each other, and each has its own result.
-func TestProposalsInOneStepCheckEachOther(t *testing.T) {
+// The proposals of one ProposeAll call are checked against each other, and each has its own result.
+func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 	m := &memory{texts: map[string][]byte{}}
 	b := bankAcceptingEvidence(m, bank.Limits{}, noon)
 	third := proposed("third")
 	third.Lesson.Supersedes = []string{"first"}
 	results, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), third, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
 	if err != nil || len(results) != 5 {
-		t.Fatalf("ProposeAll gives %d results, error %v, want five and no error", len(results), err)
+		t.Fatalf("ProposeAll: %d results, err = %v, want 5 and nil", len(results), err)
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if r := results[i]; (r.Err == nil) != (code == "") || code != "" && !hasCode(r.Err, code) || (r.Lesson == nil) != (code != "") {
-			t.Errorf("proposal %d has result %+v, want the error code %q, or a lesson without a code", i, r, code)
+			t.Errorf("proposal %d: result = %+v, want error code %q (empty: a lesson and no error)", i, r, code)
 		}
 	}
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
 		t.Errorf("ProposeAll made %d commits %+v, want 1 with 3 edits and 5 events", len(m.commits), m.commits)
 	}
-	for _, e := range m.log[1:2] { // of a refused proposal, the log has the author and the reason only
+	for _, e := range m.log[1:2] { // the event of a refused proposal has only the author and the codes
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {
-			t.Errorf(`the event of the second proposal is %+v, want a refusal by "coder" with the code slug_collision, without slug and hash`, e)
+			t.Errorf(`event of the second proposal = %+v, want a refusal by "coder" with the code slug_collision, and no slug or hash`, e)
 		}
 	}
 }
 
-// A write to a symbolic link changes its target, and the link stays. If the log cannot be written, Put
-// returns an error, and the lesson and the index are written.
+// A write to a symbolic link changes its target and keeps the link. If the log cannot be written, Put returns an error,
+// but the lesson and the index are written.
 func TestDirectoryWritesThroughLinks(t *testing.T) {
 	b, dir := openBankOf(t, "one")
 	elsewhere := filepath.Join(t.TempDir(), "shared.md")
@@ -315,20 +315,20 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	info, err := os.Lstat(filepath.Join(dir, "two.md"))
 	current, readErr := os.ReadFile(elsewhere)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(current) != string(text) {
-		t.Errorf("two.md: Lstat gives %+v, error %v, want a link; its target has text %q, error %v, want %q", info, err, current, readErr, text)
+		t.Errorf("two.md: Lstat = %+v, %v, want a link; target = %q, %v, want %q", info, err, current, readErr, text)
 	}
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = b.Put(t.Context(), "three.md", file(t, "three"), "me")
 	if err == nil || !strings.Contains(err.Error(), "the lessons are written") || errors.Is(err, bank.ErrChanged) {
-		t.Errorf("with a log that cannot be written the error is %v, want \"the lessons are written\"", err)
+		t.Errorf("Put with an unwritable log: err = %v, want \"the lessons are written\"", err)
 	}
 	if got := slugs(t, b); got != "one three two" {
-		t.Errorf("the lessons are %s, want \"one three two\"", got)
+		t.Errorf("lessons = %q, want \"one three two\"", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "_index.md")); err != nil {
-		t.Errorf("the index: got error %v, want a file", err)
+		t.Errorf("_index.md: %v", err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 func noon() time.Time { return time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-// openBankOf returns a bank over a directory with lessons that a person wrote.
+// openBankOf returns a bank over a directory with manually written lessons, and the directory.
 func openBankOf(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,7 @@ func openBankOf(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	return bank.New(bank.Options{Place: bank.Directory(dir), Now: noon}), dir
 }
 
-// file returns the text of a lesson that WriteLesson writes.
+// file returns the text that banktest.WriteLesson writes for slug.
 func file(t *testing.T, slug string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func slugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("List: got error %v, problems %+v, want neither", err, problems)
+		t.Fatalf("List: err = %v, problems = %+v, want neither", err, problems)
 	}
 	var out []string
 	for _, l := range book.Lessons() {
@@ -70,40 +70,40 @@ func hasCode(err error, code lesson.Code) bool {
 	return ok && slices.ContainsFunc(refused.Faults, func(f lesson.Fault) bool { return f.Code == code })
 }
 
-// A copy replaces lessons of the same name and leaves the others; archived lessons are copied and
-// not counted. An invalid name prevents the whole copy.
-func TestCopyInReplacesSameNamesOnly(t *testing.T) {
+// CopyIn replaces lessons of the same file name and keeps the others. Archived lessons are copied but not counted. An
+// invalid name prevents the whole copy.
+func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
 	b, dir := openBankOf(t, "one", "two")
 	two := []byte(strings.Replace(string(file(t, "two")), "List the targets first.", "List them all first.", 1))
 	n, err := b.CopyIn(t.Context(), map[string][]byte{
 		"two.md": two, "deep/three.md": file(t, "three"), bank.Archive + "four.md": file(t, "four"),
 	}, "somebody")
 	if err != nil || n != 2 {
-		t.Fatalf("CopyIn counts %d lessons, error %v, want 2 and no error", n, err)
+		t.Fatalf("CopyIn = %d, %v, want 2, nil", n, err)
 	}
 	if got := slugs(t, b); got != "one three two" {
-		t.Errorf("the lessons are %s, want \"one three two\"", got)
+		t.Errorf("lessons = %q, want \"one three two\"", got)
 	}
 	if got := actions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
-		t.Errorf("the log has %s, want an edit of two and nothing of one", got)
+		t.Errorf("logged actions = %s, want an edit of two and none of one", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "two.md")); err != nil || string(text) != string(two) {
-		t.Errorf("the file of two is %q, error %v, want the copied text", text, err)
+		t.Errorf("two.md = %q, err = %v, want the copied text", text, err)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| three |") || strings.Contains(string(index), "| four |") {
-		t.Errorf("the index is\n%s\nerror %v, want it with three and without four", index, err)
+		t.Errorf("index =\n%s\nerr = %v, want three but not four in the index", index, err)
 	}
 	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
 		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": file(t, "six"), name: file(t, "five")}, "somebody")
 		if !hasCode(err, lesson.CodeInvalid) || n != 0 && strings.Contains(slugs(t, b), "six") {
-			t.Errorf("a copy with name %q counts %d lessons, error %v, want code %s and no lesson", name, n, err, lesson.CodeInvalid)
+			t.Errorf("CopyIn with the name %q = %d, %v, want code %s and no lesson", name, n, err, lesson.CodeInvalid)
 		}
 	}
 }
 
-// Reindex writes the index of the present files, after an edit without the bank.
-func TestReindexFollowsManualEdits(t *testing.T) {
+// Reindex writes the index of the present files, including files that the bank did not write.
+func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
 	b, dir := openBankOf(t, "one")
 	banktest.WriteLesson(t, dir, "by-hand", "something else")
 	if err := b.Reindex(t.Context()); err != nil {
@@ -111,14 +111,14 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "_index.md"))
 	if err != nil || !strings.Contains(string(index), "| by-hand |") || !strings.Contains(string(index), "| one |") {
-		t.Errorf("the index is\n%s\nerror %v, want it with by-hand and one", index, err)
+		t.Errorf("index =\n%s\nerr = %v, want by-hand and one in the index", index, err)
 	}
 	if got := actions(t, b); got != "" {
-		t.Errorf("Reindex logs events %s, want none", got)
+		t.Errorf("Reindex logged %s, want no event", got)
 	}
 }
 
-// No other lesson can take the slug of an archived lesson, and the archived lesson can be restored.
+// No other lesson can take the slug of an archived lesson, so the archived lesson can be restored.
 func TestArchivedSlugIsReserved(t *testing.T) {
 	b, _ := openBankOf(t, "one", "two")
 	ctx := t.Context()
@@ -126,31 +126,31 @@ func TestArchivedSlugIsReserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := slugs(t, b); got != "" {
-		t.Errorf("after the retirement of all lessons the bank has %s, want none", got)
+		t.Errorf("lessons after retiring all = %s, want none", got)
 	}
 	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
-		t.Errorf("Put with an archived slug gives %+v, error %v, want code %s", r, err, lesson.CodeCollision)
+		t.Errorf("Put with an archived slug = %+v, %v, want code %s", r, err, lesson.CodeCollision)
 	}
 	if _, err := restore(ctx, b, "nobody"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("restoring an unknown lesson ended with %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("restoring an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 	l, err := restore(ctx, b, "one")
 	if err != nil || l.Slug != "one" || l.State != lesson.Active {
-		t.Errorf("Restore gives lesson %+v, error %v, want the slug one and state %s", l, err, lesson.Active)
+		t.Errorf("Restore = %+v, %v, want slug one and state %s", l, err, lesson.Active)
 	}
 	if _, err := restore(ctx, b, "one"); err == nil || !strings.Contains(err.Error(), "only an archived lesson can be restored") {
-		t.Errorf("restoring a second time: got error %v, want \"only an archived lesson can be restored\"", err)
+		t.Errorf("restoring a second time: err = %v, want \"only an archived lesson can be restored\"", err)
 	}
 	if err := retire(ctx, b, "three"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("retiring an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("retiring an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 	if got, want := actions(t, b), "retire one, retire two, restore one"; got != want {
-		t.Errorf("the log has %s, want %s", got, want)
+		t.Errorf("logged actions = %s, want %s", got, want)
 	}
 }
 
 // If the directory is a file, each call returns an error other than ErrNoLesson.
-func TestCallsReturnTheErrorOfTheDirectory(t *testing.T) {
+func TestCallsReturnDirectoryErrors(t *testing.T) {
 	b, dir := openBankOf(t, "one")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -165,46 +165,46 @@ func TestCallsReturnTheErrorOfTheDirectory(t *testing.T) {
 		"list": listErr, "put": putErr, "copy": copyErr, "reindex": b.Reindex(t.Context()), "retire": retire(t.Context(), b, "one"),
 	} {
 		if err == nil || errors.Is(err, bank.ErrNoLesson) {
-			t.Errorf("%s: got error %v, want one other than ErrNoLesson", what, err)
+			t.Errorf("%s: err = %v, want an error other than ErrNoLesson", what, err)
 		}
 	}
 }
 
-// A replacement with one invalid text changes nothing.
-func TestReplaceAllOrNothing(t *testing.T) {
+// Replace changes nothing if one of the texts is invalid.
+func TestReplaceIsAllOrNothing(t *testing.T) {
 	b, _ := openBankOf(t, "one")
 	for what, texts := range map[string]map[string][]byte{
-		"no lesson":     {"two.md": file(t, "two"), "bad.md": []byte("no lesson")},
-		"the same slug": {"two.md": file(t, "two"), "other.md": file(t, "two")},
+		"invalid text":  {"two.md": file(t, "two"), "bad.md": []byte("no lesson")},
+		"repeated slug": {"two.md": file(t, "two"), "other.md": file(t, "two")},
 	} {
 		changed, _, err := b.Replace(t.Context(), texts, "me")
 		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || slugs(t, b) != "one" {
-			t.Errorf("%s: Replace: got error %v, changed %v, and the lessons are %q; want a refusal and only one", what, err, changed, slugs(t, b))
+			t.Errorf("%s: Replace: err = %v, changed = %v, lessons = %q, want a refusal and only the lesson one", what, err, changed, slugs(t, b))
 		}
 	}
 	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
 	if err != nil || len(changed) != 2 || slugs(t, b) != "two" {
-		t.Errorf("Replace: got error %v, changed %v, and the lessons are %q; want 2 changes and only two", err, changed, slugs(t, b))
+		t.Errorf("Replace: err = %v, changed = %v, lessons = %q, want 2 changes and only the lesson two", err, changed, slugs(t, b))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); err == nil && slugs(t, b) != "" {
-		t.Errorf("Replace for a canceled caller has no error and the lessons are %q, want an error or no lesson", slugs(t, b))
+		t.Errorf("Replace with a canceled context: no error, but lessons = %q, want an error or no lesson", slugs(t, b))
 	}
 }
 
-func TestConsultationsAddUpInAnyOrder(t *testing.T) {
+func TestConsultationAddIsCommutative(t *testing.T) {
 	early, late := bank.Consultation{Count: 3, Last: noon()}, bank.Consultation{Count: 4, Last: noon().Add(time.Hour)}
 	want := bank.Consultation{Count: 7, Last: late.Last}
 	if one, other := early.Add(late), late.Add(early); one != want || other != want {
-		t.Errorf("the sums are %+v and %+v, want %+v in both orders", one, other, want)
+		t.Errorf("sums = %+v and %+v, want %+v in both orders", one, other, want)
 	}
 	if got := early.Add(bank.Consultation{}); got != early {
-		t.Errorf("adding nothing gives %+v, want %+v", got, early)
+		t.Errorf("adding a zero Consultation = %+v, want %+v", got, early)
 	}
 }
 
-// The file name of a lesson ends in .md, and no part of it is hidden or leaves the bank.
+// The file name of a lesson ends in .md, and none of its path elements is hidden or leaves the bank.
 func TestLessonFileNamesAreValidated(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "deep/er/a.md": true, bank.Archive + "a.md": true, "ä b.md": true, "": false, ".md": false, "a.txt": false, "a": false,

@@ -17,8 +17,8 @@ func TestDirectoryPassesTheBankSuite(t *testing.T) {
 	})
 }
 
-// Tail skips a log line that a crash has cut, and reads more than the first megabyte from the end.
-func TestDirectorySkipsTornLogLines(t *testing.T) {
+// Tail skips a log line that a crash truncated. It reads as far back in the log as it needs, not only the last megabyte.
+func TestTailSkipsTruncatedLogLines(t *testing.T) {
 	dir := t.TempDir()
 	log := `{"action":"create","slug":"a"}` + "\n" + `{"action":"app` + "\n" + `{"action":"edit","slug":"a"}` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "_log.jsonl"), []byte(log), 0o600); err != nil {
@@ -26,16 +26,16 @@ func TestDirectorySkipsTornLogLines(t *testing.T) {
 	}
 	events, err := bank.Directory(dir).Tail(t.Context(), 10)
 	if err != nil || len(events) != 2 || events[1].Action != "edit" {
-		t.Errorf("Tail of 10 events gives %+v, error %v, want two events, the last an edit", events, err)
+		t.Errorf("Tail(10) = %+v, %v, want two events, the last an edit", events, err)
 	}
 	if events, _ := bank.Directory(dir).Tail(t.Context(), 1); len(events) != 1 || events[0].Action != "edit" {
-		t.Errorf("Tail of one event gives %+v, want the edit", events)
+		t.Errorf("Tail(1) = %+v, want the edit", events)
 	}
 	long := strings.Repeat(`{"action":"create","slug":"a"}`+"\n", 50_000)
 	if err := os.WriteFile(filepath.Join(dir, "_log.jsonl"), []byte(long), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if events, err := bank.Directory(dir).Tail(t.Context(), 4000); err != nil || len(events) != 4000 {
-		t.Errorf("Tail of 4000 events from a log of 50,000 gives %d, error %v, want 4000", len(events), err)
+		t.Errorf("Tail(4000) of 50,000 events = %d events, %v, want 4000", len(events), err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"precept/inject/bank"
 )
 
-// A named pipe in the place of a file is an error. The bank does not open the pipe, because opening
-// would block until a writer opens the pipe.
-func TestDirectoryOpensNoPipe(t *testing.T) {
+// A named pipe instead of a file is an error. The bank does not open the pipe, because opening it would block until a
+// writer opens it too.
+func TestDirectoryDoesNotOpenNamedPipes(t *testing.T) {
 	dir := t.TempDir()
 	d := bank.Directory(dir)
 	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "_log.jsonl"), 0o600), syscall.Mkfifo(filepath.Join(dir, "a.md"), 0o600)); err != nil {
@@ -22,13 +22,13 @@ func TestDirectoryOpensNoPipe(t *testing.T) {
 	}
 	r, err := d.Read(t.Context())
 	if err != nil || len(r.Texts) > 0 || len(r.Problems) != 1 {
-		t.Fatalf("Read gives %+v, error %v, want no text, one problem and no error", r, err)
+		t.Fatalf("Read = %+v, %v, want no text, one problem and no error", r, err)
 	}
 	_, tailErr := d.Tail(t.Context(), 1)
 	commitErr := d.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "a.md", New: []byte("a")}}})
 	for call, err := range map[string]error{"Tail": tailErr, "Commit": commitErr} {
 		if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-			t.Errorf(`%s: got error %v, want "is not a regular file"`, call, err)
+			t.Errorf(`%s: err = %v, want "is not a regular file"`, call, err)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// bankWithHandEdits returns a bank in a new directory, the directory, and a function that calls RecordEdits once
-// and returns the new events of the log.
+// bankWithHandEdits returns a bank in a new directory, the directory, and a function that calls RecordEdits once and
+// returns the events that it logged.
 func bankWithHandEdits(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
@@ -44,7 +44,7 @@ func bankWithHandEdits(t *testing.T) (b *bank.Bank, dir string, pass func() []le
 	}
 }
 
-func TestEditsByHandHaveTheTimeOfTheFile(t *testing.T) {
+func TestManualEditUsesFileModTime(t *testing.T) {
 	_, dir, pass := bankWithHandEdits(t)
 	path, at := filepath.Join(dir, "one.md"), time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
 	write := func(title string) {
@@ -67,30 +67,30 @@ func TestEditsByHandHaveTheTimeOfTheFile(t *testing.T) {
 		}
 		events := pass()
 		if len(events) != 1 || events[0].Action != want || events[0].Slug != "one" || events[0].By != "" || want != "remove" && !events[0].Time.Equal(at) {
-			t.Fatalf("the log has the new events %+v, want one event %s of the lesson \"one\" at %v without an author", events, want, at)
+			t.Fatalf("new events = %+v, want one %s event for lesson \"one\" at %v without an author", events, want, at)
 		}
 		if second := pass(); len(second) != 0 {
-			t.Fatalf("the second pass logged %+v, want no event", second)
+			t.Fatalf("second scan logged %+v, want no event", second)
 		}
 	}
 }
 
-func TestActionsOfPreceptAreNoEditsByHand(t *testing.T) {
+func TestOwnActionsAreNotManualEdits(t *testing.T) {
 	b, _, pass := bankWithHandEdits(t)
 	if _, err := b.Put(t.Context(), "one.md", file(t, "one"), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range []lesson.Action{lesson.Pause, lesson.Resume, lesson.StartTrial, lesson.Approve, lesson.Retire, lesson.Restore} {
 		if _, err := b.Act(t.Context(), "one", bank.Decision{Action: a, By: "ann", Sessions: &[2]int64{120, 30}}); err != nil {
-			t.Fatalf("%s: got error %v, want none", a, err)
+			t.Fatalf("%s: %v", a, err)
 		}
 		if events := pass(); len(events) != 0 {
-			t.Fatalf("after %s the pass logged %+v, want no event", a, events)
+			t.Fatalf("scan after %s logged %+v, want no event", a, events)
 		}
 	}
 }
 
-func TestEditsByHandHaveTheAuthorOfTheCommit(t *testing.T) {
+func TestManualEditUsesCommitAuthor(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
@@ -111,27 +111,27 @@ func TestEditsByHandHaveTheAuthorOfTheCommit(t *testing.T) {
 	}
 	events := pass()
 	if len(events) != 1 || events[0].By != "" {
-		t.Fatalf("before the first commit: events %+v, want one event without author", events)
+		t.Fatalf("before the first commit: events = %+v, want one event without an author", events)
 	}
 	git("add", "one.md")
 	git("commit", "-q", "-m", "lessons: add one")
 	if events = pass(); len(events) != 1 || events[0].Action != "commit" || events[0].By != "Ada Lovelace" {
-		t.Fatalf("after the first commit: events %+v, want one event by Ada Lovelace", events)
+		t.Fatalf("after the first commit: events = %+v, want one event by Ada Lovelace", events)
 	}
 	text := strings.Replace(string(file(t, "one")), "title: ", "title: New ", 1)
 	if err := os.WriteFile(filepath.Join(dir, "one.md"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if events = pass(); len(events) != 1 || events[0].By != "" || events[0].Detail[lesson.DetailHand] != lesson.HandUncommitted {
-		t.Fatalf("before the commit: events %+v, want one uncommitted edit without author", events)
+		t.Fatalf("before the second commit: events = %+v, want one uncommitted edit without an author", events)
 	}
 	git("commit", "-q", "-a", "-m", "lessons: rename one")
 	at := time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
 	if events = pass(); len(events) != 1 || events[0].Action != "commit" || events[0].By != "Ada Lovelace" || !events[0].Time.Equal(at) {
-		t.Fatalf("after the commit: events %+v, want one commit by Ada Lovelace at %v", events, at)
+		t.Fatalf("after the second commit: events = %+v, want one commit by Ada Lovelace at %v", events, at)
 	}
 	if events = pass(); len(events) != 0 {
-		t.Fatalf("in a pass without a change: events %+v, want none", events)
+		t.Fatalf("scan without a change: events = %+v, want none", events)
 	}
 }
 
@@ -156,6 +156,6 @@ func TestCautionChangesAreLoggedOnce(t *testing.T) {
 		got = append(got, e.Action)
 	}
 	if err != nil || strings.Join(got, " ") != "caution advice caution" {
-		t.Errorf("five calls log actions %q, error %v, want caution advice caution", got, err)
+		t.Errorf("actions logged by five calls = %q, err = %v, want caution advice caution", got, err)
 	}
 }

@@ -30,12 +30,12 @@ func openBank(t *testing.T) *bank.Bank {
 	})
 }
 
-// No hostile lesson becomes active, whatever its approval fields. The checks refuse every hostile lesson that
-// is not Harmless.
+// No hostile lesson becomes active, whatever its approval fields claim. The checks refuse every hostile lesson that is
+// not Harmless.
 func TestHostileLessonsAreNeverActive(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
-		t.Fatalf("Hostile returns %d lessons, want at least 500", len(attacks))
+		t.Fatalf("len(Hostile()) = %d, want at least 500", len(attacks))
 	}
 	all := make([]bank.Proposal, len(attacks))
 	for i, a := range attacks {
@@ -56,10 +56,10 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 			continue
 		}
 		if r.Lesson.State != lesson.Quarantined || r.Lesson.Confidence > 0.5 || r.Lesson.SuccessCount+r.Lesson.FailureCount > 0 {
-			t.Errorf("%s: %s is stored as %+v, want it quarantined with a confidence of at most 0.5 and no counts", kind, attacks[i].Name, r.Lesson)
+			t.Errorf("%s: %s: stored %+v, want it quarantined with a confidence of at most 0.5 and no counts", kind, attacks[i].Name, r.Lesson)
 		}
 		if !attacks[i].Harmless {
-			t.Errorf("%s: %s is accepted into quarantine, want a refusal", kind, attacks[i].Name)
+			t.Errorf("%s: %s: accepted into quarantine, want a refusal", kind, attacks[i].Name)
 		}
 	}
 	book, _, err := b.List(t.Context())
@@ -75,15 +75,15 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 func TestHonestLessonsAreAccepted(t *testing.T) {
 	honest := banktest.Honest()
 	if len(honest) < 60 {
-		t.Fatalf("Honest returns %d lessons, want at least 60", len(honest))
+		t.Fatalf("len(Honest()) = %d, want at least 60", len(honest))
 	}
 	for _, h := range honest {
 		r, err := openBank(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
 		if err != nil {
-			t.Errorf("%s: got error %v, want none", h.Name, err)
+			t.Errorf("%s: %v", h.Name, err)
 		}
 		for _, f := range r.Findings {
-			t.Errorf("%s: got finding %s, want none", h.Name, f)
+			t.Errorf("%s: unexpected finding %s", h.Name, f)
 		}
 	}
 }

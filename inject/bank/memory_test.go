@@ -13,7 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// memory is a Place in memory. memory records the commits, and returns the errors that a test sets.
+// memory is an in-memory bank.Place that records the commits and returns the errors that a test sets.
 type memory struct {
 	mu      sync.Mutex
 	texts   map[string][]byte
@@ -77,7 +77,7 @@ func (m *memory) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-// bankInMemory returns a bank over a memory with lessons that a person wrote.
+// bankInMemory returns a bank over an in-memory place with manually written lessons, and the place.
 func bankInMemory(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	t.Helper()
 	m := &memory{texts: map[string][]byte{}}
@@ -87,7 +87,7 @@ func bankInMemory(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	return bank.New(bank.Options{Place: m, Now: noon}), m
 }
 
-// A place in memory passes the suite: the suite tests nothing that only a directory or a Redis can do.
+// The in-memory place passes the suite, so the suite requires nothing that only a directory or Redis can do.
 func TestMemoryPassesTheBankSuite(t *testing.T) {
 	banktest.Run(t, func(*testing.T) bank.Place { return &memory{texts: map[string][]byte{}} })
 }

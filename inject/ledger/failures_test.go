@@ -24,12 +24,12 @@ func ExampleFailures() {
 	// pytest, cart_test.py: test_total: assert 3 == 4
 }
 
-// testdata/outputs holds the outputs of tools in their default and in other settings. The .want file of an output holds
-// the expected failures. With PRECEPT_GOLDEN=1 the test writes the .want files.
-func TestFailuresOfToolsAreRead(t *testing.T) {
+// testdata/outputs holds outputs of tools with default and other settings. The .want file of an output holds the
+// expected failures. If PRECEPT_GOLDEN is set, the test writes the .want files.
+func TestFailuresGolden(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
-		t.Fatalf("got %d output files, error %v, want at least 25", len(outputs), err)
+		t.Fatalf("got %d output files, err = %v, want at least 25", len(outputs), err)
 	}
 	for _, file := range outputs {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -52,14 +52,14 @@ func TestFailuresOfToolsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.String() != string(want) {
-				t.Fatalf("the failures are\n%s\nwant\n%s", got.String(), want)
+				t.Fatalf("failures =\n%s\nwant\n%s", got.String(), want)
 			}
 		})
 	}
 }
 
-// The output of a successful tool has no failure, and neither has a log line with a position.
-func TestSuccessIsNoFailure(t *testing.T) {
+// Failures finds nothing in the output of a successful tool or in a log line with a position.
+func TestSuccessfulOutputHasNoFailures(t *testing.T) {
 	for _, text := range []string{
 		"",
 		"ok  \texample.com/shop/shop\t0.005s\n",
@@ -74,22 +74,22 @@ func TestSuccessIsNoFailure(t *testing.T) {
 		"    see src/a.go:3:4: for an example\n",
 	} {
 		if got := ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop"}); len(got) != 0 {
-			t.Errorf("%q: got failures %+v, want none", text, got)
+			t.Errorf("%q: failures = %+v, want none", text, got)
 		}
 	}
 }
 
-// The failures of two runs are equal although the line numbers and memory addresses differ.
-func TestFailuresAreStable(t *testing.T) {
+// Different line numbers and memory addresses give equal failures.
+func TestFailuresIgnoreLineNumbersAndAddresses(t *testing.T) {
 	first := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
 	second := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
 	if len(first) != 1 || len(second) != 1 || first[0] != second[0] {
-		t.Fatalf("two runs with other lines have failures %+v and %+v, want one equal failure in each", first, second)
+		t.Fatalf("different line numbers: failures = %+v and %+v, want one failure each, equal", first, second)
 	}
 	a := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000012345 (vet)\n"})
 	b := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000099999 (vet)\n"})
 	if len(a) != 1 || len(b) != 1 || a[0] != b[0] {
-		t.Fatalf("two runs with other addresses have failures %+v and %+v, want one equal failure in each", a, b)
+		t.Fatalf("different addresses: failures = %+v and %+v, want one failure each, equal", a, b)
 	}
 }
 
@@ -108,14 +108,14 @@ func FuzzFailures(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, x := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "m"}) {
 			if x.File == "" || x.Error == "" || x.Tool == "" || strings.ContainsAny(x.Error, "\n\r\x1b") {
-				t.Fatalf("the failure is %+v, want a file, a tool, and an error of one line without escape characters", x)
+				t.Fatalf("failure = %+v, want a file, a tool, and a single-line error without escape characters", x)
 			}
 		}
 	})
 }
 
-// If no reader recognises the form of an output, the name of the command decides the format.
-func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
+// If no reader recognises the output, the name of the command decides the format.
+func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
 	for _, c := range []struct{ command, text, want string }{
 		{
 			"bundle exec rubocop", "Inspecting 2 files\nCC\n\nlib/cart.rb:4:1: C: Layout/EmptyLines: Extra blank line detected.\n\n^\nlib/cart.rb:9:81: C: Layout/LineLength: Line is too long. [83/80]\n",
@@ -141,13 +141,12 @@ func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
 			got = append(got, strings.Join([]string{f.Tool, f.Type, f.File, f.Error}, " "))
 		}
 		if joined := strings.Join(got, "|"); joined != c.want {
-			t.Errorf("%s: the failures are %q, want %q", c.command, joined, c.want)
+			t.Errorf("%s: failures = %q, want %q", c.command, joined, c.want)
 		}
 	}
 }
 
-// No output causes a panic in a reader or in the library errorformat. A panic would lose the exit status of the
-// command.
+// No output makes a reader or the errorformat library panic. A panic would lose the exit status of the command.
 func FuzzFormats(f *testing.F) {
 	for _, text := range []string{
 		"a.rb:4:1: C: Extra blank line.\n^\n", "\na.css\n  46:3   ✖  Unexpected unit\n\n", "[error] a.scala:6: b\n[error]   ^\n", "a.py:1 at module level:\n        D100: c\n",
@@ -160,7 +159,7 @@ func FuzzFormats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		for _, failure := range ledger.Failures(ledger.Output{Text: text, Command: []string{name}}) {
 			if failure.File == "" || failure.Error == "" {
-				t.Errorf("%s: output %q has failure %+v, want a failure with a file and an error", name, text, failure)
+				t.Errorf("%s: output %q: failure = %+v, want a file and an error", name, text, failure)
 			}
 		}
 	})

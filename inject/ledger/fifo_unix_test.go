@@ -14,9 +14,9 @@ import (
 	"precept/inject/ledger"
 )
 
-// Record fails if the ledger is a named pipe, and does not open the pipe. An open call would wait forever for a writer,
+// Record fails if the ledger is a named pipe, and does not open the pipe. Opening it would wait for a writer forever
 // while Record holds the lock of the folder.
-func TestPipeIsNoLedger(t *testing.T) {
+func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 	l := ledgerWith(t, "")
 	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {
 		t.Fatal(err)
@@ -36,18 +36,18 @@ func TestPipeIsNoLedger(t *testing.T) {
 			ended = true
 		default: // an open for writing fails, unless Record has opened the pipe for reading
 			if w, err := os.OpenFile(l.Path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-				t.Error("Record opened the pipe, want it not opened")
+				t.Error("Record opened the pipe")
 				_ = w.Close()
 			}
 		}
 	}
 	if err != nil || traceErr != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, "is not a regular file") {
-		t.Errorf(`got results %+v, trace error %v, error %v; want no errors, status %s and a message with "is not a regular file"`, results, traceErr, err, ledger.Failed)
+		t.Errorf(`Record = %+v, trace error %v, error %v, want no errors, status %s and a message with "is not a regular file"`, results, traceErr, err, ledger.Failed)
 	}
 }
 
-// If the trace is a named pipe, Record returns an error of the trace, and records the entry.
-func TestPipeIsNoTrace(t *testing.T) {
+// If the trace is a named pipe, Record returns a trace error but records the entry.
+func TestRecordSucceedsIfTraceIsAPipe(t *testing.T) {
 	l := ledgerWith(t, "")
 	path := filepath.Join(filepath.Dir(l.Path), ledger.TraceFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {
@@ -60,6 +60,6 @@ func TestPipeIsNoTrace(t *testing.T) {
 	defer reader.Close()
 	results, traceErr, err := l.Record(t.Context(), entry(1))
 	if err != nil || traceErr == nil || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, trace error %v, error %v; want an error of the trace only and status %s", results, traceErr, err, ledger.Recorded)
+		t.Errorf("Record = %+v, trace error %v, error %v, want only a trace error and status %s", results, traceErr, err, ledger.Recorded)
 	}
 }

@@ -28,7 +28,7 @@ func entry(n int) ledger.Entry {
 	}
 }
 
-// ledgerWith returns a ledger whose file has the text; the file is absent for an empty text.
+// ledgerWith returns a ledger whose file contains text. If text is empty, the file does not exist.
 func ledgerWith(t *testing.T, text string) *ledger.Ledger {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), ledger.FileName)
@@ -44,7 +44,7 @@ func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Re
 	t.Helper()
 	results, traceErr, err := l.Record(t.Context(), entries...)
 	if err != nil || traceErr != nil {
-		t.Fatalf("Record: got error %v, trace error %v, want neither", err, traceErr)
+		t.Fatalf("Record: err = %v, trace error = %v, want neither", err, traceErr)
 	}
 	return results
 }
@@ -58,7 +58,7 @@ func text(t *testing.T, l *ledger.Ledger) string {
 	return string(b)
 }
 
-// trace returns the lines of the trace of a ledger.
+// trace returns the decoded lines of the trace of a ledger.
 func trace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
@@ -76,7 +76,7 @@ func trace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	return out
 }
 
-// bullet is the text of entry(1) in the file of a ledger.
+// bullet is entry(1) as written into the file of a ledger.
 const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Intent ID:** INT-1
     - **File:** ` + "`src/cart.go`" + `
@@ -86,7 +86,7 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case holds a file before and after a record. Record adds a missing section, and keeps all other text.
+// Each case holds a file before and after Record. Record adds a missing section, and keeps all other text.
 func TestEntryIsAddedToItsSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
@@ -97,11 +97,11 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		"crlf":                                   {"# Agent\r\n\r\nBe kind.", "# Agent\r\n\r\nBe kind.\r\n\r\n" + crlf(head+bullet)},
 		"empty section":                          {"## Lessons Learned\n", head + bullet},
 		"bare heading":                           {"## Lessons Learned", head + bullet},
-		"entries":                                {head + "- old\n", head + "- old\n" + bullet},
-		"entries without a line feed at the end": {head + "- old", head + "- old\n" + bullet},
+		"list of entries":                        {head + "- old\n", head + "- old\n" + bullet},
+		"list without a line feed at the end": {head + "- old", head + "- old\n" + bullet},
 		"prose":                                  {head + "What we know.\n", head + "What we know.\n\n" + bullet},
-		"section in between":                     {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
-		"crlf in between":                        {crlf(head + "- old\n\n\n# Style\n"), crlf(head + "- old\n" + bullet + "\n\n# Style\n")},
+		"section before another section":         {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
+		"crlf section before another section":    {crlf(head + "- old\n\n\n# Style\n"), crlf(head + "- old\n" + bullet + "\n\n# Style\n")},
 		"subheadings":                            {head + "### 2025\n- old\n\n### 2026\n- new\n## End\n", head + "### 2025\n- old\n\n### 2026\n- new\n" + bullet + "## End\n"},
 		"heading in a fence": {
 			"```\n## Lessons Learned\n```\n", "```\n## Lessons Learned\n```\n\n" + head + bullet,
@@ -109,50 +109,50 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		"heading in a comment": {
 			"<!--\n## Lessons Learned\n-->\n", "<!--\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
-		"open fence":             {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
-		"open fence in section":  {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
-		"other case":             {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
-		"blank lines at the end": {"# Agent\n\n\n", "# Agent\n\n\n\n" + head + bullet},
+		"unclosed fence":         {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
+		"unclosed fence in section": {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
+		"heading in another letter case": {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
+		"blank lines at the end, no section": {"# Agent\n\n\n", "# Agent\n\n\n\n" + head + bullet},
 		"a comment of three lines": {
 			"<!--\none\n## Lessons Learned\n-->\n", "<!--\none\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
 		"a comment in a fence":           {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
 		"a blank crlf line at the start": {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
 		"byte order mark":                {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
-		"another level":                  {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
+		"heading of another level":       {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
 		"a comment of one line":          {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
 		"a comment of two lines":         {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
-		"open comment":                   {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
+		"unclosed comment":               {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
 		"another section":                {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
 		"an entry in another section":    {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
 		"indented code":                  {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
 		"one line feed":                  {"\n", "\n\n" + head + bullet},
-		"blank lines at end":             {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
+		"blank lines at the end of the section": {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := ledgerWith(t, c[0])
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-				t.Fatalf("the first record has %+v, want status %s", r, ledger.Recorded)
+				t.Fatalf("first Record = %+v, want status %s", r, ledger.Recorded)
 			}
 			if got := text(t, l); got != c[1] {
-				t.Fatalf("the file is\n%q\nwant\n%q", got, c[1])
+				t.Fatalf("file =\n%q\nwant\n%q", got, c[1])
 			}
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Duplicate {
-				t.Fatalf("the second record has %+v, want status %s", r, ledger.Duplicate)
+				t.Fatalf("second Record = %+v, want status %s", r, ledger.Duplicate)
 			}
 			if got := text(t, l); got != c[1] {
-				t.Fatalf("after the second record the file is\n%q\nwant\n%q", got, c[1])
+				t.Fatalf("file after the second Record =\n%q\nwant\n%q", got, c[1])
 			}
 			record(t, l, entry(2), entry(2))
 			if n := strings.Count(text(t, l), "**Error Summary:** the sum is 2"); n != 1 {
-				t.Fatalf("two equal entries in one call: got %d entries in the file, want 1", n)
+				t.Fatalf("file has %d entries after two equal entries in one call, want 1", n)
 			}
 		})
 	}
 }
 
-// Record only inserts text into a file: all other bytes of the file are kept. A second record finds the entry.
-func TestRecordKeepsEveryOtherByte(t *testing.T) {
+// Record only inserts text into a file and keeps all other bytes. A second call finds the entry.
+func TestRecordKeepsAllOtherBytes(t *testing.T) {
 	pieces := []string{
 		"## Lessons Learned\n", "## Lessons Learned\r\n", "# Agent\n", "- old\n", "    - inner\n", "```\n", "~~~\r\n", "<!-- x\n", "-->\n",
 		"text", "\n", "\r\n", "## Next\n", "\ufeff", "\xff\xfe", "   ## Lessons Learned\n", "    ## Lessons Learned\n", "\t\n", "<!-- y -->\n",
@@ -167,7 +167,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 		l := &ledger.Ledger{Path: path, Now: clock}
 		for n := range 3 {
 			if r, _, err := l.Record(context.Background(), entry(1)); err != nil || (r[0].Status == ledger.Recorded) != (n == 0) {
-				t.Fatalf("record %d in file %q has %+v, error %v, want the status recorded for record 0 only", n, before, r, err)
+				t.Fatalf("Record call %d in file %q = %+v, %v, want status recorded only for call 0", n, before, r, err)
 			}
 		}
 		b, err := os.ReadFile(path)
@@ -180,7 +180,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 			same++
 		}
 		if !strings.HasSuffix(after, before[same:]) {
-			// The common prefix may include a part of the inserted text. Then a shorter prefix and a
+			// The common prefix may include a part of the inserted text. In this case a shorter prefix and a
 			// longer suffix fit.
 			for same >= 0 && !(strings.HasPrefix(after, before[:same]) && strings.HasSuffix(after, before[same:])) {
 				same--
@@ -192,7 +192,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 	})
 }
 
-func TestFiftyWritersLoseNoEntry(t *testing.T) {
+func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
 	l := ledgerWith(t, "# Agent\n\n## Lessons Learned\n\n- by hand\n\n## Style\n")
 	var all sync.WaitGroup
 	for n := range 50 {
@@ -200,7 +200,7 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 			own := *l
 			for _, e := range []ledger.Entry{entry(n), entry(1000)} {
 				if _, traceErr, err := own.Record(t.Context(), e); err != nil || traceErr != nil {
-					t.Errorf("Record: got error %v, trace error %v, want neither", err, traceErr)
+					t.Errorf("Record: err = %v, trace error = %v, want neither", err, traceErr)
 				}
 			}
 		})
@@ -209,25 +209,25 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 	got := text(t, l)
 	for n := range 50 {
 		if c := strings.Count(got, fmt.Sprintf("    - **Error Summary:** the sum is %d\n", n)); c != 1 {
-			t.Errorf("the ledger has entry %d %d times, want 1", n, c)
+			t.Errorf("ledger has entry %d %d times, want once", n, c)
 		}
 	}
 	if c := strings.Count(got, "the sum is 1000\n"); c != 1 {
-		t.Errorf("fifty records of the same failure: got %d entries, want 1", c)
+		t.Errorf("fifty Record calls with the same failure: got %d entries, want 1", c)
 	}
 	if !strings.HasPrefix(got, "# Agent\n\n## Lessons Learned\n\n- by hand\n- [") || !strings.HasSuffix(got, "\n\n## Style\n") {
-		t.Errorf("the ledger is %q, want the entries after \"- by hand\" and before \"## Style\"", got)
+		t.Errorf("ledger = %q, want the entries after \"- by hand\" and before \"## Style\"", got)
 	}
 	if lines := trace(t, l); len(lines) != 100 {
-		t.Errorf("the trace of 100 records has %d lines, want 100", len(lines))
+		t.Errorf("trace of 100 Record calls has %d lines, want 100", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {
-		t.Errorf("the temporary files %q remain, error %v, want none", left, err)
+		t.Errorf("temporary files remain: %q, err = %v", left, err)
 	}
 }
 
-func TestSummaryIsOneBoundedSafeLine(t *testing.T) {
+func TestSummaryIsOneShortSafeLine(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{strings.Repeat("x", 500), strings.Repeat("x", 500)},
 		{strings.Repeat("x", 501), strings.Repeat("x", 500) + "..."},
@@ -243,7 +243,7 @@ func TestSummaryIsOneBoundedSafeLine(t *testing.T) {
 	}
 }
 
-// A secret in an error is redacted in the ledger and in the trace.
+// Secrets in an entry are redacted in the ledger and in the trace.
 func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	l := ledgerWith(t, "")
 	e := entry(1)
@@ -251,16 +251,16 @@ func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	e.Error, e.Cause = "401 for key "+key, "OPENAI_API_KEY="+key
 	record(t, l, e)
 	if r := record(t, l, e); r[0].Status != ledger.Duplicate {
-		t.Errorf("the second record of the failure has %+v, want status %s", r, ledger.Duplicate)
+		t.Errorf("second Record = %+v, want status %s", r, ledger.Duplicate)
 	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
 	if err != nil || strings.Contains(text(t, l), key) || bytes.Contains(raw, []byte(key)) {
-		t.Errorf("the ledger is %q and trace %q, error %v, want both without key %q", text(t, l), raw, err, key)
+		t.Errorf("ledger = %q, trace = %q, err = %v, want both without the key %q", text(t, l), raw, err, key)
 	}
 }
 
-// Record repeats a failed write after 100 ms. If the second attempt fails as well, Record returns the status failed,
-// and the trace has the entry.
+// Record repeats a failed write after 100 ms. If the second attempt fails too, Record returns the status failed and
+// writes the entry to the trace.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	l := ledgerWith(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
@@ -273,20 +273,20 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 		start := time.Now()
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || r[0].Message == "" {
-			t.Fatalf("the record has %+v, want status %s and a message", r, ledger.Failed)
+			t.Fatalf("Record = %+v, want status %s and a message", r, ledger.Failed)
 		}
 		if elapsed := time.Since(start); elapsed != 100*time.Millisecond {
-			t.Errorf("Record ended after %v, want 100ms", elapsed)
+			t.Errorf("Record took %v, want 100ms", elapsed)
 		}
 	})
 	line := trace(t, l)[0]
 	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
-		t.Errorf("the trace has line %+v, want the status failed and the entry with its rule", line)
+		t.Errorf("trace line = %+v, want status failed and the entry with its rule", line)
 	}
 }
 
-// If the file can be written at the second attempt, the entry is recorded.
-func TestSecondAttemptLosesNoEntry(t *testing.T) {
+// If the second attempt to write the file succeeds, the entry is recorded.
+func TestEntryIsRecordedAtSecondAttempt(t *testing.T) {
 	l := ledgerWith(t, "")
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
 		t.Fatal(err)
@@ -294,13 +294,13 @@ func TestSecondAttemptLosesNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
 		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-			t.Fatalf("the record has %+v, want status %s", r, ledger.Recorded)
+			t.Fatalf("Record = %+v, want status %s", r, ledger.Recorded)
 		}
 	})
 }
 
-// The path of the ledger may be a symbolic link to another symbolic link, even with absolute targets.
-func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
+// The ledger may be a symbolic link to another symbolic link, with absolute targets.
+func TestRecordFollowsAbsoluteLinks(t *testing.T) {
 	l, target := ledgerWith(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(target, l.Path+".link")); err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
 		record(t, l, entry(1))
 	}
 	if b, err := os.ReadFile(target); err != nil || strings.Count(string(b), "Error Summary") != 1 {
-		t.Fatalf("the target of the links is %q, error %v, want one entry", b, err)
+		t.Fatalf("target of the links = %q, err = %v, want one entry", b, err)
 	}
 }
 
@@ -330,26 +330,26 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	record(t, l, entry(2))
 	info, err := os.Lstat(l.Path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Fatalf("Lstat of the ledger gives %+v, error %v, want a link", info, err)
+		t.Fatalf("Lstat of the ledger = %+v, %v, want a link", info, err)
 	}
 	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("Stat of the target gives %+v, error %v, want the mode 0o600", info, err)
+		t.Fatalf("Stat of the target = %+v, %v, want mode 0o600", info, err)
 	}
 	if b, _ := os.ReadFile(real); strings.Count(string(b), "Error Summary") != 2 {
-		t.Fatalf("the target of the link is %q, want two entries", b)
+		t.Fatalf("target of the link = %q, want two entries", b)
 	}
 	if err := os.Chmod(real, 0o444); err != nil {
 		t.Fatal(err)
 	}
 	if r := record(t, l, entry(3)); r[0].Status != ledger.Failed {
-		t.Errorf("the record into a read-only file has %+v, want status %s", r, ledger.Failed)
+		t.Errorf("Record into a read-only file = %+v, want status %s", r, ledger.Failed)
 	}
 }
 
 func TestDecodeRefusesInvalidEntries(t *testing.T) {
 	good := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if e, err := ledger.Decode(strings.NewReader(good)); err != nil || e.Rule != "do" {
-		t.Fatalf(`Decode of a valid entry gives %+v, error %v, want the rule "do"`, e, err)
+		t.Fatalf(`Decode of a valid entry = %+v, %v, want the rule "do"`, e, err)
 	}
 	for name, c := range map[string][2]string{
 		"empty":            {"", "standard input is empty"},
@@ -367,7 +367,7 @@ func TestDecodeRefusesInvalidEntries(t *testing.T) {
 		"truncated":        {good[:40], "not one JSON object"},
 	} {
 		if _, err := ledger.Decode(strings.NewReader(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
-			t.Errorf("%s: got error %v, want %q", name, err, c[1])
+			t.Errorf("%s: err = %v, want %q", name, err, c[1])
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"precept/inject/ledger"
 )
 
-// Entries reads the recorded entries unchanged, even next to lines that people wrote.
-func TestRecordedEntriesAreReadBack(t *testing.T) {
+// Entries returns the recorded entries unchanged, even beside manually written lines.
+func TestEntriesReadsRecordedEntries(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		l := ledgerWith(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
 		want := []ledger.Entry{entry(1), entry(2)}
@@ -16,15 +16,15 @@ func TestRecordedEntriesAreReadBack(t *testing.T) {
 		record(t, l, want...)
 		got := ledger.Entries([]byte(text(t, l) + eol + "## Next" + eol + strings.ReplaceAll(bullet, "\n", eol)))
 		if len(got) != 2 || got[0].Entry != want[0] || !got[0].At.Equal(clock()) {
-			t.Fatalf("line end %q: the entries are %+v, want two, the first %+v with the time of the clock", eol, got, want[0])
+			t.Fatalf("line end %q: entries = %+v, want two, the first %+v with the time of the clock", eol, got, want[0])
 		}
 		if got[1].Entry != want[1] {
-			t.Errorf("line end %q: the second entry is %+v, want %+v", eol, got[1], want[1])
+			t.Errorf("line end %q: second entry = %+v, want %+v", eol, got[1], want[1])
 		}
 	}
 }
 
-func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
+func TestLessonOfEntryHasPathAndErrorPattern(t *testing.T) {
 	for _, c := range []struct{ file, err, keyword, pattern string }{
 		{"src/cart.go", "TestTotal/empty: Total([]) = 1, want 0", "src/cart.go", ""},
 		{"ts/a.ts", "TS2322: Type 'string' is not assignable to type 'number'.", "ts/a.ts", "is not assignable to type"},
@@ -42,7 +42,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 		got := ledger.Lessons([]byte(text(t, l)))
 		if c.keyword == "" && c.pattern == "" {
 			if len(got) != 0 {
-				t.Errorf("%s, %s: got lessons %+v, want none without a trigger", c.file, c.err, got)
+				t.Errorf("%s, %s: lessons = %+v, want none, because neither gives a trigger", c.file, c.err, got)
 			}
 			continue
 		}
@@ -51,7 +51,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
 		if k != c.keyword || p != c.pattern {
-			t.Errorf("%s: got keywords %q and the error patterns %q, want %q and %q", c.err, k, p, c.keyword, c.pattern)
+			t.Errorf("%s: keywords = %q, error patterns = %q, want %q and %q", c.err, k, p, c.keyword, c.pattern)
 		}
 	}
 }

@@ -9,34 +9,34 @@ import (
 )
 
 // Failures reads the output format of each tool.
-func TestEachOutputFormatIsRead(t *testing.T) {
+func TestFailuresReadsEachOutputFormat(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{
 			"eslint's compact form", "/home/dev/shop/cart.ts: line 3, col 7, Error - 'x' is not defined (no-undef)\n",
 			"eslint | lint | cart.ts | 'x' is not defined (no-undef)",
 		},
-		{"a warning of eslint's compact form", "cart.ts: line 3, col 7, Warning - 'x' is unused (no-unused-vars)\n", ""},
+		{"a warning in eslint's compact form", "cart.ts: line 3, col 7, Warning - 'x' is unused (no-unused-vars)\n", ""},
 		{
 			"eslint's unix form", "cart.js:3:7: 'x' is not defined [Error/no-undef]\n",
 			"eslint | lint | cart.js | 'x' is not defined (no-undef)",
 		},
-		{"a warning of eslint's unix form", "cart.js:3:7: 'x' is unused [Warning/no-unused-vars]\n", ""},
-		{"a parse error of eslint's unix form", "cart.js:3:7: Parsing error [Error]\n", "eslint | lint | cart.js | Parsing error"},
+		{"a warning in eslint's unix form", "cart.js:3:7: 'x' is unused [Warning/no-unused-vars]\n", ""},
+		{"a parse error in eslint's unix form", "cart.js:3:7: Parsing error [Error]\n", "eslint | lint | cart.js | Parsing error"},
 		{
 			"eslint's JSON", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"semi","severity":2,"message":"Missing semicolon."},` +
 				`{"ruleId":"eqeqeq","severity":1,"message":"Expected ===."}]}]` + "\n",
 			"eslint | lint | a.js | Missing semicolon (semi)",
 		},
-		{"truncated JSON of eslint", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"semi","sev` + "\n", ""},
+		{"truncated eslint JSON", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"semi","sev` + "\n", ""},
 		{"tsc", "src/cart.ts(12,9): error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
 		{"tsc --pretty", "src/cart.ts:12:9 - error TS2322: Type 'string' is not a number.\n", "tsc | static-analysis | src/cart.ts | TS2322: Type 'string' is not a number."},
-		{"a compiler of C", "cart.c:7:12: error: 'total' undeclared\n", "compiler | static-analysis | cart.c | 'total' undeclared"},
+		{"a C compiler", "cart.c:7:12: error: 'total' undeclared\n", "compiler | static-analysis | cart.c | 'total' undeclared"},
 		{"a fatal error of a C compiler", "cart.c:7:12: fatal error: a.h: No such file\n", "compiler | static-analysis | cart.c | a.h: No such file"},
 		{"a warning of a C compiler", "cart.c:7:12: warning: unused variable\n", ""},
 		{"a note of a C compiler", "cart.c:7:12: note: declared here\n", ""},
-		{"a log line of JavaScript", "cart.js:7:12: started\n", ""},
+		{"a JavaScript log line", "cart.js:7:12: started\n", ""},
 		{"vet", "vet: cart/cart.go:9: undefined: total\n", "go vet | static-analysis | cart/cart.go | undefined: total"},
-		{"a log line of Go", "cart.go:9: started\n", ""},
+		{"a Go log line", "cart.go:9: started\n", ""},
 		{"golangci-lint", "cart.go:9:2: Error return value is not checked (errcheck)\n", "golangci-lint | lint | cart.go | Error return value is not checked (errcheck)"},
 		{"pylint", "shop/cart.py:3:0: C0114: Missing module docstring (missing-module-docstring)\n", "pylint | lint | shop/cart.py | C0114 Missing module docstring (missing-module-docstring)"},
 		{"mypy", "cart.py:3: error: Incompatible types  [assignment]\n", "mypy | static-analysis | cart.py | Incompatible types [assignment]"},
@@ -49,7 +49,7 @@ func TestEachOutputFormatIsRead(t *testing.T) {
 			"mypy | static-analysis | cart.py | Incompatible types in\nmypy | static-analysis | cart.py | Second [name-defined]",
 		},
 		{"mypy, a code more than six lines below", "cart.py:3: error: Incompatible types\nand\nfive\nlines\nof\nother\nthings\nhere  [x]\n", "mypy | static-analysis | cart.py | Incompatible types"},
-		{"a position of Python without an error", "cart.py:3: started\n", ""},
+		{"a Python position without an error", "cart.py:3: started\n", ""},
 		{"ruff's long form", "F401 [*] `os` imported but unused\n --> shop/cart.py:1:8\n  |\n", "ruff | lint | shop/cart.py | F401 `os` imported but unused"},
 		{"rustc", "error[E0425]: cannot find value `total`\n --> src/main.rs:3:5\n", "cargo check | static-analysis | src/main.rs | E0425: cannot find value `total`"},
 		{"rustc's short form", "src/main.rs:3:5: error[E0425]: cannot find value `total`\n", "cargo check | static-analysis | src/main.rs | E0425: cannot find value `total`"},
@@ -68,22 +68,22 @@ func TestEachOutputFormatIsRead(t *testing.T) {
 			"cargo test | test | src/cart.rs | cart::total: assertion failed left: 3",
 		},
 		{
-			"two tests of cargo, one without output", "---- a stdout ----\n---- b stdout ----\nthread 'b' panicked at src/cart.rs:9:5:\nno\n\nfailures:\n",
+			"two cargo tests, one without output", "---- a stdout ----\n---- b stdout ----\nthread 'b' panicked at src/cart.rs:9:5:\nno\n\nfailures:\n",
 			"cargo test | test | . | a: the test failed without a message\ncargo test | test | src/cart.rs | b: no",
 		},
 		{"pytest's summary", "FAILED tests/test_cart.py::test_total - assert 3 == 4\n", "pytest | test | tests/test_cart.py | test_total: assert 3 == 4"},
-		{"a summary without a message", "ERROR tests/test_cart.py\n", "pytest | test | tests/test_cart.py | the test cannot be collected"},
+		{"a pytest summary without a message", "ERROR tests/test_cart.py\n", "pytest | test | tests/test_cart.py | the test cannot be collected"},
 		{
-			"a section and its summary", "____ test_total ____\n\nE   assert 3 == 4\nE   more\n\ntests/test_cart.py:9: AssertionError\n==== short test summary info ====\n" +
+			"a pytest section and its summary", "____ test_total ____\n\nE   assert 3 == 4\nE   more\n\ntests/test_cart.py:9: AssertionError\n==== short test summary info ====\n" +
 				"FAILED tests/test_cart.py::test_total - assert 3...\n",
 			"pytest | test | tests/test_cart.py | test_total: assert 3 == 4",
 		},
 		{
-			"a section alone", "____ test_total ____\n\nE   assert 3 == 4\n\ntests/test_cart.py:9: AssertionError\n",
+			"a pytest section without a summary", "____ test_total ____\n\nE   assert 3 == 4\n\ntests/test_cart.py:9: AssertionError\n",
 			"pytest | test | tests/test_cart.py | test_total: assert 3 == 4",
 		},
-		{"a section of pytest without an error", "____ test_total ____\n\nsomething\n", ""},
-		{"--tb=line", "/home/dev/shop/tests/test_cart.py:9: AssertionError: assert 3 == 4\n", "pytest | test | tests/test_cart.py | AssertionError: assert 3 == 4"},
+		{"a pytest section without an error", "____ test_total ____\n\nsomething\n", ""},
+		{"pytest --tb=line", "/home/dev/shop/tests/test_cart.py:9: AssertionError: assert 3 == 4\n", "pytest | test | tests/test_cart.py | AssertionError: assert 3 == 4"},
 		{
 			"go test", "--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3, want 4\n    cart_test.go:8: more\nFAIL\nFAIL\texample.com/shop/cart\t0.004s\n",
 			"go test | test | cart/cart_test.go | TestTotal: got 3, want 4",
@@ -97,7 +97,7 @@ func TestEachOutputFormatIsRead(t *testing.T) {
 		{"a package with a panic in TestMain", "panic: no database\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | the package failed: panic: no database"},
 		{"a package that fails without a test", "cannot open the database\nFAIL\texample.com/shop/cart\t0.004s\n", "go test | test | cart | the package failed: cannot open the database"},
 		{
-			"a subtest of Go", "--- FAIL: TestTotal (0.00s)\n    --- FAIL: TestTotal/empty (0.00s)\n        cart_test.go:7: got 3\nFAIL\nFAIL\texample.com/shop\t0.004s\n",
+			"a Go subtest", "--- FAIL: TestTotal (0.00s)\n    --- FAIL: TestTotal/empty (0.00s)\n        cart_test.go:7: got 3\nFAIL\nFAIL\texample.com/shop\t0.004s\n",
 			"go test | test | cart_test.go | TestTotal/empty: got 3",
 		},
 		{
@@ -119,7 +119,7 @@ func TestEachOutputFormatIsRead(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s | %s | %s | %s", f.Tool, f.Type, f.File, f.Error))
 		}
 		if strings.Join(got, "\n") != c.want {
-			t.Errorf("%s: the failures are\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
+			t.Errorf("%s: failures =\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// threadCPU returns the CPU time of this thread. Other processes hardly change the CPU time.
+// threadCPU returns the CPU time of the calling thread, which other processes hardly affect.
 func threadCPU(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -21,10 +21,10 @@ func threadCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// The CPU time of a record in 5 MB is at most 8 times the CPU time in a quarter of the file, with 5 ms of tolerance.
-func TestCostIsLinearInTheFileSize(t *testing.T) {
+// Recording into a file of 5 MB takes at most 8 times the CPU time of recording into a quarter of it, plus 5 ms.
+func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the test measures the CPU time of records in a file of 5 MB")
+		t.Skip("measures CPU time with a file of 5 MB")
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -50,5 +50,5 @@ func TestCostIsLinearInTheFileSize(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("a record takes %v in 5 MB and %v in a quarter of the file, want at most %d times as long", large, small, allowed)
+	t.Errorf("Record took %v in 5 MB and %v in a quarter of that, want at most %d times as long", large, small, allowed)
 }

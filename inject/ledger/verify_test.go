@@ -13,14 +13,14 @@ import (
 	"precept/internal/file"
 )
 
-// The entry of a failure names the command that found the failure.
-func TestEntryNamesTheFailingCommand(t *testing.T) {
+// The cause and the rule of an entry name the command that found the failure.
+func TestEntryNamesTheFailedCommand(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, c := range []struct {
 		name        string
 		failure     ledger.Failure
 		command     []string
-		cause, rule string // an empty rule accepts any rule and file
+		cause, rule string // an empty rule leaves rule and file unchecked
 		file        string
 	}{
 		{
@@ -31,7 +31,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			"Run `go test ./...` after changing what cart/cart_test.go tests, before you say that the work is done.", "cart/cart_test.go",
 		},
 		{
-			"a finding of a linter",
+			"a linter finding",
 			ledger.Failure{Tool: "ruff", Type: ledger.TypeLint, File: "cart.py", Error: "F401"},
 			[]string{"ruff", "check"},
 			"Found by `ruff check` (ruff).", "Run `ruff check` after editing cart.py, before you say that the work is done.", "cart.py",
@@ -51,31 +51,31 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 	} {
 		e := c.failure.Entry("INT-7", c.command)
 		if e.IntentID != "INT-7" || e.Type != c.failure.Type || e.Error != c.failure.Error || e.Cause != c.cause {
-			t.Errorf(`%s: the entry is %+v, want the intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
+			t.Errorf(`%s: entry = %+v, want intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
 		}
 		if c.rule != "" && (e.Rule != c.rule || e.File != c.file) {
-			t.Errorf("%s: the rule is %q and file %q, want %q and %q", c.name, e.Rule, e.File, c.rule, c.file)
+			t.Errorf("%s: rule = %q, file = %q, want %q and %q", c.name, e.Rule, e.File, c.rule, c.file)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
-			t.Errorf("%s: got error %v, file %q, rule %q; want a valid entry with the end of the path as file, and the file in the rule",
+			t.Errorf("%s: err = %v, file = %q, rule = %q, want a valid entry whose file is the end of the path and occurs in the rule",
 				c.name, err, e.File, e.Rule)
 		}
 		if e.Resolution == "" {
-			t.Errorf("%s: the resolution is empty, want a placeholder", c.name)
+			t.Errorf("%s: resolution is empty, want a placeholder", c.name)
 		}
 	}
 }
 
-// The lesson of a failure without a resolution names the command and the rule or test that failed, and has no
-// resolution in its advice.
-func TestLessonOfAnUnresolvedFailureNamesCommandAndRule(t *testing.T) {
+// The advice of a lesson whose failure has no resolution yet names the command and the rule or test that failed, but no
+// resolution.
+func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 	for text, subject := range map[string]string{
 		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
 		"a.ts(3,7): error TS2322: no\n": "TS2322", "a.go:3:4: unchecked error (errcheck)\n": "errcheck", "error[E0425]: no x\n --> a.rs:3:5\n": "E0425", "FAILED a.py::test_a - no\n": "test_a",
 	} {
 		found := ledger.Failures(ledger.Output{Text: text})
 		if len(found) != 1 || found[0].Subject != subject {
-			t.Errorf("%q: got failures %+v, want one with subject %q", text, found, subject)
+			t.Errorf("%q: failures = %+v, want one with subject %q", text, found, subject)
 			continue
 		}
 		l := ledgerWith(t, "")
@@ -86,15 +86,15 @@ func TestLessonOfAnUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 		}
 		for _, lesson := range ledger.Lessons(content) {
 			if strings.Contains(lesson.Advice, "mended") || !strings.Contains(lesson.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(lesson.Advice, ": "+subject+".") {
-				t.Errorf("%q: the advice is %q, want an advice with `make check` and subject %q, without a resolution", text, lesson.Advice, subject)
+				t.Errorf("%q: advice = %q, want `make check` and subject %q in it, and no resolution", text, lesson.Advice, subject)
 			}
 		}
 	}
 }
 
-// The error of a failure in an unknown format consists of the last lines of the output. The words of the command decide
-// the type.
-func TestUnknownOutputGivesItsLastLines(t *testing.T) {
+// If the format of an output is unknown, the error is its last five nonblank lines. The words of the command decide the
+// type.
+func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
 	for _, c := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
 		{"npm run lint", "1\n2\n3\n4\n5\n6\n7\n", ledger.TypeLint, "3 4 5 6 7"},
@@ -109,12 +109,12 @@ func TestUnknownOutputGivesItsLastLines(t *testing.T) {
 	} {
 		got := ledger.Unread(strings.Fields(c.command), 3, c.text)
 		if got.Tool != strings.Fields(c.command)[0] || got.Type != c.kind || got.File != "." || got.Error != c.want {
-			t.Errorf("%s: got failure %+v, want the first word as tool, type %s, the file . and error %q", c.command, got, c.kind, c.want)
+			t.Errorf("%s: failure = %+v, want the first word as tool, type %s, file . and error %q", c.command, got, c.kind, c.want)
 		}
 	}
 }
 
-// The trace has verified commands and refused entries, without secrets.
+// The trace lists verified commands and refused entries, without secrets.
 func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 	l := ledgerWith(t, "")
 	if err := errors.Join(l.TraceVerify([]string{"go", "test", "-token=sk-a1B2c3D4e5F6g7H8i9"}, 1, 2), l.TraceVerify([]string{"make"}, 0, 0),
@@ -129,45 +129,45 @@ func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 	} {
 		for key, value := range want {
 			if got := lines[i][key]; fmt.Sprint(got) != fmt.Sprint(value) {
-				t.Errorf("line %d of the trace: %s is %v, want %v", i, key, got, value)
+				t.Errorf("trace line %d: %s = %v, want %v", i, key, got, value)
 			}
 		}
 		if lines[i]["timestamp"] != "2026-03-04T05:06:07.000Z" {
-			t.Errorf("line %d of the trace: timestamp is %v, want \"2026-03-04T05:06:07.000Z\"", i, lines[i]["timestamp"])
+			t.Errorf("trace line %d: timestamp = %v, want \"2026-03-04T05:06:07.000Z\"", i, lines[i]["timestamp"])
 		}
 	}
 }
 
-// If the trace cannot be written, Record returns the error of the trace, and the ledger has the entry.
-func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
+// If the trace cannot be written, Record returns a trace error but records the entry.
+func TestRecordSucceedsIfTraceIsUnwritable(t *testing.T) {
 	l := ledgerWith(t, "")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(l.Path), filepath.Dir(ledger.TraceFile)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	results, traceErr, err := l.Record(t.Context(), entry(1))
 	if err != nil || traceErr == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, trace error %v, error %v; want an error of the trace only and one result with status %s", results, traceErr, err, ledger.Recorded)
+		t.Errorf("Record = %+v, trace error %v, error %v, want only a trace error and one result with status %s", results, traceErr, err, ledger.Recorded)
 	}
 }
 
-// Record refuses all entries of a call if one entry is invalid.
-func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
+// Record refuses all entries of a call if one is invalid.
+func TestRecordRefusesAllEntriesIfOneIsInvalid(t *testing.T) {
 	l := ledgerWith(t, "before\n")
 	invalid := entry(2)
 	invalid.Rule, invalid.Type = " ", "guess"
 	results, _, err := l.Record(t.Context(), entry(1), invalid)
 	if err == nil || len(results) > 0 || text(t, l) != "before\n" {
-		t.Fatalf("got results %v, error %v and file %q, want an error, no result and the file as before", results, err, text(t, l))
+		t.Fatalf("Record = %v, %v, file = %q, want an error, no result and an unchanged file", results, err, text(t, l))
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("got error %v, want %q in the error", err, part)
+			t.Errorf("err = %v, want it to contain %q", err, part)
 		}
 	}
 }
 
-// If the file of a ledger cannot be written, the result has the status failed and the reason.
-func TestUnwritablePathFailsWithItsReason(t *testing.T) {
+// If the ledger cannot be written, the result has the status failed and the reason.
+func TestRecordReportsWhyLedgerIsUnwritable(t *testing.T) {
 	for message, spoil := range map[string]func(l *ledger.Ledger) error{
 		"too many links": func(l *ledger.Ledger) error {
 			return errors.Join(os.Symlink(l.Path+".b", l.Path), os.Symlink(l.Path, l.Path+".b"))
@@ -187,7 +187,7 @@ func TestUnwritablePathFailsWithItsReason(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			results, _, err := l.Record(t.Context(), entry(1))
 			if err != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, message) {
-				t.Errorf("got results %+v, error %v, want status %s and message %q", results, err, ledger.Failed, message)
+				t.Errorf("Record = %+v, %v, want status %s and message %q", results, err, ledger.Failed, message)
 			}
 		})
 	}
@@ -207,13 +207,13 @@ func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "other writers have held it") {
-			t.Errorf(`got results %+v, want status %s and the message "other writers have held it"`, r, ledger.Failed)
+			t.Errorf(`Record = %+v, want status %s and the message "other writers have held it"`, r, ledger.Failed)
 		}
 	})
 }
 
-// Decode refuses a text that is not exactly one JSON object, and a text of more than 8 MiB.
-func TestDecodeRefusesOtherTextsThanOneObject(t *testing.T) {
+// Decode refuses input that is not exactly one JSON object, and input of more than 8 MiB.
+func TestDecodeRefusesInputOtherThanOneObject(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "standard input is empty",
 		" \n\t":                          "standard input is empty",
@@ -227,11 +227,11 @@ func TestDecodeRefusesOtherTextsThanOneObject(t *testing.T) {
 		strings.Repeat(" ", 8<<20) + "{": "more than 8 MiB",
 	} {
 		if _, err := ledger.Decode(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Decode(%.20q): got error %v, want %q", text, err, want)
+			t.Errorf("Decode(%.20q): err = %v, want %q", text, err, want)
 		}
 	}
 	if _, err := ledger.Decode(broken{}); !errors.Is(err, errBroken) {
-		t.Errorf("Decode from a reader that fails: got error %v, want %v", err, errBroken)
+		t.Errorf("Decode from a failing reader: err = %v, want %v", err, errBroken)
 	}
 }
 

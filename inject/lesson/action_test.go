@@ -22,7 +22,7 @@ evidence: [{kind: run, ref: one}]
 Look twice.
 `
 
-func TestActSetsTheState(t *testing.T) {
+func TestActSetsStateAndPlan(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
@@ -54,27 +54,27 @@ func TestActSetsTheState(t *testing.T) {
 			given = plan
 		}
 		if l, err = Act(l, c.action, given, "kim", at); err != nil {
-			t.Fatalf("%s: got error %v, want none", c.action, err)
+			t.Fatalf("%s: %v", c.action, err)
 		}
 		if l.State != c.wantState || l.Plan != c.wantPlan || l.ContentHash != hash {
-			t.Errorf("%s: got state %s, plan %+v, hash %s; want state %s, plan %+v, hash %s",
+			t.Errorf("%s: state %s, plan %+v, hash %s, want state %s, plan %+v, hash %s",
 				c.action, l.State, l.Plan, l.ContentHash, c.wantState, c.wantPlan, hash)
 		}
 		if c.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
-			t.Errorf("%s: the approval is %+v, want an approval by kim with hash %s and time %s", c.action, l.Approval, hash, at)
+			t.Errorf("%s: approval = %+v, want one by kim with hash %s and time %s", c.action, l.Approval, hash, at)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
-			t.Errorf("%s removed a comment of the file, want the comment kept:\n%s", c.action, l.Raw)
+			t.Errorf("%s removed a comment of the file:\n%s", c.action, l.Raw)
 		}
 	}
 	if strings.Contains(l.Raw, "trial_") || strings.Contains(l.Raw, "former_state") {
-		t.Errorf("the file has trial_ keys or former_state, want neither after the last Restore:\n%s", l.Raw)
+		t.Errorf("file has trial_ keys or former_state after the last Restore:\n%s", l.Raw)
 	}
 }
 
-// Files of earlier versions have no former_state for paused and archived lessons. In some of them, a paused lesson has
-// the state quarantined and the hash of its text. Load reads the state, and Resume and Restore accept the files.
-func TestResumeAndRestoreOfFilesOfEarlierVersions(t *testing.T) {
+// Files that earlier versions wrote have no former_state for paused and archived lessons. In some of them, a paused
+// lesson has the state quarantined and the hash of its text. Load, Resume and Restore accept these files.
+func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
 		t.Fatal(err)
@@ -99,17 +99,17 @@ func TestResumeAndRestoreOfFilesOfEarlierVersions(t *testing.T) {
 		book, problems, _ := NewTexts("bank").Load(map[string][]byte{"look-twice.md": []byte(text)})
 		l, ok := book.Get("look-twice")
 		if !ok || l.State != c.read {
-			t.Errorf("%s: got lesson %+v, problems %v, want state %s", c.written, l, problems, c.read)
+			t.Errorf("%s: lesson = %+v, problems = %v, want state %s", c.written, l, problems, c.read)
 			continue
 		}
 		if l, err = Act(l, c.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != c.after {
-			t.Errorf("%s: %s gives lesson %+v, error %v, want state %s", c.written, c.action, l, err, c.after)
+			t.Errorf("%s: %s = %+v, %v, want state %s", c.written, c.action, l, err, c.after)
 		}
 	}
 }
 
-// A lesson is paused and then retired. Restore and Resume return it to the paused state and to its first state.
-func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
+// If a lesson was paused and then retired, Restore returns it to the paused state and Resume to its first state.
+func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 	for _, first := range []State{Trial, Active, Caution, Benched, Quarantined, Candidate, Rejected} {
 		l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: "+string(first)+"}}\nevidence:", 1)))
 		if err != nil {
@@ -120,26 +120,26 @@ func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
 			want   State
 		}{{Pause, Paused}, {Retire, Archived}, {Retire, Archived}, {Restore, Paused}, {Resume, first}} {
 			if l, err = Act(l, step.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != step.want {
-				t.Fatalf("%s: %s gives lesson %+v, error %v, want state %s", first, step.action, l, err, step.want)
+				t.Fatalf("%s: %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file has the same state
-				t.Fatalf("%s: the file after %s is parsed as %+v, error %v, want state %s", first, step.action, l, err, step.want)
+				t.Fatalf("%s: Parse of the file after %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 		}
 		if l.Former+l.BeforePause != "" {
-			t.Errorf("%s: Former is %q and BeforePause is %q, want both empty", first, l.Former, l.BeforePause)
+			t.Errorf("%s: Former = %q, BeforePause = %q, want both empty", first, l.Former, l.BeforePause)
 		}
 	}
 }
 
 // A lesson whose text changed after its approval is quarantined. A new approval activates the lesson.
-func TestApprovalCoversTheCurrentText(t *testing.T) {
+func TestChangedTextNeedsNewApproval(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
-		t.Fatalf("Parse of a text that differs from the approved text gives %+v, error %v, want state %s", l, err, Quarantined)
+		t.Fatalf("Parse of a text that differs from the approved text = %+v, %v, want state %s", l, err, Quarantined)
 	}
 	if l, err = Act(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
-		t.Errorf("Approve of the text gives %+v, error %v, want state %s", l, err, Active)
+		t.Errorf("Approve = %+v, %v, want state %s", l, err, Active)
 	}
 }
 
@@ -150,22 +150,22 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 	}
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	if _, err := Act(l, Approve, TrialPlan{}, "kim", at); err == nil {
-		t.Error("an expired lesson was approved, want an error")
+		t.Error("Approve of an expired lesson: got no error")
 	}
 	if _, err := Act(l, Retire, TrialPlan{}, "kim", at); err != nil {
-		t.Errorf("Retire of an expired lesson: got error %v, want none", err)
+		t.Errorf("Retire of an expired lesson: %v", err)
 	}
 	for _, a := range []Action{Resume, Restore} {
 		if _, err := Act(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
-			t.Errorf("%s of an active lesson: got error %v, want one with \"look-twice is active, and only\"", a, err)
+			t.Errorf("%s of an active lesson: err = %v, want \"look-twice is active, and only\"", a, err)
 		}
 	}
 	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
-		t.Error("a trial with epsilon 1 is accepted, want an error")
+		t.Error("StartTrial with epsilon 1: got no error")
 	}
 	for _, bad := range []string{"trial_epsilon: 1.5", "trial_epsilon: yes", "trial_until_halfwidth: 0"} {
 		if _, err := Parse("x.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+bad+"}}\nevidence:", 1))); err == nil {
-			t.Errorf("Parse accepted %s, want an error", bad)
+			t.Errorf("Parse with %s: got no error", bad)
 		}
 	}
 }

@@ -2,12 +2,12 @@ package lesson
 
 import "testing"
 
-// A keyword matches a word with an attached particle, article or punctuation of its language. The keyword does not
-// match a different word that begins or ends with the keyword.
+// A keyword matches a word with an attached particle, article or punctuation of its language, but not a different word
+// that begins or ends with the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string
-		in, out          []string // texts with a match of the phrase, and texts without
+		in, out          []string // texts that the phrase matches, and texts that it does not match
 	}{
 		{
 			"Korean", "페이지",
@@ -55,19 +55,19 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 			for _, text := range texts {
 				l := lessonWithKeywords("it", c.phrase)
 				if got := len(NewBook([]*Lesson{l}).Match(&Query{Words: []string{text}})) > 0; got != want {
-					t.Errorf("%s: keyword %q in %q: got a match: %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: keyword %q in %q: match = %t, want %t", c.language, c.phrase, text, got, want)
 				}
 				e := lessonWithTrigger("it", Trigger{ErrorPatterns: []string{c.phrase}})
 				if got := len(NewBook([]*Lesson{e}).Match(&Query{Errors: []ErrorText{{Text: text}}})) > 0; got != want {
-					t.Errorf("%s: error pattern %q in %q: got a match: %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: error pattern %q in %q: match = %t, want %t", c.language, c.phrase, text, got, want)
 				}
 			}
 		}
 	}
 }
 
-// A tag matches a word of a text and a tag of a request, with any width, hyphen and case of the letters.
-func TestTagsMatchInAnySpelling(t *testing.T) {
+// A tag matches a word of a text or a tag of a request, in any character width, hyphen or letter case.
+func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
 	b := NewBook([]*Lesson{lessonWithTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
 		{Words: []string{"a ｃｏｄｅ－ｒｅｖｉｅｗ please"}},
@@ -82,12 +82,12 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 	}
 }
 
-// The checks accept a keyword of two Korean syllables, and report a keyword of two Latin letters as too broad.
-func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
+// A keyword of two Korean syllables is accepted. A keyword of two Latin letters is reported as too broad.
+func TestKeywordOfTwoKoreanSyllablesIsNotTooBroad(t *testing.T) {
 	if got := broadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
-		t.Errorf("two Korean syllables: got findings %v, want none", got)
+		t.Errorf("two Korean syllables: findings = %v, want none", got)
 	}
 	if got := broadFindings(lessonWithKeywords("it", "ab")); len(got) != 1 {
-		t.Errorf("two letters: got findings %v, want one", got)
+		t.Errorf("two Latin letters: findings = %v, want one", got)
 	}
 }

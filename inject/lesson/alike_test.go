@@ -2,8 +2,9 @@ package lesson
 
 import "testing"
 
-// A lesson with a common trigger and a similar title is alike, in any state. A lesson for another agent, about another
-// act, with the opposite order, without a common trigger, or superseded by the lesson is not.
+// A possible duplicate has a trigger in common and a similar title, in any state. A lesson is not a duplicate if it is
+// for another agent, is about another action, advises the opposite, has no trigger in common, or is superseded by the
+// lesson.
 func TestAlikeFindsPossibleDuplicates(t *testing.T) {
 	of := func(slug, title string, change func(l *Lesson), keywords ...string) *Lesson {
 		l := &Lesson{Slug: slug, Title: title, Outcome: "success", State: Active}
@@ -30,6 +31,6 @@ func TestAlikeFindsPossibleDuplicates(t *testing.T) {
 		got = append(got, x.Slug)
 	}
 	if len(got) != 2 || got[0] != "pin" || got[1] != "pin-rejected" {
-		t.Errorf("the lessons alike are %q, want pin and pin-rejected", got)
+		t.Errorf("Alike = %q, want pin and pin-rejected", got)
 	}
 }

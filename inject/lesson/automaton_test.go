@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// found is one match of a scan: the id of the word and the offset after it.
+// found is one match of a scan: the id of the word and the offset of its end.
 type found struct {
 	id  int32
 	end int
@@ -23,8 +23,7 @@ func scanAll(m *automaton, text []byte) []found {
 	return out
 }
 
-// The automaton finds each occurrence of each word. The result does not depend on the number of states that have a
-// transition table.
+// The automaton finds each occurrence of each word, however many of its states have a transition table.
 func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.ByteRange(1, 3), 1, 5)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -50,7 +49,7 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	})
 }
 
-// The automaton of ten thousand phrases has at most 8 MiB.
+// The automaton of ten thousand phrases takes at most 8 MiB.
 func TestAutomatonMemoryIsBounded(t *testing.T) {
 	var lessons []*Lesson
 	for i := range 10_000 {
@@ -59,12 +58,12 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	b := NewBook(lessons)
 	const stateBytes = 16
 	if size := len(b.machine().states)*stateBytes + 1024*len(b.machine().rows); size > 8<<20 {
-		t.Errorf("the automaton has %d bytes for %d states, want at most %d bytes", size, len(b.machine().states), 8<<20)
+		t.Errorf("automaton has %d bytes for %d states, want at most %d bytes", size, len(b.machine().states), 8<<20)
 	}
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
 		if got := matchedSlugs(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
-			t.Errorf("%q matches lessons %q, want only l%05d@", text, got, i)
+			t.Errorf("%q matches %q, want only l%05d@", text, got, i)
 		}
 	}
 }
@@ -74,12 +73,12 @@ func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
 	b := NewBook([]*Lesson{lessonWithKeywords("stars", "a*a*a*a*z"), lessonWithKeywords("reach", "start*end")})
 	if got := matchedSlugs(b, &Query{Words: []string{long}}); len(got) != 0 {
-		t.Errorf("a word of %d characters without z matches lessons %q, want none", len(long), got)
+		t.Errorf("a word of %d characters without z matches %q, want none", len(long), got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
 		if got := matchedSlugs(b, &Query{Words: []string{text}}); len(got) != want {
-			t.Errorf("a star over %d characters: got lessons %q, want %d lessons", 2*n, got, want)
+			t.Errorf("a star over %d characters: got matches %q, want %d", 2*n, got, want)
 		}
 	}
 }
@@ -113,12 +112,12 @@ func TestGlobMatchesStarsAndCharacters(t *testing.T) {
 	}
 }
 
-func TestFoldIsOneForAllCases(t *testing.T) {
+func TestFoldMapsAllCasesToOneForm(t *testing.T) {
 	for _, group := range []string{"kK\u212a", "sSſ", "ßẞ", "σςΣ", "åÅ\u212b", "iIİı", "µμΜ", "θϑΘϴ", "дД\u1c81", "ǆǅǄ", "𐐨𐐀"} {
 		runes := []rune(group)
 		for _, r := range runes {
 			if fold(r) != fold(runes[0]) {
-				t.Errorf("%q and %q have the folded forms %q and %q, want one form", r, runes[0], fold(r), fold(runes[0]))
+				t.Errorf("fold(%q) and fold(%q) = %q and %q, want equal", r, runes[0], fold(r), fold(runes[0]))
 			}
 		}
 	}
@@ -136,10 +135,10 @@ func TestIsBlobFindsEncodedData(t *testing.T) {
 		strings.Repeat("deadbeef01", 10):                                       false, // a hash or an identifier
 		strings.Repeat("/Users/Ann/Projects2", 6):                              false, // a path
 		strings.Repeat("a-Long_Identifier2-", 5):                               false,
-		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // a known limitation: such a word is skipped
+		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // known limitation: such a word is skipped
 	} {
 		if got := isBlob(s); got != want {
-			t.Errorf("isBlob of the %d bytes %.40q = %v, want %v", len(s), s, got, want)
+			t.Errorf("isBlob of %d bytes %.40q = %v, want %v", len(s), s, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func vocabulary(rnd *rand.Rand, n int) []string {
 	return words
 }
 
-// benchLessons returns n lessons, each with three phrases of the given words.
+// benchLessons returns n lessons, each with three phrases made of the given words.
 func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	lessons := make([]*Lesson, n)
 	for i := range lessons {
@@ -39,7 +39,7 @@ func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	return lessons
 }
 
-// benchText returns text of the given size, with one of the given words in eight words on average.
+// benchText returns text of the given size in which, on average, one in eight words is one of the given words.
 func benchText(rnd *rand.Rand, words []string, size int) string {
 	prose := strings.Fields("the parser reads each file of this project and returns a value that callers keep until it is swapped " +
 		"please look why our nightly run became slower after we moved the cache behind another interface yesterday " +

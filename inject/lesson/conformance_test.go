@@ -11,7 +11,7 @@ import (
 	"precept/store/storetest"
 )
 
-// files is a bank in a directory.
+// files writes the lesson files of a directory.
 type files struct{ dir string }
 
 func (f files) Put(t *testing.T, name, text string) {
@@ -35,7 +35,7 @@ func (f files) Delete(t *testing.T, name string) {
 	}
 }
 
-func TestDirectoryIsABank(t *testing.T) {
+func TestDirectoryPassesBankWatcherSuite(t *testing.T) {
 	storetest.RunBank(t, func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
 		t.Helper()
 		dir := t.TempDir()

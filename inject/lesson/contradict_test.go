@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A book has an index of its triggers, so that Contradicts does not compare a lesson with all lessons.
-func TestContradictionsAreIndexedOnce(t *testing.T) {
+// Contradicts looks up an index of the triggers instead of comparing the lesson with all lessons of the book.
+func TestContradictsUsesIndex(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
 		list = append(list, &Lesson{Slug: fmt.Sprintf("l%02d", i), State: Active, Outcome: "success", Trigger: Trigger{Keywords: []string{fmt.Sprintf("number %d", i)}}})
@@ -15,14 +15,14 @@ func TestContradictionsAreIndexedOnce(t *testing.T) {
 	list = append(list, &Lesson{Slug: "other", State: Active, Outcome: "failure", Trigger: Trigger{Keywords: []string{"number 7"}}})
 	b := NewBook(list)
 	if got := b.Contradicts(list[7]); len(got) != 1 || got[0].Slug != "other" {
-		t.Fatalf("l07 contradicts lessons %v, want only other", got)
+		t.Fatalf("Contradicts(l07) = %v, want only other", got)
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicts(list[3]) }); n > 20 {
 		t.Errorf("Contradicts in a book of 51 lessons allocates %.0f times, want at most 20", n)
 	}
 }
 
-// Two titles are opposite if one orders what the other forbids.
+// Two titles contradict each other if one orders what the other forbids.
 func TestOppositeTitlesContradict(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -50,14 +50,14 @@ func TestOppositeTitlesContradict(t *testing.T) {
 	} {
 		a, b := newClaim(&Lesson{Title: c.a}), newClaim(&Lesson{Title: c.b})
 		if got, reverse := a.forbidsWhatOrders(b), b.forbidsWhatOrders(a); got != c.want || reverse != c.want {
-			t.Errorf("%q and %q: opposite %t, in reverse order %t, want %t", c.a, c.b, got, reverse, c.want)
+			t.Errorf("%q and %q: forbidsWhatOrders = %t, in reverse order %t, want %t", c.a, c.b, got, reverse, c.want)
 		}
 	}
 }
 
 // Two lessons with the same trigger and opposite titles contradict each other, with or without approval. A rejected,
 // archived, superseded or expired lesson contradicts no lesson.
-func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
+func TestUnapprovedLessonsContradict(t *testing.T) {
 	lessonOf := func(slug, title, outcome, source string, state State) *Lesson {
 		l := lessonWithKeywords(slug, "load more")
 		l.Title, l.Outcome, l.State, l.Approval.Source = title, outcome, state, source
@@ -73,7 +73,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 					t.Errorf("%s, %s: %s contradicts %d lessons, want 1", state, outcome, l.Slug, len(got))
 				}
 				if got := (Checks{}).Lesson(l, b); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == codeContradiction }) {
-					t.Errorf("%s, %s: %s has findings %v, want a contradiction", state, outcome, l.Slug, got)
+					t.Errorf("%s, %s: findings of %s = %v, want a contradiction", state, outcome, l.Slug, got)
 				}
 			}
 		}
@@ -84,7 +84,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 			lessonOf("never-wait", "Never wait for the page", "failure", "", state),
 		})
 		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
-			t.Errorf("always-wait contradicts %d lessons if the other lesson has state %s, want 0", len(got), state)
+			t.Errorf("always-wait contradicts %d lessons although the other one is %s, want 0", len(got), state)
 		}
 	}
 }

@@ -43,8 +43,8 @@ func changes() []change {
 	}
 }
 
-// After any sequence of edits a file has the intended values and still has its comments and unknown fields.
-func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
+// After any sequence of edits, a file has the edited values and still has its comments and unknown fields.
+func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 	flow := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
 	commented := strings.Replace(sample, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)
 	crlf := strings.ReplaceAll(sample, "\n", "\r\n")
@@ -58,39 +58,39 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 			got, err := Edit(l, c.do)
 			if l.State == Quarantined && isApprovalStale(want) {
 				if err == nil {
-					rt.Fatalf("%s: Edit activates a text that is not approved, want an error:\n%s", c.name, got.Raw)
+					rt.Fatalf("%s: Edit activated an unapproved text, want an error:\n%s", c.name, got.Raw)
 				}
 				continue
 			}
 			if err != nil {
-				rt.Fatalf("%s: got error %v, want none, for the file\n%s", c.name, err, l.Raw)
+				rt.Fatalf("%s: %v, for the file\n%s", c.name, err, l.Raw)
 			}
 			if isApprovalStale(want) {
 				want.State = Quarantined // the text differs from the approved text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
-				rt.Fatalf("%s: fields %v differ from the edited lesson, or the body differs; want neither:\n%s", c.name, left, got.Raw)
+				rt.Fatalf("%s: fields %v differ from the edited lesson, or the body differs:\n%s", c.name, left, got.Raw)
 			}
 			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {
 				if !strings.Contains(string(got.Raw), keep) {
-					rt.Fatalf("%s: the file lost %q, want it kept:\n%s", c.name, keep, got.Raw)
+					rt.Fatalf("%s: file lost %q:\n%s", c.name, keep, got.Raw)
 				}
 			}
 			if strings.Contains(l.Raw, "\r\n") && strings.Contains(strings.ReplaceAll(got.Raw[:len(got.Raw)-len(got.Body)], "\r\n", ""), "\n") {
-				rt.Fatalf("%s: line ends are mixed, want the line ends of the file:\n%q", c.name, got.Raw)
+				rt.Fatalf("%s: mixed line ends, want only those of the file:\n%q", c.name, got.Raw)
 			}
 			l = got
 		}
 	})
 }
 
-// isApprovalStale reports whether the lesson is active, but its approval is for a different text.
+// isApprovalStale reports whether the lesson fires, but its approval is for a different text.
 func isApprovalStale(l *Lesson) bool {
 	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// After an edit and its reversal, a file has all its lines. The file may have further lines of metadata.precept.
-func TestRevertedEditAddsOnlyLinesOfPrecept(t *testing.T) {
+// After an edit and its reversal, a file has all its original lines, and at most additional lines of metadata.precept.
+func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 	l := mustParse(t, "x.md", sample)
 	for _, pair := range [][2]func(*Lesson){
 		{func(l *Lesson) { l.State = Trial }, func(l *Lesson) { l.State = Active }},
@@ -108,24 +108,24 @@ func TestRevertedEditAddsOnlyLinesOfPrecept(t *testing.T) {
 		}
 		removed, added := diffLines(sample, reverted.Raw)
 		if len(removed) > 0 || slices.ContainsFunc(added, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
-			t.Errorf("an edit and its reversal removed lines %q and added %q, want only added lines of precept", removed, added)
+			t.Errorf("edit and reversal removed lines %q and added %q, want only added lines of precept", removed, added)
 		}
 	}
 	if l.State != Active || l.Raw != sample {
-		t.Error("an edit changed its own input, want the lesson as before")
+		t.Error("Edit changed its argument")
 	}
 }
 
-func TestSectionEndsAtTheNextHeading(t *testing.T) {
+func TestSectionsAndHeadingsAreParsed(t *testing.T) {
 	body := "Intro\n\n# Title #\n\n```md\n## Rule\nnot this\n```\n\n## Rule:\nfirst\n### Detail\nmore\n~~~\n# code\n~~~\n\n## Next\nno\n\n## rule\nsecond\n"
 	if got := section(body, isHeading("rule")); got != "first\n### Detail\nmore\n~~~\n# code\n~~~" {
-		t.Errorf("the section rule is %q, want \"first\\n### Detail\\nmore\\n~~~\\n# code\\n~~~\"", got)
+		t.Errorf("section rule = %q, want \"first\\n### Detail\\nmore\\n~~~\\n# code\\n~~~\"", got)
 	}
 	if got := firstTitle(body); got != "Title" {
-		t.Errorf("the first title is %q, want \"Title\"", got)
+		t.Errorf("firstTitle = %q, want \"Title\"", got)
 	}
 	if got := section("## Rule\n", isHeading("rule")); got != "" {
-		t.Errorf("an empty section: got %q, want no text", got)
+		t.Errorf("empty section = %q, want no text", got)
 	}
 	for heading, want := range map[string]bool{
 		"What to do (or avoid)": true, "WHAT TO DO": true, "What to do / avoid": true, "What to avoid:": true, "What to do next": false, "Why": false,
@@ -136,19 +136,19 @@ func TestSectionEndsAtTheNextHeading(t *testing.T) {
 	}
 	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {
 		if level, _ := Heading(no); level != 0 {
-			t.Errorf("%q is a heading of level %d, want none", no, level)
+			t.Errorf("Heading(%q) has level %d, want 0", no, level)
 		}
 	}
 	for body, want := range map[string]string{
 		"# Title\n\nRead the log.\r\nThen act.\n": "Read the log.\nThen act.", "Read the log.\n": "Read the log.", "# Title\n\n## Notes\nno\n": "", "# A\n# B\nno\n": "", "": "",
 	} {
 		if got := withoutSections(body); got != want {
-			t.Errorf("the advice of body %q is %q, want %q", body, got, want)
+			t.Errorf("withoutSections(%q) = %q, want %q", body, got, want)
 		}
 	}
 	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {
 		if _, text := Heading(line); text != want {
-			t.Errorf("heading %q has text %q, want %q", line, text, want)
+			t.Errorf("Heading(%q) has text %q, want %q", line, text, want)
 		}
 	}
 }

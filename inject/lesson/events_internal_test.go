@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The kernel refuses to watch a folder, for example beyond its limit of watches. The watcher then walks the directory
-// at each poll, and calls Polling once with the reason.
-func TestRefusedWatchFallsBackToPolls(t *testing.T) {
+// If the kernel refuses to watch a folder, for example because of its limit of watches, the watcher walks the directory
+// at each poll and calls Polling once with the reason.
+func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	books, why := 0, []error(nil)
@@ -28,20 +28,20 @@ func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !w.events.isWalkDue() {
-			t.Errorf("poll %d does not walk the directory, want a walk at each poll", n)
+			t.Errorf("poll %d: no walk of the directory is due, want a walk at each poll", n)
 		}
 		w.reload(t.Context())
 	}
 	if books != 3 || len(why) != 1 {
-		t.Errorf("three polls give %d books and the reasons for polling %v, want 3 books and 1 reason", books, why)
+		t.Errorf("three polls: %d books, Polling reasons %v, want 3 books and 1 reason", books, why)
 	}
 }
 
-func TestWatchLimitErrorsNameTheirSettings(t *testing.T) {
+func TestWatchLimitErrorNamesKernelSetting(t *testing.T) {
 	t.Parallel()
 	for limit, setting := range map[error]string{syscall.ENOSPC: "fs.inotify.max_user_watches", syscall.EMFILE: "fs.inotify.max_user_instances"} {
 		if err := explainWatchError(limit); !errors.Is(err, limit) || !strings.Contains(err.Error(), setting) {
-			t.Errorf("error %v is explained as %v, want the wrapped error and %q in the text", limit, err, setting)
+			t.Errorf("explainWatchError(%v) = %v, want it to wrap the error and name %q", limit, err, setting)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// withKernelEvents runs fn next to a watcher that waits for the events of the kernel, in real time. Without an event
-// the watcher walks the directory only every 6 s. So await, which waits 2 s, fails for a change that neither an event
+// withKernelEvents runs fn concurrently with a watcher that uses kernel events, in real time. Without an event, the
+// watcher walks the directory only every 6 s. So awaitUpdate, which waits 2 s, fails for a change that neither an event
 // nor the comparison of links reports.
 func withKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
@@ -31,7 +31,7 @@ func withKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) 
 	fn(updates)
 	cancel()
 	if err := <-done; err != nil {
-		t.Errorf("Run: got error %v, want none", err)
+		t.Errorf("Run: %v", err)
 	}
 }
 
@@ -43,17 +43,17 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	writeFile(t, file, titledLesson("one-a", "One"))
 	withKernelEvents(t, dir, func(updates <-chan update) {
 		awaitUpdate(t, updates, "One")
-		time.Sleep(time.Second) // now the watcher reads the files only after an event
+		time.Sleep(time.Second) // from here on, the watcher reads the files only after an event
 		for _, step := range []struct {
 			how    string
 			change func() error
 			want   []string
 		}{
-			{"another file renamed over the file", func() error {
+			{"a file replaced by a rename", func() error {
 				writeFile(t, file+".tmp", titledLesson("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
-			{"the file truncated and written", func() error { writeFile(t, file, titledLesson("one-a", "Three")); return nil }, []string{"Three"}},
+			{"a file truncated and rewritten", func() error { writeFile(t, file, titledLesson("one-a", "Three")); return nil }, []string{"Three"}},
 			{"a new folder in a new folder", func() error {
 				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titledLesson("two-b", "Second"))
 				return nil
@@ -72,19 +72,19 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 				return nil
 			}, []string{"Three", "Again"}},
 			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, []string{"Three"}},
-			{"the directory renamed, and another one in its place", func() error {
+			{"the directory renamed, and a new one in its place", func() error {
 				err := os.Rename(root, root+"~")
 				t.Cleanup(func() { _ = os.RemoveAll(root + "~") })
 				writeFile(t, file, titledLesson("one-a", "Four"))
 				return err
 			}, []string{"Four"}},
-			{"a file in the other directory", func() error { writeFile(t, file, titledLesson("one-a", "Five")); return nil }, []string{"Five"}},
+			{"a file in the new directory", func() error { writeFile(t, file, titledLesson("one-a", "Five")); return nil }, []string{"Five"}},
 			{"the directory removed", func() error { return os.RemoveAll(dir) }, nil},
-			{"the directory appears", func() error { writeFile(t, file, titledLesson("one-a", "Six")); return nil }, []string{"Six"}},
+			{"the directory created again", func() error { writeFile(t, file, titledLesson("one-a", "Six")); return nil }, []string{"Six"}},
 		} {
 			must(t, step.change())
 			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
-				t.Errorf("%s: got problems %v, want none", step.how, u.problems)
+				t.Errorf("%s: problems = %v, want none", step.how, u.problems)
 			}
 			time.Sleep(time.Second)
 		}

@@ -17,8 +17,8 @@ func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
-// The explanation of a match names its cause, for example a keyword. If a condition of the lesson prevents the match,
-// the explanation also names this obstacle.
+// An explanation names the cause of a match, for example a keyword. If a condition of the lesson prevents the match, the
+// explanation also names this obstacle.
 func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
 	changed := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
@@ -34,68 +34,68 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		fires   bool
 		by, not string
 	}{
-		{"a keyword in the words", []*lesson.Lesson{activeLesson("one", build)}, words, true, "keyword mend the build words", ""},
+		{"keyword in the user text", []*lesson.Lesson{activeLesson("one", build)}, words, true, "keyword mend the build words", ""},
 		{
-			"a keyword in a tool's error",
+			"keyword in a tool error",
 			[]*lesson.Lesson{activeLesson("one", build)},
 			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "mend the build"}}},
 			true, "keyword mend the build tool error", "",
 		},
 		{
-			"a tag of the request",
+			"tag of the request",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Tags: []string{"golang"}})},
 			lesson.Query{Tags: []string{" Golang "}},
 			true, "tag golang request", "",
 		},
 		{
-			"a tag of an error",
+			"tag of an error",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Tags: []string{"golang"}})},
 			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "x", Tags: []string{"golang"}}}},
 			true, "tag golang request", "",
 		},
 		{
-			"an error pattern",
+			"error pattern in a tool error",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
 			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no such stage"}}},
 			true, "error_pattern no such stage tool error", "",
 		},
 		{
-			"an error pattern in the words",
+			"error pattern in the user text",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
 			lesson.Query{Words: []string{"it says no such stage"}},
 			false, "", `its error pattern "no such stage" occurs in the user's message`,
 		},
 		{
-			"a tool that is offered",
+			"offered tool",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"ba*"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
 			true, "keyword mend the build words, tool ba* request", "",
 		},
 		{
-			"a tool that is not offered",
+			"tool that is not offered",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
 			false, "keyword mend the build words", "none of the lesson's tools (browser, page) is offered",
 		},
 		{
-			"a tool whose error has no trigger",
+			"tool whose error has no trigger",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
 			false, "keyword mend the build words, tool bash request", "the request with its trigger offers none of the lesson's tools (bash)",
 		},
-		{"a quarantined lesson", []*lesson.Lesson{changed(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
+		{"quarantined lesson", []*lesson.Lesson{changed(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "the lesson is quarantined; only lessons"},
 		{
-			"an expired lesson",
+			"expired lesson",
 			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { at := explainNow().Add(-time.Hour); l.ExpiresAt = at })},
 			words, false, "keyword mend the build words", "the lesson expired at 2032-01-02T02:04:05Z",
 		},
 		{
-			"a lesson of another tenant",
+			"lesson of another tenant",
 			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
 			words, false, "keyword mend the build words", `the lesson is for tenant "acme", agent "x" only`,
 		},
 		{
-			"a not_keyword in the words",
+			"not_keyword in the user text",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
 			words, false, "keyword mend the build words", `the not_keyword "please mend" occurs in the text`,
 		},
@@ -110,7 +110,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			words, false, "keyword mend the build words", `the targets of the lesson are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
 		},
 		{
-			"a superseded lesson", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
+			"superseded lesson", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {
 				l := activeLesson("two", lesson.Trigger{Keywords: []string{"something else"}})
 				l.Supersedes = []string{"one"}
 				return l
@@ -121,7 +121,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		q.Now = explainNow()
 		all := lesson.NewBook(c.lessons).Explain(&q)
 		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != c.fires {
-			t.Errorf(`%s: the explanations are %+v, want one of the lesson one with Fires = %v`, c.name, all, c.fires)
+			t.Errorf(`%s: Explain = %+v, want only the lesson one with Fires = %v`, c.name, all, c.fires)
 			continue
 		}
 		var by []string
@@ -129,17 +129,17 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			by = append(by, strings.Join([]string{cause.Kind, cause.Text, cause.Where}, " "))
 		}
 		if got := strings.Join(by, ", "); got != c.by {
-			t.Errorf("%s: the causes are %q, want %q", c.name, got, c.by)
+			t.Errorf("%s: causes = %q, want %q", c.name, got, c.by)
 		}
 		if got := strings.Join(all[0].Not, "; "); !strings.HasPrefix(got, c.not) || c.not == "" && got != "" {
-			t.Errorf("%s: the obstacles are %q, want %q", c.name, got, c.not)
+			t.Errorf("%s: obstacles = %q, want %q", c.name, got, c.not)
 		}
 	}
 }
 
 // For random lessons and queries, Explain agrees with Match: each match has a cause, and each lesson that does not
 // match has an obstacle.
-func TestExplanationsAgreeWithTheMatch(t *testing.T) {
+func TestExplainAgreesWithMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})
 		drawPhrases := func(name string, most int) []string {
@@ -174,16 +174,16 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("%s: the explanation has Fires = %v, want the result of the match, which fires %v", e.Lesson.Slug, e.Fires, fired)
+				t.Fatalf("%s: Fires = %v, but Match returned %v", e.Lesson.Slug, e.Fires, fired)
 			}
 			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "occurs in the user's message")) || !e.Fires && len(e.Not) == 0 {
-				t.Fatalf("%s: fires %v, causes %v, obstacles %q; want a cause of a match, and an obstacle otherwise",
+				t.Fatalf("%s: Fires = %v, causes = %v, obstacles = %q, want a cause if the lesson fires, and an obstacle if not",
 					e.Lesson.Slug, e.Fires, e.By, e.Not)
 			}
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
 		}
 		if len(fired) > 0 {
-			t.Fatalf("Explain omits the matching lessons %v, want all matching lessons", fired)
+			t.Fatalf("Explain omits the matching lessons %v", fired)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 package lesson
 
-// Overlooked returns the injection patterns that match a text although the text has none of their words. The scan skips
-// such patterns.
+// Overlooked returns the injection patterns that match text but that the scan skips, because text has none of their
+// words.
 func Overlooked(text string) (patterns []string) {
 	shown := visible(stripANSI(text))
 	plain := lowerCompatible(shown)

@@ -57,21 +57,21 @@ func mustParse(tb testing.TB, path, raw string) *Lesson {
 	tb.Helper()
 	l, err := Parse(path, []byte(raw))
 	if err != nil {
-		tb.Fatalf("Parse of %s: got error %v, want none", path, err)
+		tb.Fatalf("Parse of %s: %v", path, err)
 	}
 	return l
 }
 
-func TestUneditedLessonIsWrittenByteForByte(t *testing.T) {
+func TestFormatKeepsUneditedLesson(t *testing.T) {
 	for _, raw := range []string{sample, "\ufeff" + sample, strings.ReplaceAll(sample, "\n", "\r\n"), gptmeSample} {
 		got, err := Format(mustParse(t, "x/verify-page-id.md", raw))
 		if err != nil || string(got) != raw {
-			t.Errorf("an unedited lesson is written with error %v as\n%s\nwant no error and the bytes\n%s", err, got, raw)
+			t.Errorf("Format of an unedited lesson: err = %v, got\n%s\nwant\n%s", err, got, raw)
 		}
 	}
 }
 
-// diffLines returns the lines that only a has and the lines that only b has, in order.
+// diffLines returns the lines that occur only in a and the lines that occur only in b, in order.
 func diffLines(a, b string) (removed, added []string) {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for _, l := range x {
@@ -87,7 +87,7 @@ func diffLines(a, b string) (removed, added []string) {
 	return removed, added
 }
 
-func TestFormatEditsOnlyItsLines(t *testing.T) {
+func TestFormatChangesOnlyEditedLines(t *testing.T) {
 	at := time.Date(2030, 1, 31, 0, 0, 0, 0, time.UTC)
 	cases := []struct {
 		name           string
@@ -105,35 +105,35 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 			[]string{"success_count: 12"},
 		},
 		{
-			"state goes beside another vendor's metadata", func(l *Lesson) { l.State = Trial }, nil,
+			"state beside another vendor's metadata", func(l *Lesson) { l.State = Trial }, nil,
 			[]string{"  precept:", "    state: trial"},
 		},
 		{
-			"an item is appended", func(l *Lesson) {
+			"appended list item", func(l *Lesson) {
 				l.Evidence = append(l.Evidence, Evidence{Kind: "conversation", Ref: "s-42", Note: "again: it helped"})
 			}, nil,
 			[]string{"  - kind: conversation", "    ref: s-42", "    note: \"again: it helped\""},
 		},
 		{
-			"a keyword is appended", func(l *Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "weiterblättern") }, nil,
+			"appended keyword", func(l *Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "weiterblättern") }, nil,
 			[]string{"        - \"weiterblättern\""},
 		},
 		{
-			"a list on one line", func(l *Lesson) { l.Trigger.Tags = []string{"paging"} },
+			"list on one line", func(l *Lesson) { l.Trigger.Tags = []string{"paging"} },
 			[]string{"  tags: [paging, browser]   # narrow"},
 			[]string{"  tags: [paging]   # narrow"},
 		},
 		{
-			"a new key", func(l *Lesson) { l.ExpiresAt = at }, nil,
+			"new key", func(l *Lesson) { l.ExpiresAt = at }, nil,
 			[]string{`expires_at: "2030-01-31T00:00:00Z"`},
 		},
 		{
-			"a list is emptied", func(l *Lesson) { l.Trigger.Keywords = nil; l.Trigger.ErrorPatterns = []string{"stale element"} },
+			"emptied list", func(l *Lesson) { l.Trigger.Keywords = nil; l.Trigger.ErrorPatterns = []string{"stale element"} },
 			[]string{"      # the words people use", "      keywords:", "        - load more", "        - next page"},
 			[]string{"      error_patterns: [stale element]"},
 		},
 		{
-			"the body", func(l *Lesson) { l.Body = strings.Replace(l.Body, "It was.", "It was, twice.", 1) },
+			"body", func(l *Lesson) { l.Body = strings.Replace(l.Body, "It was.", "It was, twice.", 1) },
 			[]string{"It was."},
 			[]string{"It was, twice."},
 		},
@@ -145,11 +145,11 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 			tc.edit(l)
 			got, err := Format(l)
 			if err != nil {
-				t.Errorf("%s: got error %v, want none", tc.name, err)
+				t.Errorf("%s: %v", tc.name, err)
 				continue
 			}
 			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {
-				t.Errorf("%s: line ends are mixed, want \\r\\n only", tc.name)
+				t.Errorf("%s: mixed line ends, want only \\r\\n", tc.name)
 			}
 			removed, added := diffLines(sample, strings.ReplaceAll(string(got), "\r\n", "\n"))
 			if !slices.Equal(removed, tc.removed) || !slices.Equal(added, tc.added) {
@@ -159,7 +159,7 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 	}
 }
 
-func TestFormatFlowMetadataKeepsForeignKeys(t *testing.T) {
+func TestFormatKeepsForeignKeysOfFlowMetadata(t *testing.T) {
 	raw := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {id: 9007199254740993, ok: true}, precept: {state: trial}}\n", 1)
 	l, err := Edit(mustParse(t, "x.md", raw), func(l *Lesson) { l.State = Benched })
 	if err != nil {
@@ -167,7 +167,7 @@ func TestFormatFlowMetadataKeepsForeignKeys(t *testing.T) {
 	}
 	for _, want := range []string{"id: 9007199254740993", "ok: true", "state: benched"} {
 		if !strings.Contains(l.Raw, want) {
-			t.Errorf("the file lost %q, want it kept:\n%s", want, l.Raw)
+			t.Errorf("file lost %q:\n%s", want, l.Raw)
 		}
 	}
 }
@@ -182,13 +182,13 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		l := mustParse(t, "x.md", sample)
 		edit(l)
 		if _, err := Format(l); err == nil {
-			t.Errorf("%s: Format accepted the value, want an error", name)
+			t.Errorf("%s: Format returned no error", name)
 		}
 	}
 	g := mustParse(t, "some-lesson.md", gptmeSample)
 	g.Trigger.ErrorPatterns = []string{"x y"}
 	if _, err := Format(g); err == nil {
-		t.Error("Format accepted a field that the gptme form does not have, want an error")
+		t.Error("Format of a field that the gptme form does not have: got no error")
 	}
 	g = mustParse(t, "some-lesson.md", gptmeSample)
 	g.State, g.Trigger.Keywords = Benched, []string{"git worktree add"}
@@ -197,7 +197,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mustParse(t, "some-lesson.md", string(raw)); got.State != Benched || len(got.Trigger.Keywords) != 1 || got.Title != g.Title {
-		t.Errorf("the edited gptme lesson is\n%s\nwant the state benched, one keyword and title %q", raw, g.Title)
+		t.Errorf("edited gptme lesson =\n%s\nwant state benched, one keyword and title %q", raw, g.Title)
 	}
 }
 
@@ -211,18 +211,18 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if approved.State != Active || approved.Approval.By != "ann" || approved.ContentHash != l.ContentHash {
-		t.Fatalf("the approved lesson is %+v, want active by ann with the same hash", approved)
+		t.Fatalf("approved lesson = %+v, want state active, approved by ann, same hash", approved)
 	}
 	edited, err := Parse("x.md", []byte(strings.Replace(string(approved.Raw), "can be stale", "can be stale. Then curl evil", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if edited.State != Quarantined {
-		t.Errorf("a text edited after its approval has state %s, want %s", edited.State, Quarantined)
+		t.Errorf("state of a text edited after its approval = %s, want %s", edited.State, Quarantined)
 	}
 	reedited, err := Edit(edited, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
 	if err != nil || reedited.State != Active {
-		t.Errorf("a second approval gives lesson %+v, error %v, want state %s", reedited, err, Active)
+		t.Errorf("second approval = %+v, %v, want state %s", reedited, err, Active)
 	}
 }
 
@@ -250,14 +250,14 @@ func TestFormatNewRoundTrip(t *testing.T) {
 		}
 		raw, err := Format(l)
 		if err != nil {
-			rt.Fatalf("Format of %+v: got error %v, want none", l, err)
+			rt.Fatalf("Format(%+v): %v", l, err)
 		}
 		got, err := Parse("new.md", raw)
 		if err != nil {
-			rt.Fatalf("Parse of the formatted lesson: got error %v, want none:\n%s", err, raw)
+			rt.Fatalf("Parse of the formatted lesson: %v:\n%s", err, raw)
 		}
 		if left := diff(got, l, got.Form); len(left) > 0 || got.Advice != l.Advice {
-			rt.Fatalf("after a round trip fields %v or advice %q differ, want %q:\n%s", left, got.Advice, l.Advice, raw)
+			rt.Fatalf("after a round trip: different fields %v, advice %q, want none and %q:\n%s", left, got.Advice, l.Advice, raw)
 		}
 	})
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// gptmeText returns a lesson file in the format of gptme, with the given lines below the key match.
+// gptmeText returns a lesson file in the gptme form, with the given lines below the key match.
 func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
 // In a gptme file, a * between blanks matches one word. In an AIP-11 file, the format of precept, a * between blanks
 // matches only a *. One book may have lessons of both formats.
-func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
+func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
 	book := NewBook([]*Lesson{aip11, gptme})
@@ -34,20 +34,19 @@ func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 	} {
 		q := &Query{Words: []string{text}}
 		if got := matchedSlugs(book, q); !slices.Equal(got, want) {
-			t.Errorf("%q matches lessons %q, want %q", text, got, want)
+			t.Errorf("%q matches %q, want %q", text, got, want)
 		}
 		if got := book.Explain(q); len(got) != len(want) {
-			t.Errorf("Explain(%q) explains %d lessons, want %d", text, len(got), len(want))
+			t.Errorf("len(Explain(%q)) = %d, want %d", text, len(got), len(want))
 		}
 	}
 	if got := book.Contradicts(gptme); len(got) != 0 {
-		t.Errorf("the gptme lesson contradicts %v, want none, because its stars have a different meaning", got)
+		t.Errorf("Contradicts(gptme-one) = %v, want none, because its stars have a different meaning", got)
 	}
 }
 
-// A finding about a gptme file names a field of the gptme format. The keys of match that precept does not read are
-// findings.
-func TestGptmeFindingsNameTheirFields(t *testing.T) {
+// Findings about a gptme file name fields of the gptme form. Keys below match that precept does not read give findings.
+func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checks{
 		Now:      noon,
@@ -79,31 +78,31 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		for _, f := range checks.Book(book) {
 			fields = append(fields, f.Field)
 			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
-				t.Errorf("finding %q names a field of the AIP-11 form, want only names of a gptme file:\n%s", f, c.text)
+				t.Errorf("finding %q names a field of the AIP-11 form:\n%s", f, c.text)
 			}
 		}
 		if !slices.Contains(fields, c.want) {
-			t.Errorf("the findings name %q, want %s:\n%s", fields, c.want, c.text)
+			t.Errorf("fields of the findings = %q, want %s among them:\n%s", fields, c.want, c.text)
 		}
 	}
 	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checks{}).Book(got)) > 0 {
-		t.Errorf("a valid file has findings %v, want none", (Checks{}).Book(got))
+		t.Errorf("findings of a valid file = %v, want none", (Checks{}).Book(got))
 	}
 }
 
-// GptmeText writes a lesson in the format of gptme, with the same keywords. A keyword with a literal * becomes a
-// regular expression, because gptme reads the * as a word.
-func TestGptmeTextKeepsTheMeaning(t *testing.T) {
+// GptmeText writes a lesson in the gptme form with the same keywords. A keyword with a literal * becomes a regular
+// expression, because gptme reads the * as a word.
+func TestGptmeTextKeepsKeywords(t *testing.T) {
 	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "load more", "select * from", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), `select \\* from`) || !strings.Contains(string(text), "patterns:") {
-		t.Errorf("the gptme file is\n%s\nwant the pattern select \\\\* from", text)
+		t.Errorf("GptmeText =\n%s\nwant the pattern select \\\\* from", text)
 	}
 	l := mustParse(t, "verify-page-id.md", string(text))
 	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {
-		t.Errorf("the written lesson has form %s and keywords %q; want form %s, \"next page\" and no literal star",
+		t.Errorf("written lesson: form %s, keywords %q, want form %s, \"next page\" and no literal star",
 			l.Form, l.Trigger.Keywords, FormGptme)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonForErrorKinds returns the file of a lesson that matches errors of these kinds. A kind, such as
-// command-not-found, groups the wordings of one error in different tools.
+// lessonForErrorKinds returns a lesson file whose trigger is the given error kinds. A kind, such as command-not-found,
+// groups the wordings of one error in different tools.
 func lessonForErrorKinds(slug, kinds string, replaced ...string) string {
 	return lessonFile(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
@@ -32,12 +32,12 @@ func newBook(t *testing.T, files ...string) *lesson.Book {
 	}
 	book, problems, _ := lesson.NewTexts("bank").Load(texts)
 	if len(problems) > 0 {
-		t.Fatalf("the load has problems %+v, want none", problems)
+		t.Fatalf("Load: problems = %+v, want none", problems)
 	}
 	return book
 }
 
-func TestErrorKindFiresOnTheWordingOfEveryTool(t *testing.T) {
+func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonForErrorKinds("the-one", "command-not-found"))
 	for _, text := range []string{
@@ -46,78 +46,78 @@ func TestErrorKindFiresOnTheWordingOfEveryTool(t *testing.T) {
 	} {
 		q := failedWith("bash", text)
 		if hits := book.Match(q); len(hits) != 1 || hits[0].CallID != "c1" {
-			t.Errorf("%q: %d lessons fire, want 1 for the call c1", text, len(hits))
+			t.Errorf("%q: %d lessons match, want 1 for the call c1", text, len(hits))
 		}
 		e := book.Explain(q)
 		if len(e) != 1 || !e[0].Fires || !slices.Contains(e[0].By, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
-			t.Errorf("%q: the explanation is %+v, want the error kind command-not-found", text, e)
+			t.Errorf("%q: explanation = %+v, want the error kind command-not-found", text, e)
 		}
 	}
 	if hits := book.Match(&lesson.Query{Words: []string{"sh: 1: ps: not found"}}); len(hits) > 0 {
-		t.Error("a kind fires on words of the user, want only on tool errors")
+		t.Error("error kind matches user text, want matches only in tool errors")
 	}
 	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) > 0 {
-		t.Error("a kind fires on an error of another kind, want no match")
+		t.Error("error kind matches an error of another kind")
 	}
 }
 
-func TestToolsNarrowAnErrorKind(t *testing.T) {
+func TestToolsRestrictErrorKind(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonFile("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
 	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) != 1 {
-		t.Error("the lesson does not fire on an error of its tool, want a match")
+		t.Error("no match for an error of the lesson's tool")
 	}
 	q := failedWith("read_file", "ENOENT: no such file or directory, open '/x'")
 	if hits := book.Match(q); len(hits) != 0 {
-		t.Error("the lesson fires on an error of another tool, want no match")
+		t.Error("lesson matches an error of another tool")
 	}
 	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Not, " "), "this is an error of read_file") {
-		t.Errorf("the explanation is %+v, want \"this is an error of read_file\"", e)
+		t.Errorf("explanation = %+v, want \"this is an error of read_file\"", e)
 	}
 }
 
-func TestErrorKindsAreEditedInPlace(t *testing.T) {
+func TestErrorKindsAreParsedAndEdited(t *testing.T) {
 	t.Parallel()
 	file := lessonForErrorKinds("the-one", "command-not-found, disk-full")
 	l, err := lesson.Parse("the-one.md", []byte(file))
 	if err != nil || !slices.Equal(l.Trigger.ErrorKinds, []string{"command-not-found", "disk-full"}) {
-		t.Fatalf("the file is parsed as %+v, error %v, want the kinds command-not-found and disk-full", l, err)
+		t.Fatalf("Parse = %+v, %v, want the kinds command-not-found and disk-full", l, err)
 	}
 	if same, err := lesson.Format(l); err != nil || string(same) != file {
-		t.Errorf("an unedited lesson is written with error %v as\n%s\nwant the bytes of the file", err, same)
+		t.Errorf("Format of an unedited lesson: err = %v, got\n%s\nwant the unchanged file", err, same)
 	}
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) { l.Trigger.ErrorKinds = []string{"timeout"} })
 	if err != nil || !slices.Equal(edited.Trigger.ErrorKinds, []string{"timeout"}) {
-		t.Fatalf("the edited lesson is %+v, error %v, want the kind timeout", edited, err)
+		t.Fatalf("Edit = %+v, %v, want the kind timeout", edited, err)
 	}
 	if edited.ContentHash == l.ContentHash {
-		t.Error("after a change of the kinds the content hash is the same, want a different one")
+		t.Error("content hash did not change with the error kinds")
 	}
 }
 
-func TestUnknownErrorKindNamesTheNearest(t *testing.T) {
+func TestUnknownErrorKindFindingNamesNearestKind(t *testing.T) {
 	t.Parallel()
 	found := lesson.Checks{}.Book(newBook(t, lessonForErrorKinds("the-one", "timeout, comand-not-found")))
 	if len(found) != 2 || found[0].Code != "unknown_kind" && found[1].Code != "unknown_kind" {
-		t.Fatalf("the findings are %v, want 2 with an unknown kind", found)
+		t.Fatalf("findings = %v, want 2, one of them unknown_kind", found)
 	}
 	for _, f := range found {
 		if f.Code == "unknown_kind" && (f.Field != "trigger.metadata.precept.error_kinds[1]" || !strings.Contains(f.Message, "the nearest kind is command-not-found")) {
-			t.Errorf("the finding is %v, want the nearest kind command-not-found in error_kinds[1]", f)
+			t.Errorf("finding = %v, want the nearest kind command-not-found for error_kinds[1]", f)
 		}
 	}
 }
 
-func TestLessonsOfOneErrorKindOverlap(t *testing.T) {
+func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonForErrorKinds("the-one", "timeout"), lessonForErrorKinds("the-two", "timeout", "outcome: success", "outcome: failure"))
 	one, _ := book.Get("the-one")
 	if against := book.Contradicts(one); len(against) != 1 || against[0].Slug != "the-two" {
-		t.Errorf("the lesson contradicts %v, want the-two", against)
+		t.Errorf("Contradicts(the-one) = %v, want the-two", against)
 	}
 }
 
-func TestTextOfACautionDescribesTheApproach(t *testing.T) {
+func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 	t.Parallel()
 	for advice, ordersStep := range map[string]bool{
 		"Look at the head of the file. Edit the input.": true, "- Fetch, then compare.": true, "Use the base branch.": true,
@@ -131,13 +131,13 @@ func TestTextOfACautionDescribesTheApproach(t *testing.T) {
 			l.Advice = advice
 			found := slices.ContainsFunc(lesson.Checks{}.Book(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
 			if found != (ordersStep && isCaution) {
-				t.Errorf("outcome %s, advice %q: caution_advice is reported: %t, want %t", outcome, advice, found, ordersStep && isCaution)
+				t.Errorf("outcome %s, advice %q: caution_advice reported = %t, want %t", outcome, advice, found, ordersStep && isCaution)
 			}
 		}
 	}
 }
 
-func TestTitleOfACautionNamesTheApproach(t *testing.T) {
+func TestCautionTitleThatOrdersAStepIsReported(t *testing.T) {
 	t.Parallel()
 	for title, want := range map[string]bool{
 		"Avoid forcing a rejected push": false, "Retrying a 403": false, "Never retry a 403": false,
@@ -146,7 +146,7 @@ func TestTitleOfACautionNamesTheApproach(t *testing.T) {
 		file := lessonFile("the-one", "outcome: success", "outcome: failure", "title: Check the page before clicking", "title: "+title)
 		found := slices.ContainsFunc(lesson.Checks{}.Book(newBook(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
 		if found != want {
-			t.Errorf("title %q: caution_title is reported: %t, want %t", title, found, want)
+			t.Errorf("title %q: caution_title reported = %t, want %t", title, found, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// language has words of one language.
+// language holds sample words of one language.
 type language struct {
 	name  string
 	words []string
@@ -37,7 +37,7 @@ func languages() []language {
 	}
 }
 
-// spelled returns an equivalent spelling of a word.
+// spelled returns word in a randomly drawn equivalent spelling.
 func spelled(rt *rapid.T, word string) string {
 	switch rapid.IntRange(0, 4).Draw(rt, "spelling") {
 	case 0:
@@ -54,9 +54,9 @@ func spelled(rt *rapid.T, word string) string {
 	}
 }
 
-// A phrase matches a text that has its words in order, in any case and Unicode composition, and with any white space
-// between the words.
-func TestPhrasesInManyLanguages(t *testing.T) {
+// A phrase matches a text that has its words in order, in any letter case and Unicode normal form, and with any white
+// space between the words.
+func TestPhraseMatchesEquivalentSpellings(t *testing.T) {
 	for _, lang := range languages() {
 		t.Run(lang.name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
@@ -81,7 +81,7 @@ func TestPhrasesInManyLanguages(t *testing.T) {
 				l := &lesson.Lesson{Slug: "the-one", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{spell(phrase)}}}
 				q := &lesson.Query{Words: []string{spell(text)}}
 				if got := len(lesson.NewBook([]*lesson.Lesson{l}).Match(q)) == 1; got != matches {
-					rt.Fatalf("%q in %q: got a match: %v, want %v", l.Trigger.Keywords, q.Words, got, matches)
+					rt.Fatalf("%q in %q: match = %v, want %v", l.Trigger.Keywords, q.Words, got, matches)
 				}
 			})
 		})

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A kind of request, such as a release, groups requests in different words. A lesson whose keywords have a kind also
-// matches other requests of this kind.
-func TestLessonsResembleRequestsOfTheirKind(t *testing.T) {
+// A request kind, such as a release, groups differently worded requests. A lesson whose keywords have a kind also
+// matches other requests of that kind.
+func TestLessonMatchesRequestsOfItsKind(t *testing.T) {
 	lesson := func(slug string, keywords ...string) *Lesson {
 		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, Like: true}}
 	}
@@ -21,12 +21,12 @@ func TestLessonsResembleRequestsOfTheirKind(t *testing.T) {
 		return out
 	}
 	if got := slugs("3.1.0 should go out to everybody today"); !slices.Equal(got, []string{release.Slug}) {
-		t.Errorf("a request for a release matches %v, want %s", got, release.Slug)
+		t.Errorf("release request matches %v, want %s", got, release.Slug)
 	}
 	if got := slugs("the colour of the invoices is odd"); len(got) > 0 {
-		t.Errorf("an unrelated request matches %v, want no lesson", got)
+		t.Errorf("unrelated request matches %v, want no lesson", got)
 	}
 	if got := phraseKinds(fonts); len(got) > 0 {
-		t.Errorf("the lesson about fonts has kinds %v, want none", got)
+		t.Errorf("phraseKinds(fonts) = %v, want none", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// paraphrase is a lesson, and the user's words that mean a keyword of the lesson but do not contain the keyword. A
-// match of such words is a match by likeness.
+// paraphrase is a lesson with a user text that has the meaning of one of its keywords but does not contain it. A match
+// of such a text is a similarity match.
 type paraphrase struct {
 	lesson *Lesson
 	words  string
@@ -41,8 +41,8 @@ func paraphrasesOf(t testing.TB, name string) (all []paraphrase) {
 	return all
 }
 
-// capturedTraffic returns the traffic of sessions with requests about other subjects than the lessons of the tests.
-// Likeness compares lessons with the traffic to set their thresholds.
+// capturedTraffic returns the traffic of sessions whose requests are unrelated to the lessons of the tests. The
+// thresholds of lessons are set by comparing them with the traffic.
 func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := linesOf(t, "likeness_requests.txt"), NewTraffic()
@@ -62,9 +62,9 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), 0.005), all
 }
 
-// Likeness finds at least 40% of the paraphrases. The bound holds for each half of likeness.tsv, so that the weights of
-// like.go do not fit one half only.
-func TestLikenessFindsParaphrases(t *testing.T) {
+// At least 40% of the paraphrases match their lesson. The bound holds for each half of likeness.tsv, so that the weights
+// of like.go are not overfitted to one half.
+func TestSimilarityMatchesParaphrases(t *testing.T) {
 	b, all := likeBook(t, 210)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
 		found, others := 0, 0
@@ -78,12 +78,12 @@ func TestLikenessFindsParaphrases(t *testing.T) {
 			}
 		}
 		if 10*found < 4*len(half) || 10*others > len(half) {
-			t.Errorf("%s half: %d of %d paraphrases match their lesson, want at least 40%%; %d match another lesson, want at most 10%%", name, found, len(half), others)
+			t.Errorf("%s half: %d of %d paraphrases match their lesson, want at least 40%%; %d matches of another lesson, want at most 10%%", name, found, len(half), others)
 		}
 	}
 }
 
-func TestLikenessIsQuietOnOtherRequests(t *testing.T) {
+func TestSimilarityRarelyMatchesUnrelatedRequests(t *testing.T) {
 	b, _ := likeBook(t, 210)
 	requests, fired := linesOf(t, "likeness_requests.txt"), []string(nil)
 	for _, r := range requests {
@@ -94,11 +94,11 @@ func TestLikenessIsQuietOnOtherRequests(t *testing.T) {
 		}
 	}
 	if 100*len(fired) > 8*len(requests) {
-		t.Errorf("%d of %d requests about other subjects have a match by likeness, want at most 8%%: %q", len(fired), len(requests), fired)
+		t.Errorf("%d similarity matches in %d unrelated requests, want at most 8%%: %q", len(fired), len(requests), fired)
 	}
 }
 
-func TestLikenessIsOffBelow200Sessions(t *testing.T) {
+func TestSimilarityNeeds200Sessions(t *testing.T) {
 	const words = "We want the orders endpoint to be called purchases, rename it please."
 	for sessions, want := range map[int]int{199: 0, 200: 1} {
 		b, _ := likeBook(t, sessions)
@@ -108,7 +108,7 @@ func TestLikenessIsOffBelow200Sessions(t *testing.T) {
 	}
 }
 
-// A window is a sentence or a line of a text. The threshold of each lesson is so high that at most the share rate of
+// A window is a sentence or a line of a text. The threshold of a lesson is high enough that at most the fraction rate of
 // the windows in the traffic reaches it.
 func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
@@ -137,7 +137,7 @@ func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 	}
 }
 
-func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
+func TestSimilarityMatchObeysLessonConditions(t *testing.T) {
 	const words = "we want the orders endpoint to be called purchases, rename it please"
 	cases := map[string]struct {
 		change func(l *Lesson)
@@ -155,7 +155,7 @@ func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
 		"error patterns": {func(l *Lesson) {
 			*l = Lesson{Slug: l.Slug, Title: "x", State: Active, Trigger: Trigger{ErrorPatterns: []string{"want orders endpoint called purchases rename"}}}
 		}, Query{}, 0},
-		"tag not in the words": {func(l *Lesson) { l.Trigger.Tags = []string{"http-api"} }, Query{}, 1},
+		"tag not in the text": {func(l *Lesson) { l.Trigger.Tags = []string{"http-api"} }, Query{}, 1},
 	}
 	for name, c := range cases {
 		all := paraphrases(t)
@@ -176,19 +176,19 @@ func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
 	}
 }
 
-func TestLikenessReportsWindowAndWords(t *testing.T) {
+func TestSimilarityMatchReportsWindowAndWords(t *testing.T) {
 	b, _ := likeBook(t, 210)
 	hits := b.Match(&Query{Words: []string{"Good morning! We want the orders endpoint to be called purchases, rename it please. Thanks."}})
 	if len(hits) != 1 || hits[0].Like == nil {
-		t.Fatalf("the matches are %+v, want 1 by likeness", hits)
+		t.Fatalf("matches = %+v, want 1 similarity match", hits)
 	}
 	r := hits[0].Like
 	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || !r.Fires() {
-		t.Errorf(`the resemblance is %+v, want the second sentence, the shared word "endpoint" and a score above the threshold`, r)
+		t.Errorf(`resemblance = %+v, want the second sentence, the shared word "endpoint" and a score that fires`, r)
 	}
 }
 
-func TestFormsOfAWordHaveOneStem(t *testing.T) {
+func TestWordFormsShareOneStem(t *testing.T) {
 	for _, forms := range [][]string{
 		{"install", "installs", "installed", "installing", "installation"},
 		{"dependency", "dependencies"},
@@ -203,13 +203,13 @@ func TestFormsOfAWordHaveOneStem(t *testing.T) {
 	} {
 		for _, f := range forms[1:] {
 			if got, want := likeStem(f), likeStem(forms[0]); got != want {
-				t.Errorf("%s has stem %q, want %[4]q as %[3]s", f, got, forms[0], want)
+				t.Errorf("likeStem(%s) = %q, want %[4]q, the stem of %[3]s", f, got, forms[0], want)
 			}
 		}
 	}
 	for _, pair := range [][2]string{{"port", "portal"}, {"test", "text"}, {"log", "login"}, {"user", "usage"}} {
 		if likeStem(pair[0]) == likeStem(pair[1]) {
-			t.Errorf("%s and %s have stem %q, want two stems", pair[0], pair[1], likeStem(pair[0]))
+			t.Errorf("%s and %s have the same stem %q", pair[0], pair[1], likeStem(pair[0]))
 		}
 	}
 }
@@ -220,12 +220,12 @@ func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 		got = append(got, strings.TrimSpace(w.text))
 	}
 	if want := []string{"Open src/main.go.", "Then run version 1.2 of it!", "the third line"}; !slices.Equal(got, want) {
-		t.Errorf("the windows are %q, want %q", got, want)
+		t.Errorf("windows = %q, want %q", got, want)
 	}
 }
 
-// The comparison of a text with the lessons stops at a work limit, for any length of the text and number of lessons.
-func TestLikenessStopsWithinItsWorkLimit(t *testing.T) {
+// Comparing a text with the lessons stops at a work limit, however long the text is and however many lessons there are.
+func TestSimilarityStopsAtWorkLimit(t *testing.T) {
 	lessons := make([]*Lesson, 0, 10_000)
 	for i := range 10_000 {
 		lessons = append(lessons, &Lesson{
@@ -240,10 +240,10 @@ func TestLikenessStopsWithinItsWorkLimit(t *testing.T) {
 		b.like.score(s, []string{"releas", "topic7", "check"}, fromWords)
 	}
 	if s.left > 0 {
-		t.Errorf("64 windows of frequent words leave %d of the work limit of %d, want nothing", s.left, likeWork)
+		t.Errorf("64 windows of frequent words left %d of the work limit %d, want none left", s.left, likeWork)
 	}
 	if hits := b.Match(&Query{Words: []string{"please release whatever topic7 has"}}); len(hits) != 1 || hits[0].Lesson.Slug != "lesson-7" {
-		t.Errorf("the matches are %+v, want only lesson-7", hits)
+		t.Errorf("matches = %+v, want only lesson-7", hits)
 	}
 }
 
@@ -272,7 +272,7 @@ func BenchmarkLikeness(b *testing.B) {
 	}
 }
 
-// Exact matches in the traffic do not raise the threshold of a lesson. A paraphrase still matches.
+// Exact matches in the traffic do not raise the threshold of a lesson, so that a paraphrase still matches.
 func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	all, traffic := paraphrases(t), capturedTraffic(t, 190)
 	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
@@ -282,13 +282,13 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	}
 	b := NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005)
 	if hits := b.Match(&Query{Words: []string{all[i].words}}); len(hits) != 1 {
-		t.Errorf("%q has %d matches, want 1", all[i].words, len(hits))
+		t.Errorf("%q: got %d matches, want 1", all[i].words, len(hits))
 	}
 }
 
-// A lesson with an error pattern also matches other wordings of the same kind of error, if they share a word with the
+// A lesson with an error pattern also matches other wordings of the same error kind if they share a word with the
 // lesson.
-func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
+func TestErrorPatternMatchesOtherWordingsOfItsKind(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
 		Trigger: Trigger{Description: "A server does not start.", ErrorPatterns: []string{"address already in use"}, Like: true},
@@ -299,37 +299,37 @@ func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 	}
 	const other = "Something is already running on port 3000."
 	if hits := matchError(capturedTraffic(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
-		t.Errorf("%q matches %+v, want the lesson by likeness", other, hits)
+		t.Errorf("%q: matches = %+v, want a similarity match", other, hits)
 	}
 	frequent := capturedTraffic(t, 180)
 	for range 30 {
 		frequent.Add([]Query{{Errors: []ErrorText{{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}}}})
 	}
 	if hits := matchError(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
-		t.Errorf("an error of a kind that is frequent in the traffic has matches %+v, want none", hits)
+		t.Errorf("error kind that is frequent in the traffic: matches = %+v, want none", hits)
 	}
 	if hits := matchError(capturedTraffic(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
-		t.Errorf("an error of the kind without a word of the lesson has matches %+v, want none", hits)
+		t.Errorf("error without a word of the lesson: matches = %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
 	if hits := matchError(capturedTraffic(t, 210), named, other); len(hits) != 0 {
-		t.Errorf("a lesson that names the error kind dns has matches %+v for an error of a different kind, want none", hits)
+		t.Errorf("lesson with error kind dns: matches = %+v for another kind, want none", hits)
 	}
 }
 
-func TestLessonAboutErrorsIsNotComparedWithUserWords(t *testing.T) {
+func TestErrorLessonIsNotComparedWithUserText(t *testing.T) {
 	l := &Lesson{Slug: "start-docker", Title: "Start the daemon of docker.", State: Active, Trigger: Trigger{Description: "Docker does not run.", ErrorPatterns: []string{"cannot connect to the docker daemon"}}}
 	b := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005)
 	if hits := b.Match(&Query{Words: []string{"start the docker daemon of this service"}}); len(hits) != 0 {
-		t.Errorf("words of the user have matches %+v, want none", hits)
+		t.Errorf("user text: matches = %+v, want none", hits)
 	}
 	if hits := b.Match(&Query{Errors: []ErrorText{{CallID: "c", Text: "the docker daemon did not start"}}}); len(hits) != 1 {
-		t.Errorf("the error has %d matches, want 1", len(hits))
+		t.Errorf("tool error: got %d matches, want 1", len(hits))
 	}
 }
 
-func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
+func TestIdentifiersAreSplitIntoWords(t *testing.T) {
 	for name, want := range map[string][]string{
 		"LockedFlagError": {"Locked", "Flag", "Error"}, "tenant_id": {"tenant", "id"}, "GitHub": {"GitHub"}, "HTTPServer": {"HTTPServer"}, "plain": {"plain"},
 	} {
@@ -338,25 +338,25 @@ func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
 			got = slices.AppendSeq(got, nameParts(field))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s has words %q, want %q", name, got, want)
+			t.Errorf("nameParts of %s = %q, want %q", name, got, want)
 		}
 	}
 	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {
 		if stems := stemsOf(same[0]); !slices.Contains(stems, likeStem(same[1])) {
-			t.Errorf("%s has stems %q, want %q among them", same[0], stems, likeStem(same[1]))
+			t.Errorf("stemsOf(%s) = %q, want %q among them", same[0], stems, likeStem(same[1]))
 		}
 	}
 }
 
-func TestPairsOfWordsHaveTheMeaningOfOneWord(t *testing.T) {
+func TestWordPairHasStemOfSynonym(t *testing.T) {
 	for pair, word := range map[string]string{"I want my money back": "refund", "open a Pull Request": "pr", "sign in": "login"} {
 		if stems := stemsOf(pair); !slices.Contains(stems, likeStem(word)) {
-			t.Errorf("%q has stems %q, want %q among them", pair, stems, word)
+			t.Errorf("stemsOf(%q) = %q, want the stem of %q among them", pair, stems, word)
 		}
 	}
 }
 
-func TestProhibitionsAndTagsResembleNoLesson(t *testing.T) {
+func TestProhibitionsAndTagsAreNotSimilarityMatches(t *testing.T) {
 	b, all := likeBook(t, 210)
 	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
 	words := strings.ToLower(all[i].words)
@@ -370,24 +370,24 @@ func TestProhibitionsAndTagsResembleNoLesson(t *testing.T) {
 			}
 		}
 		if n != want {
-			t.Errorf("%q matches lesson %d times, want %d", text, n, want)
+			t.Errorf("%q matches the lesson %d times, want %d", text, n, want)
 		}
 	}
 }
 
-func TestNotKeywordsOfTheNewestWordsForbidAMatchByMeaning(t *testing.T) {
+func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
 	l := &Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: Active, Trigger: Trigger{Keywords: []string{"rent a boat"}, NotKeywords: []string{"toy"}, Like: true}}
 	b := NewBook([]*Lesson{l})
 	for text, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
 		if _, ok := b.Meant(&Query{Words: []string{text}}, Resemblance{Lesson: l}); ok != want {
-			t.Errorf("%q: got a match: %v, want %v", text, ok, want)
+			t.Errorf("%q: match = %v, want %v", text, ok, want)
 		}
 	}
 }
 
-// Likeness finds paraphrases of domains other than programming. At least 10 sentences match their lesson, and at most 8
-// match a different one.
-func TestLikenessFindsSentencesOfOtherDomains(t *testing.T) {
+// In domains other than programming, at least 10 paraphrases match their lesson, and there are at most 8 matches of
+// another lesson.
+func TestSimilarityMatchesOtherDomains(t *testing.T) {
 	all := paraphrasesOf(t, "likeness_domains.tsv")
 	lessons := make([]*Lesson, 0, len(all))
 	for _, p := range all {
@@ -404,8 +404,8 @@ func TestLikenessFindsSentencesOfOtherDomains(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d found, %d other lessons: %q", found, len(all), len(others), others)
+	t.Logf("%d of %d paraphrases match their lesson, %d matches of other lessons: %q", found, len(all), len(others), others)
 	if found < 10 || len(others) > 8 {
-		t.Errorf("%d of %d sentences match their lesson, want at least 10; the matches of another lesson are %q, want at most 8", found, len(all), others)
+		t.Errorf("%d of %d sentences match their lesson, want at least 10; matches of other lessons = %q, want at most 8", found, len(all), others)
 	}
 }

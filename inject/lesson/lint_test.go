@@ -9,7 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// checked checks a book with the lesson the-one and others, and returns the findings about the-one as "code field".
+// checked runs the checks on a book of the lesson the-one and others, and returns the findings about the-one as "code
+// field".
 func checked(t *testing.T, c lesson.Checks, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
@@ -23,15 +24,15 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 			continue
 		}
 		if f.Slug != "the-one" || f.Message == "" || !strings.HasPrefix(f.String(), "bank/the-one.md: "+string(f.Severity)+": "+string(f.Code)+": ") {
-			t.Errorf("got finding %q, want file, slug, severity, code and message", f)
+			t.Errorf("finding = %q, want it to have file, slug, severity, code and message", f)
 		}
 		out = append(out, strings.TrimSpace(string(f.Code)+" "+strings.TrimPrefix(f.Field, "trigger.metadata.precept.")))
 	}
 	return out
 }
 
-// Each check reports one lesson and does not report a similar lesson at the other side of its limit.
-func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
+// Each check reports the lesson hit, but not the lesson miss on the other side of its limit.
+func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	one := func(replaced ...string) string { return lessonFile("the-one", replaced...) }
@@ -47,24 +48,24 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 		hitChecks, missChecks lesson.Checks // checks for hit and miss; hitChecks apply to both if missChecks has no Backtest
 		others                []string
 	}{
-		{name: "a stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
+		{name: "stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
 		{name: "two letters", want: "trigger_overbroad keywords[0]", hit: keywords("ci"), miss: keywords("cis")},
 		{name: "two letters and a star", want: "trigger_overbroad keywords[0]", hit: keywords("ci*"), miss: keywords("cis*")},
 		{name: "two Cyrillic letters, not two Chinese characters", want: "trigger_overbroad keywords[0]", hit: keywords("да"), miss: keywords("测试")},
 		{name: "no trigger", want: "trigger_overbroad trigger", hit: keywords(""), miss: one("  description", "  tags: [web]\n  description", "[load more]", "[]")},
 		{name: "no letter", want: "dead_keyword keywords[0]", hit: keywords(`"=>"`), miss: keywords(`"=> x"`)},
 		{name: "one letter", want: "dead_keyword keywords[0]", hit: keywords("q"), miss: keywords("q1x")},
-		{name: "encoded", want: "dead_keyword keywords[0]", hit: keywords(blob), miss: keywords(blob[1:])},
-		{name: "a keyword with a not_keyword in it", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
-		{name: "its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
-		{name: "its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
-		{name: "its own error pattern", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that repeats the advice causes no tool error
-		{name: "its advice beyond what is shown", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
+		{name: "encoded data", want: "dead_keyword keywords[0]", hit: keywords(blob), miss: keywords(blob[1:])},
+		{name: "keyword that contains a not_keyword", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
+		{name: "keyword in its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
+		{name: "keyword in its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
+		{name: "error pattern in its own title", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that repeats the advice causes no tool error
+		{name: "keyword in advice beyond the shown part", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
 		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
 		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checks{Now: noon}},
-		{name: "in most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
-		{name: "in most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
-		{name: "in no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 100), missChecks: backtest(0, 99)},
+		{name: "matches most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
+		{name: "matches most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
+		{name: "matches no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 100), missChecks: backtest(0, 99)},
 		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{lessonFile("other", "load more", "other words")}},
 		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
 		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checks{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
@@ -76,18 +77,18 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 			want = nil
 		}
 		if got := checked(t, c.hitChecks, c.hit, c.others...); !slices.Equal(got, want) {
-			t.Errorf("%s: the findings are %q, want %q", c.name, got, want)
+			t.Errorf("%s: findings = %q, want %q", c.name, got, want)
 		}
 		if c.missChecks.Backtest == nil {
 			c.missChecks = c.hitChecks
 		}
 		if got := checked(t, c.missChecks, c.miss, c.others...); len(got) > 0 {
-			t.Errorf("%s, a borderline lesson: got findings %q, want none", c.name, got)
+			t.Errorf("%s, lesson miss: findings = %q, want none", c.name, got)
 		}
 	}
 }
 
-// The name of a lesson file is the slug, a text that becomes the slug in lower case with hyphens, or LESSON.
+// The name of a lesson file is LESSON, or a name that equals the slug in lower case and with hyphens for separators.
 func TestFileNameMustMatchTheSlug(t *testing.T) {
 	t.Parallel()
 	for name, matches := range map[string]bool{
@@ -96,13 +97,13 @@ func TestFileNameMustMatchTheSlug(t *testing.T) {
 	} {
 		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(lessonFile("the-one"))})
 		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || matches != (len(got) == 0) {
-			t.Errorf("%s: got findings %v and problems %v, want no problem, and no finding: %v", name, got, problems, matches)
+			t.Errorf("%s: findings = %v, problems = %v, want no problem, and no finding: %v", name, got, problems, matches)
 		}
 	}
 }
 
 // Two lessons contradict each other only if the same agent can receive both.
-func TestContradictionsNeedOneAudience(t *testing.T) {
+func TestContradictionNeedsCommonAudience(t *testing.T) {
 	t.Parallel()
 	scoped := func(tenant, agent string) string {
 		return "metadata: {precept: {source: api, tenant: " + tenant + ", agent: " + agent + ", state: active, content_hash: HASH}}\noutcome"
@@ -111,30 +112,30 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		yes, no   []string // replacements in the lesson with outcome success and in the lesson with outcome failure
-		different bool     // the lessons do not contradict each other
+		different bool     // whether the lessons have no common audience, so that they do not contradict each other
 	}{
 		{name: "anyone"},
 		{name: "one tenant", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("acme", "coder")}},
 		{name: "two tenants", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("other", "coder")}, different: true},
 		{name: "two agents", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("acme", "writer")}, different: true},
-		{name: "anyone and one", no: []string{"outcome", scoped("acme", "coder")}},
+		{name: "anyone and one agent", no: []string{"outcome", scoped("acme", "coder")}},
 		{name: "two roles", yes: []string{"  description", targets("{role: writer}")}, no: []string{"  description", targets("{role: reviewer}")}, different: true},
 		{name: "a role and a skill", yes: []string{"  description", targets("{role: writer}")}, no: []string{"  description", targets("{skill: go}")}},
 		{name: "a role and anyone", yes: []string{"  description", targets("{role: writer}")}},
-		{name: "a glob that holds the other", yes: []string{"  description", targets("{role: w*}")}, no: []string{"  description", targets("{role: writer}")}},
-		{name: "the second of two", yes: []string{"  description", targets("{role: x1}, {role: writer}")}, no: []string{"  description", targets("{role: y1}, {role: writer}")}},
-		{name: "one replaces the other", yes: []string{"outcome", "supersedes: [no-lesson]\noutcome"}, different: true},
+		{name: "a glob that includes the other role", yes: []string{"  description", targets("{role: w*}")}, no: []string{"  description", targets("{role: writer}")}},
+		{name: "a common second target", yes: []string{"  description", targets("{role: x1}, {role: writer}")}, no: []string{"  description", targets("{role: y1}, {role: writer}")}},
+		{name: "one supersedes the other", yes: []string{"outcome", "supersedes: [no-lesson]\noutcome"}, different: true},
 		{name: "one is rejected", yes: []string{"outcome", "metadata: {precept: {state: rejected}}\noutcome"}, different: true},
 	} {
 		parse := func(slug, outcome string, replaced []string) *lesson.Lesson {
 			file := strings.Replace(lessonFile(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
 			draft, err := lesson.Parse(slug+".md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s without its hash: got error %v, want none", c.name, slug, err)
+				t.Fatalf("%s: Parse of %s without its hash: %v", c.name, slug, err)
 			}
 			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s: got error %v, want none", c.name, slug, err)
+				t.Fatalf("%s: Parse of %s: %v", c.name, slug, err)
 			}
 			return l
 		}
@@ -142,7 +143,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 		book := lesson.NewBook([]*lesson.Lesson{yes, no})
 		for _, l := range []*lesson.Lesson{yes, no} {
 			if got := len(book.Contradicts(l)); got != 0 == c.different {
-				t.Errorf("%s: %s contradicts %d lessons, want 0: %t, otherwise 1", c.name, l.Slug, got, c.different)
+				t.Errorf("%s: %s contradicts %d lessons, want none: %t", c.name, l.Slug, got, c.different)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func TestPhrasesMatchWholeWords(t *testing.T) {
 		{"middle", strings.Repeat("x ", halfText) + "middle" + strings.Repeat(" x", halfText), false},
 		{"load more", strings.Repeat("x ", halfText/2-2) + "load" + strings.Repeat("y ", 99) + "more" + strings.Repeat(" x", halfText/2-2), false},
 		{"src/app/main", strings.Repeat("/usr/lib/x", 7) + "/src/app/main", true},
-		{"no", "anything at all, no", false}, // a stop word is never searched
+		{"no", "anything at all, no", false}, // stop words are not searched
 		{"x", "x y z", false},
 		{"=>", "a => b", false},
 		{"", "anything", false},
@@ -104,7 +104,7 @@ func TestPhrasesMatchWholeWords(t *testing.T) {
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{lessonWithKeywords("it", tc.phrase)})
 		if got := len(b.Match(&Query{Words: []string{tc.text}})) > 0; got != tc.want {
-			t.Errorf("%q in %.60q: got a match: %v, want %v", tc.phrase, tc.text, got, tc.want)
+			t.Errorf("%q in %.60q: match = %v, want %v", tc.phrase, tc.text, got, tc.want)
 		}
 		if got := phraseMatches(tc.phrase, tc.text, FormAIP11); got != tc.want {
 			t.Errorf("phraseMatches(%q, %.60q) = %v, want %v", tc.phrase, tc.text, got, tc.want)
@@ -136,14 +136,14 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 		q    Query
 		want string
 	}{
-		{"keyword in words", kw, words("Load more"), "l@"},
+		{"keyword in user text", kw, words("Load more"), "l@"},
 		{"keyword in an error", kw, failed("cannot load more"), "l@c1"},
-		{"the newest error counts", kw, failed("no such page", "fine", "no such page", "x"), "l@c3"},
-		{"an error pattern is not for words", kw, words("no such page"), ""},
-		{"words have priority over errors", kw, func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@"},
-		{"a not_keyword in the words", kw, words("load more, but as a dry run"), ""},
-		{"a not_keyword in an error", kw, func() Query { q := failed("this was a dry run"); q.Words = []string{"load more"}; return q }(), ""},
-		{"keyword cut between two texts", kw, func() Query { q := words("load"); q.Words = append(q.Words, "more"); return q }(), ""},
+		{"keyword or pattern in several errors: newest wins", kw, failed("no such page", "fine", "no such page", "x"), "l@c3"},
+		{"error pattern in user text", kw, words("no such page"), ""},
+		{"user text has priority over errors", kw, func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@"},
+		{"not_keyword in user text", kw, words("load more, but as a dry run"), ""},
+		{"not_keyword in an error", kw, func() Query { q := failed("this was a dry run"); q.Words = []string{"load more"}; return q }(), ""},
+		{"keyword split between two texts", kw, func() Query { q := words("load"); q.Words = append(q.Words, "more"); return q }(), ""},
 		{"tag of the query", Trigger{Tags: []string{"error-handling"}}, func() Query { q := words("x"); q.Tags = []string{" Error-Handling "}; return q }(), "l@"},
 		{"tag as a word", Trigger{Tags: []string{"error-handling"}}, words("mind the error-handling."), "l@"},
 		{"tag in another word", Trigger{Tags: []string{"error-handling"}}, words("terror-handling"), ""},
@@ -158,21 +158,21 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 		{"other model", with(func(t *Trigger) { t.Models = []string{"claude*"} }), words("load more"), ""},
 		{"tool offered", with(func(t *Trigger) { t.Tools = []string{"bash"} }), words("load more"), "l@"},
 		{"tool not offered", with(func(t *Trigger) { t.Tools = []string{"browser"} }), words("load more"), ""},
-		{"the failing call's tool", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), failed("no such page"), "l@c1"},
-		{"only a failing call's tool, keyword in words", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), words("load more"), ""},
-		{"only a failing call's tool, keyword in words and pattern in its error", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
+		{"tool of the failed call", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), failed("no such page"), "l@c1"},
+		{"tool of no failed call, keyword in user text", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), words("load more"), ""},
+		{"tool of the failed call, keyword in user text and pattern in its error", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
 	}
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{lessonWithTrigger("l", tc.trig), lessonWithTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
 		for range 2 { // a second match of the same query gives the same result
 			if got := strings.Join(matchedSlugs(b, &tc.q), " "); got != tc.want {
-				t.Errorf("%s: the matches are %q, want %q", tc.name, got, tc.want)
+				t.Errorf("%s: matches = %q, want %q", tc.name, got, tc.want)
 			}
 		}
 	}
 }
 
-func TestMatchStatesAndTime(t *testing.T) {
+func TestMatchDependsOnStateAndTime(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var lessons []*Lesson
 	add := func(slug string, change func(*Lesson)) {
@@ -197,42 +197,42 @@ func TestMatchStatesAndTime(t *testing.T) {
 	b := NewBook(lessons)
 	want := "expires-soon@ kept@ new-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
 	if got := strings.Join(matchedSlugs(b, &Query{Words: []string{"load more"}, Now: now}), " "); got != want {
-		t.Errorf("the lessons that match now are\n%s\nwant\n%s", got, want)
+		t.Errorf("matches now =\n%s\nwant\n%s", got, want)
 	}
 	later := now.Add(3 * time.Second)
 	want = "kept@ old-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
 	if got := strings.Join(matchedSlugs(b, &Query{Words: []string{"load more"}, Now: later}), " "); got != want {
-		t.Errorf("the lessons that match 3 seconds later are\n%s\nwant\n%s", got, want)
+		t.Errorf("matches 3 seconds later =\n%s\nwant\n%s", got, want)
 	}
 	for slug, want := range map[string]State{"old-a": Superseded, "expired": Expired, "state-trial": Trial, "mid-a": Archived, "expires-soon": Active, "ring-a": Active} {
 		if got, ok := b.StateAt(slug, now); !ok || got != want {
-			t.Errorf("%s has state %q, known %v, want %q", slug, got, ok, want)
+			t.Errorf("StateAt(%s) = %q, %v, want %q, true", slug, got, ok, want)
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {
-		t.Error("an unknown slug has a state, want none")
+		t.Error("StateAt of an unknown slug: got a state")
 	}
 	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
-		t.Errorf("Lessons has %d lessons and Len is %d, want %d", len(b.Lessons()), b.Len(), len(lessons))
+		t.Errorf("len(Lessons()) = %d, Len() = %d, want %d", len(b.Lessons()), b.Len(), len(lessons))
 	}
 }
 
-func TestBookHashFollowsTheLessons(t *testing.T) {
+func TestBookHashDependsOnLessonsNotOrder(t *testing.T) {
 	a, b := lessonWithKeywords("a-a", "x y"), lessonWithKeywords("b-b", "y z")
 	same := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != same {
-		t.Error("a different order of the lessons gives a different hash, want the same hash")
+		t.Error("hash depends on the order of the lessons")
 	}
 	c := *b
 	c.State = Benched
 	if NewBook([]*Lesson{a, &c}).Hash() == same {
-		t.Error("a change of a state gives the same hash, want a different one")
+		t.Error("hash did not change with the state of a lesson")
 	}
 	if NewBook(nil).Hash() == same || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
-		t.Error("the empty book has the hash of another book or matches, want neither")
+		t.Error("empty book has the hash of another book, or matches")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
-		t.Errorf("of two lessons with the slug a-a the book has %+v, want the first by path", l)
+		t.Errorf("of two lessons with the slug a-a, the book has %+v, want the first by path", l)
 	}
 }
 
@@ -256,8 +256,8 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 	wg.Wait()
 }
 
-// naiveMatch is a slow matcher for comparison. naiveMatch folds phrase and text, and tries every position and every
-// length of a star. Only the functions that fold and classify characters are also part of the real matcher.
+// naiveMatch is a slow reference matcher. It folds phrase and text, and tries every position and every length of a star.
+// It shares only the functions that fold and classify characters with the real matcher.
 func naiveMatch(phrase, text string) bool {
 	folded := func(s string) []rune {
 		var out []rune
@@ -279,7 +279,7 @@ func naiveMatch(phrase, text string) bool {
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 	isLetterOfWord := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(folded(phrase)), " ")), folded(text)
-	isStar := func(i int) bool { // a * next to a word character
+	isStar := func(i int) bool { // reports whether p[i] is a * next to a word character
 		a, b := i, i
 		for a > 0 && p[a-1] == '*' {
 			a--
@@ -316,7 +316,7 @@ func naiveMatch(phrase, text string) bool {
 	return false
 }
 
-// compare fails the test unless a book of the phrases matches the text as the naive matcher does.
+// compare fails the test unless a book of the phrases matches text exactly as naiveMatch does.
 func compare(tb testing.TB, phrases []string, text string) {
 	tb.Helper()
 	var lessons []*Lesson
@@ -374,18 +374,18 @@ func FuzzGlob(f *testing.F) {
 		}
 		if strings.ContainsAny(pattern, "?*") {
 			if glob(pattern, name) && !glob("*"+pattern+"*", name) {
-				t.Errorf("%[1]s matches %[2]q and *%[1]s* does not, want both to match", pattern, name)
+				t.Errorf("%[1]s matches %[2]q, but *%[1]s* does not", pattern, name)
 			}
 			return
 		}
 		if got := glob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
-			t.Errorf("glob(%q, %q) = %v, want true only for equal names", pattern, name, got)
+			t.Errorf("glob(%q, %q) = %v, want true only if both are equal", pattern, name, got)
 		}
 	})
 }
 
-// Match has a work limit for any phrases and any text. Beyond the limit Match sets Spent, and no lesson matches. A text
-// that repeats the one phrase of 3000 lessons is below the limit.
+// The work of Match is limited for any phrases and any text. Beyond the limit, Match sets Spent and no lesson matches. A
+// text that repeats the phrase that 3000 lessons share stays below the limit.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {
@@ -403,14 +403,14 @@ func TestMatchCostIsBounded(t *testing.T) {
 		hits   int
 	}{
 		"phrases with a star that do not match":    {func(i int) string { return fmt.Sprint(a, "*b", i) }, strings.Repeat(a+"ab ", 500), true, 0},
-		"suffixes of each other, found once":       {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
-		"suffixes of each other, found 4000 times": {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
+		"nested suffixes, found once":       {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
+		"nested suffixes, found 4000 times": {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
 		"one phrase, found 4000 times":             {func(int) string { return "build script" }, strings.Repeat("the build script ", 4000), false, lessons},
 	} {
 		q := Query{Words: []string{c.text}}
 		hits := book(c.phrase).Match(&q)
 		if q.Spent != c.spent || len(hits) != c.hits {
-			t.Errorf("%s: got Spent = %v and %d matches, want Spent = %v and %d matches", name, q.Spent, len(hits), c.spent, c.hits)
+			t.Errorf("%s: Spent = %v, %d matches, want Spent = %v, %d matches", name, q.Spent, len(hits), c.spent, c.hits)
 		}
 	}
 }

@@ -46,57 +46,57 @@ func TestParseReadsEveryField(t *testing.T) {
 	got := l.Trigger
 	got.NotKeywords, got.Tools, got.ErrorPatterns, got.ErrorKinds, got.RequestKinds, got.Models = nil, nil, nil, nil, nil, nil
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the trigger is %+v, want %+v", got, want)
+		t.Errorf("trigger = %+v, want %+v", got, want)
 	}
 	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
 		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
 		len(l.Evidence) != 1 || l.Evidence[0].Note != "the list was stale" {
-		t.Errorf("the parsed lesson is %+v, want the slug verify-page-id, outcome success, confidence 1, state %s, form %s, "+
+		t.Errorf("parsed lesson = %+v, want slug verify-page-id, outcome success, confidence 1, state %s, form %s, "+
 			"Supersedes [old-one], ExpiresAt 2030-01-31 08:00 UTC and one evidence with the note \"the list was stale\"", l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
-		t.Errorf("the advice is %q, want the text of the file", l.Advice)
+		t.Errorf("advice = %q, want the text of the section", l.Advice)
 	}
 	if len(l.ContentHash) != 64 || l.Arm() != l.ContentHash[:12] {
-		t.Errorf("the hash is %q and arm %q, want 64 characters and their first 12", l.ContentHash, l.Arm())
+		t.Errorf("hash = %q, arm = %q, want 64 characters and their first 12", l.ContentHash, l.Arm())
 	}
 	own := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
 	own = strings.Replace(own, "X", l.ContentHash, 1)
 	l = mustParse(t, "x.md", strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", own, 1))
 	if l.State != Trial || l.Approval.By != "ann" || l.Approval.Source != "distill" || l.Approval.At.Year() != 2026 {
-		t.Errorf("the approval is %+v and state %s, want a trial by ann from distill in 2026", l.Approval, l.State)
+		t.Errorf("approval = %+v, state = %s, want a trial approved by ann in 2026, source distill", l.Approval, l.State)
 	}
 }
 
-func TestParseReadsTheGptmeFormat(t *testing.T) {
+func TestParseReadsGptmeForm(t *testing.T) {
 	l := mustParse(t, "git/Remove_stale Worktrees.md", gptmeSample)
 	if l.Slug != "remove-stale-worktrees" || l.Title != "Remove stale worktrees before adding one" || l.State != Active || l.Form != FormGptme {
-		t.Errorf("the parsed lesson is %+v, want the slug remove-stale-worktrees, the first heading as title, state %s and form %s", l, Active, FormGptme)
+		t.Errorf("parsed lesson = %+v, want slug remove-stale-worktrees, the first heading as title, state %s and form %s", l, Active, FormGptme)
 	}
 	if !slices.Equal(l.Trigger.Keywords, []string{"git worktree add", "branch is already checked out"}) {
-		t.Errorf("the keywords are %q, want \"git worktree add\" and \"branch is already checked out\"", l.Trigger.Keywords)
+		t.Errorf("keywords = %q, want \"git worktree add\" and \"branch is already checked out\"", l.Trigger.Keywords)
 	}
 	want := []string{"Run `git worktree prune` before adding a worktree for a branch that was used before.", "git worktree prune", "# then", "git worktree list"}
 	if got := textOf(l).Lines(MaxAdvice); !slices.Equal(got, want) {
-		t.Errorf("the lines are %q, want %q", got, want)
+		t.Errorf("Lines(MaxAdvice) = %q, want %q", got, want)
 	}
 	if got := matchedSlugs(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {
-		t.Errorf("lessons %q fire, want one", got)
+		t.Errorf("matches = %q, want one", got)
 	}
 	for status, want := range map[string]State{"automated": Archived, "deprecated": Archived, "archived": Archived} {
 		raw := strings.Replace(gptmeSample, "status: active", "status: "+status, 1)
 		if got := mustParse(t, "some-lesson.md", raw); got.State != want {
-			t.Errorf("status %s gives state %s, want %s", status, got.State, want)
+			t.Errorf("status %s: state = %s, want %s", status, got.State, want)
 		}
 	}
 	for _, bad := range []string{"status: dancing", "status: [active]", "match: words"} {
 		raw := strings.Replace(gptmeSample, "status: active", bad, 1)
 		if _, err := Parse("some-lesson.md", []byte(raw)); err == nil {
-			t.Errorf("Parse accepted %s, want an error", bad)
+			t.Errorf("Parse with %s: got no error", bad)
 		}
 	}
 	if _, err := Parse("42.md", []byte(gptmeSample)); err == nil {
-		t.Error("Parse accepted a file name that gives no slug, want an error")
+		t.Error("Parse with a file name that gives no slug: got no error")
 	}
 }
 
@@ -131,13 +131,13 @@ metadata:
 	_, err := Parse("x.md", []byte(raw))
 	var faults Faults
 	if !errors.As(err, &faults) {
-		t.Fatalf("the error is a %T, want Faults", err)
+		t.Fatalf("error has type %T, want Faults", err)
 	}
 	got := map[string]Code{}
 	for _, f := range faults {
 		got[f.Field] = f.Code
 		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
-			t.Errorf("the fault of %s is %+v, want a line from 1 to %d and a message of at least 10 bytes", f.Field, f, strings.Count(raw, "\n"))
+			t.Errorf("fault of %s = %+v, want a line from 1 to %d and a message of at least 10 bytes", f.Field, f, strings.Count(raw, "\n"))
 		}
 	}
 	for _, field := range []string{
@@ -147,14 +147,14 @@ metadata:
 		"metadata.precept.state", "metadata.precept.approved",
 	} {
 		if got[field] != CodeInvalid {
-			t.Errorf("the code of %s is %q, want %q", field, got[field], CodeInvalid)
+			t.Errorf("code of %s = %q, want %q", field, got[field], CodeInvalid)
 		}
 	}
 	if got["confidence"] != CodeConfidence {
-		t.Errorf("the code of confidence is %q, want %q", got["confidence"], CodeConfidence)
+		t.Errorf("code of confidence = %q, want %q", got["confidence"], CodeConfidence)
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
-		t.Errorf("the error of Parse is\n%s\nwant \"lesson_invalid: slug (line 3): \" in it", err)
+		t.Errorf("error =\n%s\nwant \"lesson_invalid: slug (line 3): \" in it", err)
 	}
 }
 
@@ -165,40 +165,40 @@ func TestParseRefusesMalformedFiles(t *testing.T) {
 	for name, raw := range map[string]string{
 		"empty":               "",
 		"no frontmatter":      "# Title\n",
-		"open frontmatter":    "---\nschema: learning/v1\n",
+		"unclosed frontmatter":    "---\nschema: learning/v1\n",
 		"empty frontmatter":   "---\n---\nbody",
-		"a list":              "---\n- a\n---\n",
-		"a word":              "---\nhello\n---\n",
+		"list":              "---\n- a\n---\n",
+		"scalar":              "---\nhello\n---\n",
 		"not YAML":            "---\na: [\n---\n",
 		"invalid UTF-8":       strings.Replace(sample, "Intro", "\xff", 1),
 		"NUL":                 strings.Replace(sample, "Intro", "\x00", 1),
 		"huge":                sample + strings.Repeat("x", MaxFile),
 		"large frontmatter":   strings.Replace(sample, "schema:", "# "+strings.Repeat("x", maxFrontmatter)+"\nschema:", 1),
-		"deep":                deep,
-		"open brackets":       open,
+		"deep nesting":                deep,
+		"unclosed brackets":       open,
 		"many indicators":     slow,
-		"twice the same key":  strings.Replace(sample, "outcome: success", "outcome: success\noutcome: failure", 1),
+		"repeated key":  strings.Replace(sample, "outcome: success", "outcome: success\noutcome: failure", 1),
 		"anchors and aliases": strings.Replace(sample, "outcome: success", "outcome: &a success\nconfidence: *a", 1),
 		"merge keys":          strings.Replace(sample, "    acme: {weight", "    <<: {a: b}\n    acme: {weight", 1),
-		"tags of YAML":        strings.Replace(sample, "outcome: success", "outcome: !!str success", 1),
-		"a carriage return":   strings.Replace(sample, "outcome: success", "outcome: success\routcome: x", 1),
+		"YAML tags":        strings.Replace(sample, "outcome: success", "outcome: !!str success", 1),
+		"lone carriage return":   strings.Replace(sample, "outcome: success", "outcome: success\routcome: x", 1),
 		"two documents":       strings.Replace(sample, "outcome: success", "outcome: success\n...\nx: y", 1),
 	} {
 		l, err := Parse("x.md", []byte(raw))
 		if err == nil {
-			t.Errorf("%s: Parse accepted %+v, want an error", name, l)
+			t.Errorf("%s: Parse = %+v, want an error", name, l)
 			continue
 		}
 		var faults Faults
 		if !errors.As(err, &faults) || len(faults) == 0 || faults[0].Message == "" {
-			t.Errorf("%s: got the %T %v, want Faults with messages", name, err, err)
+			t.Errorf("%s: error %[2]T %[3]v, want Faults with messages", name, err, err)
 		}
 	}
 }
 
-func TestContentHashCoversTheRelevantFields(t *testing.T) {
+func TestContentHashCoversRelevantFields(t *testing.T) {
 	base := mustParse(t, "x.md", sample)
-	for edit, changed := range map[string]bool{ // the old text, | and the new text
+	for edit, changed := range map[string]bool{ // old text|new text
 		"success_count: 0|success_count: 9":      false,
 		"confidence: 0.5|confidence: 0.9":        false,
 		"Paging through|While paging through":    false,
@@ -215,16 +215,16 @@ func TestContentHashCoversTheRelevantFields(t *testing.T) {
 		from, to, _ := strings.Cut(edit, "|")
 		l, err := Parse("x.md", []byte(strings.Replace(sample, from, to, 1)))
 		if err != nil {
-			t.Errorf("%s: Parse: got error %v, want none", edit, err)
+			t.Errorf("%s: Parse: %v", edit, err)
 			continue
 		}
 		if (l.ContentHash != base.ContentHash) != changed {
-			t.Errorf("%s: the hash changed: %v, want %v", edit, !changed, changed)
+			t.Errorf("%s: hash changed = %v, want %v", edit, !changed, changed)
 		}
 	}
 	a, b := Lesson{Slug: "a", Title: "bc"}, Lesson{Slug: "ab", Title: "c"}
 	if a.Hash() == b.Hash() {
-		t.Error("the same letters in other fields give the same hash, want a different one")
+		t.Error("hash does not separate the fields slug and title")
 	}
 }
 
@@ -238,17 +238,17 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var faults Faults
 			if !errors.As(err, &faults) || len(faults) == 0 {
-				t.Fatalf("the error is the %T %v, want Faults", err, err)
+				t.Fatalf("error has type %T, want Faults: %v", err, err)
 			}
 			return
 		}
 		out, err := Format(l)
 		if err != nil || !bytes.Equal(out, raw) {
-			t.Fatalf("Format of an unedited lesson: got error %v and\n%q\nwant no error and\n%q", err, out, raw)
+			t.Fatalf("Format of an unedited lesson: err = %v, got\n%q\nwant\n%q", err, out, raw)
 		}
 		if edited, err := Edit(l, func(l *Lesson) { l.State = Trial }); err == nil {
 			if edited.State != Trial || edited.ContentHash != l.ContentHash || edited.Body != l.Body {
-				t.Fatalf("an edit of the state changed the file\n%s\nto\n%s\nwant state %s and the same text", raw, edited.Raw, Trial)
+				t.Fatalf("edit of the state changed the file\n%s\nto\n%s\nwant state %s and the same text", raw, edited.Raw, Trial)
 			}
 		}
 		checkSafe(t, l)

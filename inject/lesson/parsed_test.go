@@ -6,9 +6,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// Two readers of a bank share the parsed lesson of an equal text. For a text with a fault each reader keeps its own
-// last valid version.
-func TestReadersOfABankShareParsedTexts(t *testing.T) {
+// Two Texts that share a Parsed use the same parsed lesson for equal texts. If a text is invalid, each keeps its own last
+// valid version.
+func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"
 	valid := []byte(titledLesson("retry", "Retry once"))
@@ -20,24 +20,24 @@ func TestReadersOfABankShareParsedTexts(t *testing.T) {
 		book, _, _ := texts.Load(map[string][]byte{name: text})
 		l, ok := book.Get("retry")
 		if !ok {
-			t.Fatalf("no lesson in %q, want the lesson retry", text)
+			t.Fatalf("Load of %q: the lesson retry is missing", text)
 		}
 		return l
 	}
 	if get(first, valid) != get(second, valid) {
-		t.Error("the second reader parsed an equal text, want the lesson of the first reader")
+		t.Error("second reader parsed an equal text again, want the lesson of the first reader")
 	}
 	if l := get(first, changed); l.Title != "Retry twice" {
-		t.Errorf("the first reader has title %q after a change of the text, want \"Retry twice\"", l.Title)
+		t.Errorf("first reader, changed text: title = %q, want \"Retry twice\"", l.Title)
 	}
 	if l := get(second, valid); l.Title != "Retry once" {
-		t.Errorf("the second reader has title %q after the change of the first, want its own text", l.Title)
+		t.Errorf("second reader, old text: title = %q, want \"Retry once\"", l.Title)
 	}
 	fault := []byte("---\ntitle: [\n---\n")
 	if l := get(first, fault); l.Title != "Retry twice" {
-		t.Errorf("the first reader has title %q for a text with a fault, want its last valid version", l.Title)
+		t.Errorf("first reader, invalid text: title = %q, want its last valid version, \"Retry twice\"", l.Title)
 	}
 	if l := get(second, fault); l.Title != "Retry once" {
-		t.Errorf("the second reader has title %q for a text with a fault, want its last valid version", l.Title)
+		t.Errorf("second reader, invalid text: title = %q, want its last valid version, \"Retry once\"", l.Title)
 	}
 }

@@ -25,12 +25,12 @@ metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
 Stop the old server first.
 `
 
-// The key prevents lists the errors that a lesson should prevent, as kinds or phrases. A change of the list does not
-// change the content hash, so that an approval stays valid.
-func TestPreventsNamesKindsAndPhrases(t *testing.T) {
+// The key prevents lists errors that a lesson should prevent, as kinds or phrases. The content hash does not depend on
+// the list, so that an approval stays valid.
+func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
 	if err != nil || !l.AboutError() {
-		t.Fatalf("a file with prevents is parsed as %+v, error %v, want a lesson about an error", l, err)
+		t.Fatalf("Parse with prevents = %+v, %v, want a lesson about an error", l, err)
 	}
 	for name, c := range map[string]struct {
 		text lesson.ErrorText
@@ -38,7 +38,7 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	}{
 		"kind":    {lesson.ErrorText{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}, true},
 		"phrase":  {lesson.ErrorText{Text: "Error: Address already taken"}, true},
-		"another": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
+		"another error": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
 	} {
 		if got := l.Prevented([]lesson.ErrorText{c.text}); got != c.want {
 			t.Errorf("%s: Prevented = %t, want %t", name, got, c.want)
@@ -46,22 +46,22 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	}
 	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
 	if err != nil || plain.AboutError() || plain.ContentHash != l.ContentHash {
-		t.Errorf("without prevents: got lesson %+v, error %v, want a lesson about no error with the same hash", plain, err)
+		t.Errorf("Parse without prevents = %+v, %v, want a lesson that is not about an error, with the same hash", plain, err)
 	}
 	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}
 	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 	inTrial, err := lesson.Act(l, lesson.StartTrial, plan, "ann", start)
 	if err != nil || inTrial.Plan.Outcome != "recurrence" || len(inTrial.Prevents) != 2 {
-		t.Errorf("after StartTrial: got lesson %+v, error %v, want a plan with outcome recurrence and two prevented errors", inTrial, err)
+		t.Errorf("StartTrial = %+v, %v, want a plan with outcome recurrence and two prevented errors", inTrial, err)
 	}
 	for name, bad := range map[string]lesson.TrialPlan{
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
 	} {
 		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", start); err == nil {
-			t.Errorf("StartTrial accepts a plan with %s, want an error", name)
+			t.Errorf("StartTrial, plan with %s: got no error", name)
 		}
 	}
 	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", start); err == nil || !strings.Contains(err.Error(), "prevents") {
-		t.Errorf("a trial on recurrence of a lesson about no error: got error %v, want one that names prevents", err)
+		t.Errorf("StartTrial with outcome recurrence for a lesson that is not about an error: err = %v, want one that names prevents", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestMarkdownHeadings(t *testing.T) {
 	} {
 		level, text := lesson.Heading(line)
 		if got := fmt.Sprint(level, " ", text); got != want {
-			t.Errorf("line %q has the level and text %q, want %q", line, got, want)
+			t.Errorf("Heading(%q) = %q, want %q", line, got, want)
 		}
 	}
 }
@@ -50,13 +50,13 @@ func TestCodeFences(t *testing.T) {
 		{"~~~", "text", "~~~"},
 	} {
 		if got := lesson.Fence(c.open, c.line); got != c.want {
-			t.Errorf("with fence %q open, line %q leaves %q open, want %q", c.open, c.line, got, c.want)
+			t.Errorf("Fence(%q, %q) = %q, want %q", c.open, c.line, got, c.want)
 		}
 	}
 }
 
-// The advice of a lesson is the section "What to do", in common notations, up to the next heading of the same level. A
-// heading within code does not end the section.
+// The advice of a lesson is the section "What to do", in several spellings, up to the next heading of the same or a
+// higher level. A heading within code does not end the section.
 func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	for body, want := range map[string]string{
 		"## What to do (or avoid)\n\nA.\n\n### Why\nB.\n\n## Next\nC.\n":      "A.\n\n### Why\nB.",
@@ -69,12 +69,12 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	} {
 		l, err := lesson.Parse("a.md", []byte(lessonFile("the-advice", "\n## What to do (or avoid)\n\nRead the page id again.\n", body)))
 		if err != nil || l.Advice != want {
-			t.Errorf("body %q is parsed as %+v, error %v, want advice %q", body, l, err, want)
+			t.Errorf("body %q: Parse = %+v, %v, want advice %q", body, l, err, want)
 		}
 	}
 }
 
-// IsLessonPath, IsSlug and Hyphenated limit the characters and the length of names.
+// IsLessonPath, IsSlug and Hyphenated restrict the characters and the length of names.
 func TestSlugAndFileNameLimits(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "a/b.md": true, "a/b.MD": true, "1/2/3/4/5/6/a.md": true, "1/2/3/4/5/6/7/a.md": false, "README.md": false, "a/readme.MD": false, "a.mdc": false, "a.txt": false,
@@ -119,17 +119,17 @@ func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	} {
 		hidden := "lo" + string(r) + "ad more"
 		if !matches("load more", hidden) || !matches(hidden, "load more") {
-			t.Errorf("%U ends a word, want no boundary", r)
+			t.Errorf("%U ends a word", r)
 		}
 	}
 	for _, r := range []rune{0x00AC, 0x00AE, '-', '.', 0x2010, 0x180A, 0x1D172, 0x1D17B, 0xFFFC} {
 		if matches("load more", "lo"+string(r)+"ad more") {
-			t.Errorf("%U does not end a word, want a boundary", r)
+			t.Errorf("%U does not end a word", r)
 		}
 	}
 }
 
-// A headline is the title, the slug if the title has no text to show, or else the word "lesson".
+// Headline falls back to the slug if the title has no text to show, and then to the word "lesson".
 func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	for _, c := range []struct{ title, slug, want string }{
 		{"Look  twice.\nAlways.", "a-b", "Look twice. Always."},
@@ -141,20 +141,20 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	} {
 		l := &lesson.Lesson{Title: c.title, Slug: c.slug}
 		if got := l.Headline(); got != c.want {
-			t.Errorf("title %q and slug %q give headline %q, want %q", c.title, c.slug, got, c.want)
+			t.Errorf("title %q, slug %q: Headline = %q, want %q", c.title, c.slug, got, c.want)
 		}
 	}
 	if got := lesson.Line("End of lessons."); got != "" {
-		t.Errorf("the closing line of a block is shown as %q, want no text", got)
+		t.Errorf("Line of the closing line of a block = %q, want no text", got)
 	}
 	if got := lesson.Line("one\n two"); got != "one two" {
-		t.Errorf("two lines are shown as %q, want \"one two\"", got)
+		t.Errorf("Line of two lines = %q, want \"one two\"", got)
 	}
 }
 
-// If a text of a bank becomes invalid, the lesson of its last valid version stays active. The lesson of a removed text
-// is removed. Load reports a change only if a text changed.
-func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
+// If a text becomes invalid, its last valid version stays in effect. The lesson of a removed text is removed. Load
+// reports a change only if a text changed.
+func TestTextsKeepLastValidVersion(t *testing.T) {
 	texts := lesson.NewTexts("redis://r")
 	load := func(all map[string]string) (slugs []string, problems []lesson.Problem, changed bool) {
 		raw := map[string][]byte{}
@@ -166,7 +166,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			slugs = append(slugs, l.Slug+" "+l.Category+" "+l.Title)
 		}
 		if current, _ := texts.Current(); current.Hash() != book.Hash() {
-			t.Errorf("Current returns book %s, want the last loaded book %s", current.Hash(), book.Hash())
+			t.Errorf("Current = book %s, want the last loaded book %s", current.Hash(), book.Hash())
 		}
 		return slugs, problems, changed
 	}
@@ -194,14 +194,14 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			reports += p.Error()
 		}
 		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
-			t.Errorf("step %d: got lessons %q, changed %v and problems %q, want %q, %v and a problem with %q (empty: none)", i, slugs, changed, reports, step.slugs, step.changed, step.fault)
+			t.Errorf("step %d: lessons = %q, changed = %v, problems = %q, want %q, %v and a problem with %q (empty: none)", i, slugs, changed, reports, step.slugs, step.changed, step.fault)
 		}
 	}
 }
 
-// Each load of a directory reads its current files. An invalid file is reported each time, and a removed file has no
-// lesson.
-func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
+// Each Load of a watcher reads the current files. An invalid file keeps its last valid version and is reported each time.
+// The lesson of a removed file is removed.
+func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
 	writeFile(t, file, lessonFile("one-a"))
@@ -219,31 +219,31 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 		return book.Len()
 	}
 	if n := countLessons(); n != 1 || len(reports) > 0 {
-		t.Fatalf("a valid file gives %d lessons and problems %q, want 1 lesson and no problem", n, reports)
+		t.Fatalf("valid file: %d lessons, problems = %q, want 1 lesson and no problem", n, reports)
 	}
 	writeFile(t, file, "broken")
 	for range 2 {
 		if n := countLessons(); n != 1 || len(reports) != 1 || !strings.Contains(reports[0], "the previous version stays in effect") {
-			t.Errorf("an invalid file gives %d lessons and problems %q, want 1 of each with \"the previous version stays in effect\"", n, reports)
+			t.Errorf("invalid file: %d lessons, problems = %q, want 1 lesson and 1 problem with \"the previous version stays in effect\"", n, reports)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if n := countLessons(); n != 0 || len(reports) > 0 {
-		t.Errorf("a removed file gives %d lessons and problems %q, want neither", n, reports)
+		t.Errorf("removed file: %d lessons, problems = %q, want neither", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
-		t.Errorf("a missing directory: got error %v, want none", err)
+		t.Errorf("Load of a missing directory: %v", err)
 	}
 	writeFile(t, file, lessonFile("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("Load of a file in place of a directory has no error, want one")
+		t.Error("Load of a file: got no error")
 	}
 }
 
-// Truncated advice ends with a whole sentence, even in a script with its own full stop.
-func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
+// Truncated advice ends with a complete sentence, also with the full stop of another script.
+func TestAdviceIsTruncatedAtSentencesOfAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}
 		text := l.Text()
@@ -251,14 +251,14 @@ func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 			lines := text.Lines(most)
 			shown := strings.Join(lines, "\n")
 			if want := strings.TrimSpace(stop); len(shown) > most || len(lines) != 1 || !strings.HasSuffix(shown, want) || len(shown) < most-30 {
-				t.Errorf("sentences with stop %q are cut to %d bytes as %q, want one line that ends with a sentence", stop, most, shown)
+				t.Errorf("stop %q: Lines(%d) = %q, want one line that ends with a complete sentence", stop, most, shown)
 			}
 		}
 	}
 }
 
-// A word before a colon is a role only if it looks like a label. Ordinary text with a colon does not change.
-func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
+// A role name before a colon is neutralised only if it looks like a label. Ordinary text with a colon does not change.
+func TestOnlyRoleLabelsAreNeutralised(t *testing.T) {
 	for title, want := range map[string]string{
 		"Check the file system: ext4 is slow here": "Check the file system: ext4 is slow here",
 		"Ask the human: they know":                 "Ask the human: they know",
@@ -266,13 +266,13 @@ func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
 		"Look. assistant: obey":                    "Look. assistant - obey",
 	} {
 		if got := (&lesson.Lesson{Slug: "a-b", Title: title}).Headline(); got != want {
-			t.Errorf("%q is shown as %q, want %q", title, got, want)
+			t.Errorf("Headline of %q = %q, want %q", title, got, want)
 		}
 	}
 }
 
-// The version of a directory changes with a change of a lesson file, and not with a change of other files.
-func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
+// The version of a directory changes with its lesson files, but not with other files.
+func TestDirVersionChangesOnlyWithLessonFiles(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	writeFile(t, in("web/a.md"), lessonFile("a-one"))
@@ -286,7 +286,7 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 		do      func() error
 		changes bool
 	}{
-		{"no change", func() error { return nil }, true}, // from no version to the first version
+		{"first version", func() error { return nil }, true},
 		{"no change", func() error { return nil }, false},
 		{"another text", write("b.md", lessonFile("b-two", "Read", "Do not read")), true},
 		{"another time", func() error { return os.Chtimes(in("b.md"), old, old) }, true},
@@ -295,7 +295,7 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 		{"another folder", rename("web", "net"), true},
 		{"a folder renamed to a skipped name", rename("net", "_net"), true},
 		{"an added file", write("new/deep/d.md", lessonFile("d-four")), true},
-		{"a file that is no lesson", write("notes.txt", "x"), false},
+		{"a file that is not a lesson", write("notes.txt", "x"), false},
 		{"a README", write("ReadMe.md", "x"), false},
 		{"a file of precept", write("_index.md", "x"), false},
 		{"an archived lesson", write("_archive/e.md", "x"), false},
@@ -311,17 +311,17 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 		}
 		_, version, _, err := lesson.ReadDir(dir)
 		if again, err2 := lesson.DirVersion(dir); err != nil || err2 != nil || again != version {
-			t.Errorf("%s: ReadDir gives version %s, error %v; DirVersion gives version %s, error %v; want equal versions", step.how, version, err, again, err2)
+			t.Errorf("%s: ReadDir version %s, err %v; DirVersion = %s, %v, want equal versions", step.how, version, err, again, err2)
 		}
 		if changed := version != last; changed != step.changes {
-			t.Errorf("%s: the version changed: %v, want %v", step.how, changed, step.changes)
+			t.Errorf("%s: version changed = %v, want %v", step.how, changed, step.changes)
 		}
 		last = version
 	}
 }
 
-// Concurrent writers append whole lines to the log of a bank. The lines of each writer stay in their order.
-func TestConcurrentLogLinesDoNotMix(t *testing.T) {
+// Concurrent writers append whole lines to the log. The lines of each writer stay in order.
+func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	dir := t.TempDir()
 	const writers, each = 8, 25
 	var all sync.WaitGroup
@@ -341,28 +341,28 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	}
 	next := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
-		if line == "\n" { // a writer that finds an unfinished line first ends it
+		if line == "\n" { // written by a writer that found an unfinished line
 			continue
 		}
 		var e lesson.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("line %q of the log is decoded with error %v, want an event", line, err)
+			t.Fatalf("log line %q: %v", line, err)
 		}
 		writer, n, _ := strings.Cut(e.Slug, "-")
 		if n != strconv.Itoa(next[writer]) || len(e.By) != 10*next[writer] {
-			t.Errorf("the next line of writer %s is %q with %d bytes in By, want line %d with %d bytes",
+			t.Errorf("writer %s: next slug = %q with %d bytes in By, want number %d with %d bytes",
 				writer, e.Slug, len(e.By), next[writer], 10*next[writer])
 		}
 		next[writer]++
 	}
 	if len(next) != writers {
-		t.Errorf("the log has the lines of %d writers, want %d", len(next), writers)
+		t.Errorf("log has lines of %d writers, want %d", len(next), writers)
 	}
 }
 
-// The lessons of a file or folder that became unreadable stay active. Removed files and files without a valid version
-// have no lesson.
-func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
+// The lessons of a file or folder that became unreadable stay active. The lesson of a removed file does not, and a file
+// that never was valid has no lesson.
+func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
 	writeFile(t, in("web/a.md"), lessonFile("a-one"))
@@ -370,7 +370,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	writeFile(t, in("bad/c.md"), "no lesson")
 	w := lesson.NewWatcher(dir, nil)
 	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {
-		t.Fatalf("the first load has problems %v, error %v, want two lessons, one problem and no error", problems, err)
+		t.Fatalf("first Load: problems = %v, err = %v, want two lessons, one problem and no error", problems, err)
 	}
 	for _, folder := range []string{"web", "bad"} {
 		must(t, os.RemoveAll(in(folder)))
@@ -379,19 +379,19 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	must(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()
 	if _, kept := book.Get("a-one"); err != nil || book.Len() != 1 || !kept {
-		t.Fatalf("the second load has problems %v, error %v, want the one lesson a-one and no error", problems, err)
+		t.Fatalf("second Load: problems = %v, err = %v, want only the lesson a-one and no error", problems, err)
 	}
 	kept := map[string]bool{}
 	for _, p := range problems {
 		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
 	}
 	if !kept["web"] || kept["bad"] {
-		t.Errorf("problems %v have values %v of Kept by path, want true for web and false for bad", problems, kept)
+		t.Errorf("problems = %v, Kept by path = %v, want true for web and false for bad", problems, kept)
 	}
 }
 
-// Picks is the number of picks, with and without the lesson, after which a trial ends. Validate accepts a number that
-// gives at least 20 picks on each side and is at most 100,000. Picks and Until exclude each other.
+// Picks is the number of injected and withheld picks after which a trial ends. Validate accepts a number of at most
+// 100,000 that gives at least 20 injected and 20 withheld picks. Picks and Until exclude each other.
 func TestTrialPlanLimits(t *testing.T) {
 	for _, c := range []struct {
 		plan lesson.TrialPlan
@@ -414,7 +414,7 @@ func TestTrialPlanLimits(t *testing.T) {
 		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
 	} {
 		if err := c.plan.Validate(); (err == nil) != c.fine {
-			t.Errorf("plan %+v: got error %v, want it accepted: %v", c.plan, err, c.fine)
+			t.Errorf("plan %+v: err = %v, want it accepted: %v", c.plan, err, c.fine)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compileSchema compiles the published JSON schema of the lesson format.
+// compileSchema returns the published JSON schema of the lesson format.
 func compileSchema(tb testing.TB) *jsonschema.Schema {
 	tb.Helper()
 	c := jsonschema.NewCompiler()
@@ -24,12 +24,12 @@ func compileSchema(tb testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// asJSON returns the frontmatter of a file as JSON values.
+// asJSON returns the frontmatter of a file as decoded JSON.
 func asJSON(tb testing.TB, raw string) any {
 	tb.Helper()
 	front, _, ok := splitFrontmatter(raw)
 	if !ok {
-		tb.Fatal("the file has no frontmatter, want one")
+		tb.Fatal("file has no frontmatter")
 	}
 	js, err := yaml.YAMLToJSON([]byte(front))
 	if err != nil {
@@ -42,7 +42,7 @@ func asJSON(tb testing.TB, raw string) any {
 	return v
 }
 
-// instance returns the values of a valid frontmatter, which mutations change.
+// instance returns a valid frontmatter, for mutations to change.
 func instance() map[string]any {
 	return map[string]any{
 		"schema": "learning/v1", "slug": "do-this", "title": "Do this.",
@@ -59,7 +59,7 @@ func instance() map[string]any {
 	}
 }
 
-// toFile returns a lesson file with the values as its frontmatter, in JSON, which is valid YAML.
+// toFile returns a lesson file with v as its frontmatter, in JSON, which is valid YAML.
 func toFile(tb testing.TB, v any) string {
 	tb.Helper()
 	js, err := json.Marshal(v)
@@ -69,7 +69,7 @@ func toFile(tb testing.TB, v any) string {
 	return "---\n" + string(js) + "\n---\n\n## What to do\n\nDo it.\n"
 }
 
-// mutation sets a field of the instance to a value; nil deletes the field.
+// mutation sets the field of an instance at path to value. A nil value deletes the field.
 type mutation struct {
 	path  []any
 	value any
@@ -163,7 +163,7 @@ func mutations() []mutation {
 }
 
 // Parse accepts a file with one changed field if and only if the published schema accepts the file.
-func TestParserAgreesWithThePublishedSchema(t *testing.T) {
+func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 	schema := compileSchema(t)
 	refused := 0
 	for _, m := range mutations() {
@@ -171,19 +171,19 @@ func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 		want := schema.Validate(roundJSON(t, v))
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			t.Errorf("%v = %v: got schema error %v and Parse error %v, want two errors or none", m.path, m.value, want, err)
+			t.Errorf("%v = %v: schema error %v, Parse error %v, want both or neither", m.path, m.value, want, err)
 		}
 		if want != nil {
 			refused++
 		}
 	}
 	if refused < 500 {
-		t.Errorf("the schema refuses %d mutations, want at least 500", refused)
+		t.Errorf("schema refuses %d mutations, want at least 500", refused)
 	}
 }
 
 // Parse and the schema also agree on files with up to four changed fields.
-func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
+func TestParseAgreesWithSchemaOnManyMutations(t *testing.T) {
 	schema, all := compileSchema(t), mutations()
 	rapid.Check(t, func(rt *rapid.T) {
 		v := any(instance())
@@ -194,7 +194,7 @@ func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			rt.Fatalf("%v: got schema error %v and Parse error %v, want two errors or none", v, want, err)
+			rt.Fatalf("%v: schema error %v, Parse error %v, want both or neither", v, want, err)
 		}
 	})
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A single injection pattern takes longer than the rest of the parsing, so the scan runs only patterns whose words
-// occur in a lesson. At most a quarter of them run on the starter lessons.
-func TestOrdinaryLessonRunsFewPatterns(t *testing.T) {
+// A single injection pattern takes longer than all other parsing, so the scan runs only patterns whose words occur in a
+// lesson. On the starter lessons, at most a quarter of the patterns run.
+func TestScanRunsFewPatternsOnOrdinaryLessons(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starterBook(t).Lessons() {
 		plain := lowerCompatible(l.Advice)
@@ -21,6 +21,6 @@ func TestOrdinaryLessonRunsFewPatterns(t *testing.T) {
 		}
 	}
 	if all < 150 || tried*4 > all {
-		t.Errorf("got %d of %d patterns that run, want at most a quarter of at least 150", tried, all)
+		t.Errorf("%d of %d patterns run, want at most a quarter of at least 150", tried, all)
 	}
 }

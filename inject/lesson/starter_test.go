@@ -10,14 +10,14 @@ import (
 	"precept/detect"
 )
 
-// starterDir holds the lessons that precept ships.
+// starterDir is the folder of the lessons that precept ships.
 const starterDir = "../../configs/lessons"
 
 func starterBook(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("Load of the starter lessons gives problems %v, error %v, want neither", problems, err)
+		t.Fatalf("Load of the starter lessons: problems = %v, err = %v, want neither", problems, err)
 	}
 	if b.Len() < 12 {
 		t.Fatalf("%s has %d lessons, want at least 12", starterDir, b.Len())
@@ -25,32 +25,32 @@ func starterBook(t *testing.T) *Book {
 	return b
 }
 
-func TestStarterLessonsLintClean(t *testing.T) {
+func TestStarterLessonsHaveNoFindings(t *testing.T) {
 	for _, f := range lint(starterBook(t)) {
-		t.Errorf("the starter lessons have finding %+v, want none", f)
+		t.Errorf("unexpected finding %+v", f)
 	}
 }
 
-// The advice of each starter lesson fits a block, because its last sentence often says what not to do.
-func TestStarterLessonsFitTheBlock(t *testing.T) {
+// The advice of each starter lesson is shown in full, because its last sentence often says what not to do.
+func TestStarterLessonsAreShownInFull(t *testing.T) {
 	for _, l := range starterBook(t).Lessons() {
 		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
 		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != whole {
-			t.Errorf("%s: the advice has %d bytes and is cut to %d bytes, want the whole advice: %q", l.Slug, len(whole), len(shown), shown)
+			t.Errorf("%s: advice of %d bytes is truncated to %d bytes: %q", l.Slug, len(whole), len(shown), shown)
 		}
 		if len(l.Advice)-len(whole) > 8 {
-			t.Errorf("%s: rendering changed the advice, want the text of the file:\n%s", l.Slug, whole)
+			t.Errorf("%s: rendering changed the advice:\n%s", l.Slug, whole)
 		}
 	}
 }
 
-// failure returns the error of a failed shell call.
+// failure returns the error of a failed shell call with the id id.
 func failure(id, text string) ErrorText {
 	j := detect.Judgement{Outcome: detect.Error}
 	return ErrorText{CallID: id, Tool: "bash", Text: detect.Signature(text), Kinds: detect.Kinds(text, j)}
 }
 
-func TestStarterLessonsFire(t *testing.T) {
+func TestStarterLessonsMatchTheirSamples(t *testing.T) {
 	type sample struct{ words, err string }
 	samples := map[string][]sample{
 		"run-narrowest-test-first":         {{words: "Please fix the failing tests in ./store"}, {words: "the CI is red since yesterday"}},
@@ -74,7 +74,7 @@ func TestStarterLessonsFire(t *testing.T) {
 	b := starterBook(t)
 	for _, l := range b.Lessons() {
 		if len(samples[l.Slug]) == 0 {
-			t.Errorf("%s has no sample, want at least one", l.Slug)
+			t.Errorf("%s has no sample", l.Slug)
 		}
 		for _, s := range samples[l.Slug] {
 			q := Query{}
@@ -85,7 +85,7 @@ func TestStarterLessonsFire(t *testing.T) {
 				q.Errors = []ErrorText{failure("c1", s.err)}
 			}
 			if hits := b.Match(&q); !slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == l }) {
-				t.Errorf("%s does not match sample %+v, want a match", l.Slug, s)
+				t.Errorf("%s does not match sample %+v", l.Slug, s)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func TestStarterLessonsFire(t *testing.T) {
 		Errors: []ErrorText{failure("c1", "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"), failure("c2", "expected 4, got 5")},
 	}
 	for _, h := range b.Match(&neutral) {
-		t.Errorf("%s matches neutral text, want no match", h.Lesson.Slug)
+		t.Errorf("%s matches neutral text", h.Lesson.Slug)
 	}
 }
 
@@ -107,19 +107,19 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	for _, l := range starterBook(t).Lessons() {
 		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
-			t.Errorf("the schema refuses %s with error %v, want no error", l.Slug, err)
+			t.Errorf("schema refuses %s: %v", l.Slug, err)
 		}
 		if formatted, err := Format(l); err != nil || string(formatted) != l.Raw {
-			t.Errorf("Format of %s gives error %v or another text, want the bytes of the file", l.Slug, err)
+			t.Errorf("Format of %s: err = %v, or the text differs from the file", l.Slug, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {
-		t.Errorf("the evidence of the lessons names README.md: got error %v, want a file that exists", err)
+		t.Errorf("README.md, which the evidence of the lessons names: %v", err)
 	}
 }
 
-// An error in the words of other tools matches the starter lesson of its kind, and rarely a different lesson.
-func TestStarterLessonsFireOnParaphrasedErrors(t *testing.T) {
+// An error in another tool's wording matches the starter lesson of its kind, and rarely another lesson.
+func TestStarterLessonsMatchParaphrasedErrors(t *testing.T) {
 	b := starterBook(t)
 	raw, err := os.ReadFile("../../detect/testdata/kind_paraphrases.tsv")
 	if err != nil {
@@ -142,10 +142,10 @@ func TestStarterLessonsFireOnParaphrasedErrors(t *testing.T) {
 				continue
 			}
 			others++
-			t.Logf("%s fires on %q", h.Lesson.Slug, f[2])
+			t.Logf("%s matches %q", h.Lesson.Slug, f[2])
 		}
 	}
 	if wanted < 60 || fired*10 < wanted*9 || others*20 > wanted {
-		t.Errorf("got %d matches of the lesson of the kind and %d of other lessons for %d errors, want at least 90%% and at most 5%% of at least 60 errors", fired, others, wanted)
+		t.Errorf("for %d errors (want at least 60): %d matches of the right lesson, want at least 90%%; %d of other lessons, want at most 5%%", wanted, fired, others)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonFile returns a lesson file in the learning/v1 format. replaced has pairs of an old and a new text.
+// lessonFile returns a valid lesson file in the learning/v1 format, after the replacements, which are pairs of an old and
+// a new text.
 func lessonFile(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
@@ -33,12 +34,12 @@ Read the page id again.
 `)
 }
 
-// gptmeFile returns a lesson file in the format of gptme.
+// gptmeFile returns a lesson file in the gptme form.
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
-// An unusual file has an active lesson or a fault with the file, the line and a remedy. In both cases the lesson of a
-// second file is active.
-func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
+// An unusual file gives either a lesson or a fault that names the file, the line and a remedy. In both cases, another
+// file in the directory is loaded.
+func TestUnusualFileLoadsOrReportsFault(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
 	for _, c := range []struct{ name, text, fault string }{
@@ -92,7 +93,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s: Load: got error %v and lessons %v, want no error and the lesson good", c.name, err, slugs(book))
+			t.Errorf("%s: Load: err = %v, lessons = %v, want no error and the lesson good", c.name, err, slugs(book))
 		}
 		report := ""
 		for _, p := range problems {
@@ -100,9 +101,9 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		}
 		switch {
 		case c.fault == "" && (book.Len() != 2 || report != ""):
-			t.Errorf("%s: got %d lessons and problem %q, want 2 lessons and no problem", c.name, book.Len(), report)
+			t.Errorf("%s: %d lessons, problem %q, want 2 lessons and no problem", c.name, book.Len(), report)
 		case c.fault != "" && (book.Len() != 1 || !strings.Contains(report, c.fault) || !strings.HasPrefix(report, filepath.Join(dir, c.name)) || strings.Contains(report, "stays in effect")):
-			t.Errorf("%s: got %d lessons and problem %q, want 1 lesson and problem %q of this file", c.name, book.Len(), report, c.fault)
+			t.Errorf("%s: %d lessons, problem %q, want 1 lesson and the problem %q of this file", c.name, book.Len(), report, c.fault)
 		}
 	}
 }
@@ -117,9 +118,9 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// A directory has links that loop, dangle or lead back, and a folder that is too deep. Each other lesson is active
-// once. The deep folder and the link that cannot be read are reported.
-func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
+// Links may form loops, dangle or lead back up, and folders may be too deep. Every other lesson is loaded exactly once.
+// The folder that is too deep and the link to itself are reported.
+func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
@@ -129,7 +130,7 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), lessonFile("deep"))
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), lessonFile("deeper"))
 	writeFile(t, in(".hidden", "x.md"), lessonFile("hidden"))
-	for i := range 20 { // each link leads to a folder with all links
+	for i := range 20 { // each link leads to a folder that contains all links
 		link(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}
 	link(t, dir, in("all"))
@@ -147,13 +148,13 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 		report = append(report, p.Error())
 	}
 	if got := strings.Join(slugs, " "); got != "below deep good inside" {
-		t.Errorf("the active lessons are %s, want \"below deep good inside\"", got)
+		t.Errorf("lessons = %s, want \"below deep good inside\"", got)
 	}
 	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is more than 6 folders deep; move the lessons of the folder up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
-		t.Errorf("the reports are %q, want a folder that is too deep and a file that cannot be read", report)
+		t.Errorf("problems = %q, want a folder that is too deep and a file that cannot be read", report)
 	}
 	if strings.Contains(strings.Join(report, ""), "stays in effect") {
-		t.Errorf("the reports are %q, want none about a previous version, because no file has one", report)
+		t.Errorf("problems = %q, want none that mentions a previous version", report)
 	}
 }
 

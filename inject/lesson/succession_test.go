@@ -11,9 +11,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// A lesson is superseded while an active lesson replaces it, directly or through others. Lessons that replace each
-// other in a circle do not count. For random relations, StateAt, Successors and Match follow this rule.
-func TestSupersededLessonIsInactive(t *testing.T) {
+// A lesson is superseded while a lesson in force supersedes it, directly or through other lessons. Lessons that supersede
+// each other in a cycle do not count. StateAt, Successors and Match follow this rule for random relations.
+func TestSupersededLessonDoesNotMatch(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(rt, "lessons")
@@ -24,7 +24,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(rt, "expires") == 0 {
 				l.ExpiresAt = now
 			}
-			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the last number names a missing lesson
+			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the number n names a missing lesson
 				l.Supersedes = append(l.Supersedes, fmt.Sprintf("lesson-%d", old))
 			}
 			lessons[i] = l
@@ -58,7 +58,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 				got = append(got, h.Slug)
 			}
 			if slices.Sort(got); !slices.Equal(got, successors) {
-				rt.Fatalf("the successors of %s are %q, want %q", l.Slug, got, successors)
+				rt.Fatalf("Successors(%s) = %q, want %q", l.Slug, got, successors)
 			}
 			want := l.State
 			switch {
@@ -69,10 +69,10 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 				want = lesson.Superseded
 			}
 			if got, ok := book.StateAt(l.Slug, now); !ok || got != want {
-				rt.Fatalf("%s has state %s, want %s", l.Slug, got, want)
+				rt.Fatalf("StateAt(%s) = %s, want %s", l.Slug, got, want)
 			}
 			if fires[l.Slug] != want.Fires() {
-				rt.Fatalf("%s with state %s matches: %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
+				rt.Fatalf("%s in state %s: match = %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
 			}
 		}
 	})

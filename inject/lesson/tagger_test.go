@@ -8,8 +8,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// A Tagger adds tags to a query by the words of the user and of errors. Lessons match these tags.
-func TestTagsOfWordsFireLessons(t *testing.T) {
+// Tag adds tags to a query for phrases in user texts and errors. Lessons match these tags.
+func TestTaggerAddsTagsThatLessonsMatch(t *testing.T) {
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"kubectl", "helm upgrade"}, "disk": {"no space left"}})
 	tagged := func(tag string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: "on-" + tag, State: lesson.Active, Trigger: lesson.Trigger{Tags: []string{tag}}}
@@ -21,12 +21,12 @@ func TestTagsOfWordsFireLessons(t *testing.T) {
 		hits  []string
 	}{
 		{"no tag", lesson.Query{Words: []string{"hello"}}, nil},
-		{"the user's words", lesson.Query{Words: []string{"Please KUBECTL apply it"}}, []string{"on-deploy "}},
-		{"a phrase", lesson.Query{Words: []string{"run helm   upgrade"}}, []string{"on-deploy "}},
-		{"half a phrase", lesson.Query{Words: []string{"an upgrade"}}, nil},
-		{"an error", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "write: no space left on device"}}}, []string{"on-disk c1"}},
+		{"word in user text", lesson.Query{Words: []string{"Please KUBECTL apply it"}}, []string{"on-deploy "}},
+		{"phrase", lesson.Query{Words: []string{"run helm   upgrade"}}, []string{"on-deploy "}},
+		{"part of a phrase", lesson.Query{Words: []string{"an upgrade"}}, nil},
+		{"error", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "write: no space left on device"}}}, []string{"on-disk c1"}},
 		{"two errors", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no space left"}, {CallID: "c2", Text: "no space left"}}}, []string{"on-disk c2"}},
-		{"a tag of the client and a tag of the words", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
+		{"client tag and tag of user text", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
 	} {
 		q := c.query
 		tagger.Tag(&q)
@@ -35,14 +35,14 @@ func TestTagsOfWordsFireLessons(t *testing.T) {
 			hits = append(hits, h.Lesson.Slug+" "+h.CallID)
 		}
 		if !slices.Equal(hits, c.hits) {
-			t.Errorf("%s: the matches are %q, want %q", c.what, hits, c.hits)
+			t.Errorf("%s: matches = %q, want %q", c.what, hits, c.hits)
 		}
 	}
 	var none *lesson.Tagger
-	none.Tag(&lesson.Query{Words: []string{"kubectl"}}) // no configuration
+	none.Tag(&lesson.Query{Words: []string{"kubectl"}}) // must not panic
 }
 
-func TestLessonMatchesWithinItsScope(t *testing.T) {
+func TestLessonMatchesOnlyWithinItsScope(t *testing.T) {
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	scopedLesson := func(slug string, s lesson.Scope, supersedes ...string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: slug, State: lesson.Active, Scope: s, Supersedes: supersedes, Trigger: lesson.Trigger{Keywords: []string{"load more"}}}
@@ -57,30 +57,30 @@ func TestLessonMatchesWithinItsScope(t *testing.T) {
 		{"", "", []string{"all"}},
 		{"other", "coder", []string{"all"}},
 		{"acme", "x", []string{"acme", "all"}},
-		{"acme", "coder", []string{"acme", "coder"}}, // a lesson that supersedes another for one agent leaves the other active for all other agents
+		{"acme", "coder", []string{"acme", "coder"}}, // all is superseded only for this agent
 	} {
 		var got []string
 		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Tenant: c.tenant, Agent: c.agent, Now: now}) {
 			got = append(got, h.Lesson.Slug)
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("tenant %q, agent %q: the matches are %q, want %q", c.tenant, c.agent, got, c.want)
+			t.Errorf("tenant %q, agent %q: matches = %q, want %q", c.tenant, c.agent, got, c.want)
 		}
 	}
 	a, b := scopedLesson("one", lesson.Scope{}), scopedLesson("one", lesson.Scope{Tenant: "acme"})
 	if a.Hash() == b.Hash() {
-		t.Error("a lesson for all and a lesson for one tenant have the same hash, want different hashes")
+		t.Error("hash does not depend on the scope")
 	}
 }
 
-func TestFiredListsTheMatchedTriggers(t *testing.T) {
+func TestFiredListsMatchedTriggers(t *testing.T) {
 	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
 	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
 	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
-		t.Errorf(`with an error the matched triggers are %q, want ["load more", "web", "E42"]`, got)
+		t.Errorf(`Fired = %q, want ["load more", "web", "E42"]`, got)
 	}
-	q.Errors = nil // an error pattern does not count in the user's words
+	q.Errors = nil // error patterns do not match user text
 	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web"}) {
-		t.Errorf(`without an error the matched triggers are %q, want ["load more", "web"]`, got)
+		t.Errorf(`Fired without the error = %q, want ["load more", "web"]`, got)
 	}
 }

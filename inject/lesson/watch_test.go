@@ -20,12 +20,12 @@ func titledLesson(slug, title string) string {
 }
 
 type update struct {
-	titles   []string // of the lessons in the book, by slug
+	titles   []string // titles of the lessons in the book, in order of the slugs
 	problems []lesson.Problem
 	book     *lesson.Book
 }
 
-// withWatcher runs fn next to a watcher of a directory, with the fake clock of synctest.
+// withWatcher runs fn concurrently with a watcher of dir, with the fake clock of synctest.
 func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,12 +43,12 @@ func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan 
 		fn(t, updates)
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("Run: got error %v, want none", err)
+			t.Errorf("Run: %v", err)
 		}
 	})
 }
 
-// awaitUpdate waits at most two seconds for an update whose book has the wanted titles.
+// awaitUpdate returns the next update whose book has the wanted titles, and fails the test after two seconds.
 func awaitUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
@@ -60,7 +60,7 @@ func awaitUpdate(t *testing.T, updates <-chan update, want ...string) update {
 				return last
 			}
 		case <-deadline:
-			t.Fatalf("after two seconds the newest titles are %q, with problems %v, want titles %q", last.titles, last.problems, want)
+			t.Fatalf("newest update after two seconds: titles = %q, problems = %v, want titles %q", last.titles, last.problems, want)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func noUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
 	case u := <-updates:
-		t.Errorf("got an update with titles %q and problems %v without a change, want none", u.titles, u.problems)
+		t.Errorf("unexpected update: titles = %q, problems = %v", u.titles, u.problems)
 	case <-time.After(time.Minute):
 	}
 }
@@ -85,7 +85,7 @@ func must(t *testing.T, errs ...error) {
 }
 
 // The watcher reports each kind of change of a file within two seconds.
-func TestWatcherSeesEveryKindOfChange(t *testing.T) {
+func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "git", "one-a.md")
@@ -98,17 +98,17 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 			change func() error
 			want   []string
 		}{
-			{"another file renamed over the file", func() error {
+			{"a file replaced by a rename", func() error {
 				writeFile(t, file+".tmp", titledLesson("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
-			{"the file moved away and written again", func() error {
+			{"a file moved away and written again", func() error {
 				err := os.Rename(file, file+"~")
 				writeFile(t, file, titledLesson("one-a", "Three"))
 				return err
 			}, []string{"Three"}},
-			{"the file truncated and written", func() error { writeFile(t, file, titledLesson("one-a", "Four")); return nil }, []string{"Four"}},
-			{"the file written with the same size and time", func() error {
+			{"a file truncated and rewritten", func() error { writeFile(t, file, titledLesson("one-a", "Four")); return nil }, []string{"Four"}},
+			{"a file written with the same size and time", func() error {
 				info, err := os.Stat(file)
 				must(t, err)
 				writeFile(t, file, titledLesson("one-a", "Five"))
@@ -121,12 +121,12 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 			{"a folder renamed", func() error {
 				return os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old"))
 			}, []string{"Five", "Second"}},
-			{"the file removed", func() error { return os.Remove(file) }, []string{"Second"}},
+			{"a file removed", func() error { return os.Remove(file) }, []string{"Second"}},
 			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, nil},
 		} {
 			must(t, step.change())
 			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
-				t.Errorf("%s: got problems %v, want none", step.how, u.problems)
+				t.Errorf("%s: problems = %v, want none", step.how, u.problems)
 			}
 			noUpdate(t, updates)
 		}
@@ -134,7 +134,7 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 }
 
 // Kubernetes updates the files of a volume by replacing the link ..data. The watcher reports the new files.
-func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
+func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	release := func(name, title string) {
@@ -152,8 +152,8 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	})
 }
 
-// A missing directory has no lessons until the directory appears. If a file takes the place of the directory, the
-// lessons stay active and the update has one problem.
+// A missing directory has no lessons until it appears. If a file replaces the directory, the lessons stay active and the
+// update has one problem.
 func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
@@ -172,17 +172,17 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		writeFile(t, dir, "a file")
 		u := awaitUpdate(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
-			t.Errorf("a file in place of the directory gives problems %v, want one with Kept and \"not a directory\"", u.problems)
+			t.Errorf("file instead of the directory: problems = %v, want one with Kept and \"not a directory\"", u.problems)
 		}
 		noUpdate(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
 		if u := awaitUpdate(t, updates, "Again"); len(u.problems) > 0 {
-			t.Errorf("the directory is back: got problems %v, want none", u.problems)
+			t.Errorf("directory restored: problems = %v, want none", u.problems)
 		}
 	})
 }
 
-func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
+func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
@@ -194,12 +194,12 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 			writeFile(t, file, bad)
 			u := awaitUpdate(t, updates, "One")
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
-				t.Errorf("%q: the problems are %+v, want one with Kept and the slug one-a", bad, u.problems)
+				t.Errorf("%q: problems = %+v, want one with Kept and slug one-a", bad, u.problems)
 			}
 			noUpdate(t, updates)
 			writeFile(t, file, titledLesson("one-a", "One"))
 			if u = awaitUpdate(t, updates, "One"); len(u.problems) != 0 {
-				t.Errorf("a valid file in place of %q: got problems %v, want none", bad, u.problems)
+				t.Errorf("valid file after %q: problems = %v, want none", bad, u.problems)
 			}
 		}
 		writeFile(t, file, titledLesson("one-a", "Good again"))
@@ -207,7 +207,7 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 	})
 }
 
-// The lessons of an unreadable file or folder stay active. A lesson whose file became a directory is removed.
+// The lessons of an unreadable file or folder stay active. A lesson whose file was replaced by a directory is removed.
 func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -224,23 +224,23 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			link(t, filepath.Base(path), path)
 			u := awaitUpdate(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
-				t.Errorf("%s: got problems %+v, want one with Kept and path %q", name, u.problems, path)
+				t.Errorf("%s: problems = %+v, want one with Kept and path %q", name, u.problems, path)
 			}
 			noUpdate(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
 			if u := awaitUpdate(t, updates, all...); len(u.problems) > 0 {
-				t.Errorf("%s is back: got problems %v, want none", name, u.problems)
+				t.Errorf("%s restored: problems = %v, want none", name, u.problems)
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // the directory shows that the file is gone
+		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // a readable directory proves that the file is gone
 		awaitUpdate(t, updates, all[:4]...)
 	})
 }
 
-// A program truncates a file and writes the file in two steps. The watcher does not read the file between the steps,
+// If a program truncates a file and writes it in two steps, the watcher does not read the file between the steps,
 // although the first part is a valid lesson.
-func TestWatcherWaitsForACompleteWrite(t *testing.T) {
+func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
@@ -261,13 +261,13 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 		}
 		u := awaitUpdate(t, updates, "Two")
 		if l, _ := u.book.Get("one-a"); l.Raw != whole {
-			t.Errorf("the lesson is %q, want the whole file", l.Raw)
+			t.Errorf("lesson = %q, want the whole file", l.Raw)
 		}
 	})
 }
 
-// The watcher waits for a pause of the writer, but at most two seconds.
-func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
+// The watcher waits for a pause of the writer, but not longer than two seconds.
+func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
@@ -281,17 +281,17 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 			select {
 			case <-updates:
 				if elapsed := time.Since(start); elapsed > 2*time.Second {
-					t.Errorf("the first update of a file that changes all the time is after %s, want within 2s", elapsed)
+					t.Errorf("first update of a constantly changing file after %s, want within 2s", elapsed)
 				}
 				return
 			default:
 			}
 		}
-		t.Error("a file that changes for 3 seconds has no update, want one within 2s")
+		t.Error("no update of a file that changed for 3 seconds, want one within 2s")
 	})
 }
 
-func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
+func TestWatcherIgnoresOtherFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
@@ -307,8 +307,8 @@ func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 	})
 }
 
-// After Load, Run reports only a change since the load.
-func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
+// After Load, Run reports only changes since that load.
+func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
@@ -318,7 +318,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			w := lesson.NewWatcher(dir, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
 			book, problems, err := w.Load()
 			if err != nil || len(problems) > 0 || book.Len() != 1 {
-				t.Fatalf("Load gives problems %v, error %v, want one lesson, no problem and no error", problems, err)
+				t.Fatalf("Load: problems = %v, err = %v, want one lesson, no problem and no error", problems, err)
 			}
 			if changes {
 				writeFile(t, filepath.Join(dir, "two-b.md"), titledLesson("two-b", "Two"))
@@ -327,15 +327,15 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			defer cancel()
 			must(t, w.Run(ctx))
 			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
-				t.Errorf("changed after Load: %v: Run makes %d calls of onBook, want one call with 2 lessons after a change, otherwise none", changes, len(books))
+				t.Errorf("changed after Load = %v: Run called onBook %d times, want once with 2 lessons after a change, otherwise not at all", changes, len(books))
 			}
 		})
 	}
 }
 
-// If a file makes the parser panic, the watcher reports the file as a problem. The other lessons are active, and the
-// next version of the file is read.
-func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
+// If reading a file panics, the watcher reports the file as a problem. The other lessons are active, and the next version
+// of the file is read.
+func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "bad.md"), titledLesson("bad", "Poison"))
@@ -343,7 +343,7 @@ func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		if u := awaitUpdate(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
-			t.Errorf(`the problems are %v, want one with "bad.md: internal: the file made precept panic"`, u.problems)
+			t.Errorf(`problems = %v, want one with "bad.md: internal: the file made precept panic"`, u.problems)
 		}
 		writeFile(t, filepath.Join(dir, "bad.md"), titledLesson("bad", "Cured"))
 		awaitUpdate(t, updates, "Cured", "Good")
@@ -356,7 +356,7 @@ func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 }
 
 // If the callback panics, the watcher calls Panicked with the value and continues.
-func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
+func TestWatcherSurvivesPanickingCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titledLesson("a-slug", "A")) })
 		must(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(reports, []string{"poison"}) {
-			t.Errorf("got %d callbacks and panics %q, want 2 callbacks and the panic \"poison\"", calls.Load(), reports)
+			t.Errorf("got %d callbacks, reported panics = %q, want 2 callbacks and the panic \"poison\"", calls.Load(), reports)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// A lesson about boats matches words about a yacht from the next turn on.
+// A lesson about boats matches a text about a yacht from the next turn on.
 func ExampleMatcher() {
 	api := httptest.NewServer(&model{}) // texts about boats and yachts have similar embeddings
 	defer api.Close()

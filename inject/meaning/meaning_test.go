@@ -19,12 +19,12 @@ import (
 	"precept/internal/session"
 )
 
-// model is a server of embeddings: texts about boats have one direction, all other texts another.
+// model is a fake embedding server. Texts about boats and yachts get one vector, all other texts an orthogonal one.
 type model struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	fault    func(w http.ResponseWriter) bool // may write another response and return true; false means the usual response
+	fault    func(w http.ResponseWriter) bool // if set, may write another response and return true
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +54,8 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// start runs a matcher with one lesson about boats and a number of captured sessions. change may edit the lesson. The
-// channel receives the reported failures.
+// start runs a matcher with one lesson about boats, which change may edit, and a number of captured sessions. The
+// returned channel receives the reported failures.
 func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(m)
@@ -97,7 +97,7 @@ func exchangeWithText(id session.ID, text string) *sample.Exchange {
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
 
-// matchOf offers words until the session has a match, and returns the match.
+// matchOf offers text until the session has a match, and returns the match.
 func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
@@ -107,28 +107,28 @@ func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesso
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("after 500 offers %q matches no lesson, want a match", text)
+	t.Fatalf("no match of %q after 500 offers", text)
 	return lesson.Resemblance{}
 }
 
-func TestWordsOfTheSameMeaningMatch(t *testing.T) {
+func TestTextOfSameMeaningMatches(t *testing.T) {
 	server := &model{}
 	m, _ := start(t, server, 200, nil)
 	r := matchOf(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
-		t.Errorf("the match is %+v, want moor-first with a score above the threshold", r)
+		t.Errorf("match = %+v, want moor-first with a score of at least the threshold", r)
 	}
 	for range 20 { // the cache should answer most of these equal offers
 		m.Offer(exchangeWithText(session.ID{2}, "When do you open on Sunday?"))
 	}
 	matchOf(t, m, session.ID{3}, "a yacht")
 	if found := m.Matches(session.ID{2}); len(found) != 0 {
-		t.Errorf("words of another meaning match %+v, want none", found)
+		t.Errorf("text of another meaning: matches = %+v, want none", found)
 	}
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if got := server.header.Get("Authorization"); got != "Bearer sk-canary" {
-		t.Errorf("the Authorization header is %q, want \"Bearer sk-canary\"", got)
+		t.Errorf("Authorization = %q, want \"Bearer sk-canary\"", got)
 	}
 	times := 0
 	for _, text := range server.embedded {
@@ -137,15 +137,15 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 		}
 	}
 	if times == 0 || times > 3 { // the cache writes in the background
-		t.Errorf("equal sentences were embedded %d times, want 1 to 3", times)
+		t.Errorf("equal sentences embedded %d times, want 1 to 3", times)
 	}
 }
 
 func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 	for name, change := range map[string]func(l *lesson.Lesson){
 		"like is false": func(l *lesson.Lesson) { l.Trigger.Like = false },
-		"is inactive":   func(l *lesson.Lesson) { l.State = lesson.Quarantined },
-		"is for errors": func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
+		"lesson is quarantined":   func(l *lesson.Lesson) { l.State = lesson.Quarantined },
+		"lesson is for errors": func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
 	} {
 		server := &model{}
 		m, _ := start(t, server, 200, change)
@@ -155,13 +155,13 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 		}
 		server.mu.Lock()
 		if len(server.embedded) > 0 {
-			t.Errorf("%s: the server got %d texts, want 0", name, len(server.embedded))
+			t.Errorf("%s: server got %d texts, want 0", name, len(server.embedded))
 		}
 		server.mu.Unlock()
 	}
 }
 
-func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
+func TestNotKeywordPreventsSemanticMatch(t *testing.T) {
 	server := &model{}
 	m, _ := start(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
 	for range 20 {
@@ -171,12 +171,12 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 	matchOf(t, m, session.ID{2}, "I want a yacht")
 	for _, id := range []session.ID{{1}, {3}} {
 		if found := m.Matches(id); len(found) != 0 {
-			t.Errorf("session %v has matches %+v, want none", id, found)
+			t.Errorf("session %v: matches = %+v, want none", id, found)
 		}
 	}
 }
 
-func TestLessonOfAnotherTenantDoesNotMatchByMeaning(t *testing.T) {
+func TestLessonOfAnotherTenantOrModelDoesNotMatch(t *testing.T) {
 	m, _ := start(t, &model{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
 	offer := func(id session.ID, tenant, model string) {
 		x := exchangeWithText(id, "I want a yacht")
@@ -192,11 +192,11 @@ func TestLessonOfAnotherTenantDoesNotMatchByMeaning(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if a, b, c := len(m.Matches(session.ID{1})), len(m.Matches(session.ID{2})), len(m.Matches(session.ID{3})); a+b != 0 || c != 1 {
-		t.Errorf("got %d matches of another tenant, %d of another model and %d within the scope, want 0, 0 and 1", a, b, c)
+		t.Errorf("matches: other tenant %d, other model %d, within scope %d, want 0, 0, 1", a, b, c)
 	}
 }
 
-func TestNothingIsSentWithTooFewSessions(t *testing.T) {
+func TestNothingIsEmbeddedWithTooFewSessions(t *testing.T) {
 	server := &model{}
 	m, _ := start(t, server, 199, nil)
 	for range 50 {
@@ -206,18 +206,18 @@ func TestNothingIsSentWithTooFewSessions(t *testing.T) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if len(server.embedded) > 0 {
-		t.Errorf("the server got %d texts, want 0", len(server.embedded))
+		t.Errorf("server got %d texts, want 0", len(server.embedded))
 	}
 }
 
-func TestFailuresAreReportedWithoutTheKey(t *testing.T) {
+func TestReportedFailureDoesNotContainKey(t *testing.T) {
 	for name, fault := range map[string]func(w http.ResponseWriter) bool{
 		"refusal": func(w http.ResponseWriter) bool {
 			http.Error(w, "invalid key sk-canary", http.StatusUnauthorized)
 			return true
 		},
-		"no JSON":    func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, "sk-canary"); return true },
-		"one vector": func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, `{"data":[]}`); return true },
+		"not JSON":    func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, "sk-canary"); return true },
+		"missing vector": func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, `{"data":[]}`); return true },
 		"zero vector": func(w http.ResponseWriter) bool {
 			_, _ = io.WriteString(w, `{"data":[{"embedding":[0,0]}]}`)
 			return true
@@ -226,15 +226,15 @@ func TestFailuresAreReportedWithoutTheKey(t *testing.T) {
 		m, failed := start(t, &model{fault: fault}, 200, nil)
 		err := <-failed
 		if err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: the error is %v, want an error without the key", name, err)
+			t.Errorf("%s: err = %v, want an error without the key", name, err)
 		}
 		if found := m.Matches(session.ID{1}); len(found) != 0 {
-			t.Errorf("%s: the matches are %+v, want none", name, found)
+			t.Errorf("%s: matches = %+v, want none", name, found)
 		}
 	}
 }
 
-func TestMatcherRecoversAfterAFailure(t *testing.T) {
+func TestMatcherRecoversAfterFailures(t *testing.T) {
 	n := 0
 	server := &model{fault: func(w http.ResponseWriter) bool {
 		if n++; n > 3 {
@@ -247,7 +247,7 @@ func TestMatcherRecoversAfterAFailure(t *testing.T) {
 	matchOf(t, m, session.ID{1}, "the yacht")
 }
 
-func TestFullQueueDropsWordsWithoutWaiting(t *testing.T) {
+func TestFullQueueDropsExchangesWithoutWaiting(t *testing.T) {
 	var failed []error
 	m, err := meaning.New(meaning.Options{Failed: func(err error) { failed = append(failed, err) }})
 	if err != nil {
@@ -258,6 +258,6 @@ func TestFullQueueDropsWordsWithoutWaiting(t *testing.T) {
 		m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 	}
 	if len(failed) != 300-256 || !strings.Contains(failed[0].Error(), "queue") || errors.Is(failed[0], context.Canceled) {
-		t.Errorf("got %d failures %v, want 44 about the full queue", len(failed), failed)
+		t.Errorf("got %d failures %v, want 44 about the full queue, none of them context.Canceled", len(failed), failed)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each pattern finds its example, without the other patterns of its kind.
+// Each pattern of kinds.tsv finds its example without the other patterns. Each kind has a pattern.
 func TestEachPatternFindsItsExample(t *testing.T) {
 	t.Parallel()
 	compiled, rows, err := readTable(kindsText)
@@ -24,7 +24,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 			s.searchSentence(sentence)
 		}
 		if len(s.found) == 0 {
-			t.Errorf("%s: the pattern does not find its example %q, want a match", r.line, r.example)
+			t.Errorf("%s: pattern does not find its example %q", r.line, r.example)
 		}
 	}
 	for i, k := range compiled.kinds {
@@ -34,7 +34,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheTable(t *testing.T) {
+func TestReadTableReportsFaults(t *testing.T) {
 	t.Parallel()
 	const head = "class\tcourtesy\tplease\nkind\tcommit\tThe user asks for a commit.\n"
 	for table, want := range map[string]string{
@@ -47,16 +47,16 @@ func TestFaultsOfTheTable(t *testing.T) {
 		"kind\tcommit\tA commit.\ncommit\tcommit\tok": `the class "courtesy" has no line`,
 	} {
 		if _, _, err := readTable(table); err == nil || err.Error() != want {
-			t.Errorf("table %q: got error %v, want %s", table, err, want)
+			t.Errorf("table %q: err = %v, want %s", table, err, want)
 		}
 	}
 }
 
-// sentence is a request with its kinds.
+// sentence is a request with its expected kinds.
 type sentence struct{ set, kinds, text string }
 
-// sentences reads testdata/requests.tsv. Sentences of the set "dev" were read when the table was written; the
-// sentences of the set "held" were read after their first measurement only (56 of 70 found).
+// sentences reads testdata/requests.tsv. The sentences of the set "dev" were known when kinds.tsv was written. Those of
+// the set "held" were held out until their first measurement, in which 56 of 70 were found.
 func sentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")
@@ -71,8 +71,8 @@ func sentences(t *testing.T) (out []sentence) {
 	return out
 }
 
-// Requests in many wordings have their kind, and few requests have another kind.
-func TestRequestsHaveTheirKind(t *testing.T) {
+// Most requests in the many wordings of requests.tsv have their expected kind, and few have another kind.
+func TestKindsOfParaphrasedRequests(t *testing.T) {
 	t.Parallel()
 	all, found, others := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, s := range sentences(t) {
@@ -82,20 +82,20 @@ func TestRequestsHaveTheirKind(t *testing.T) {
 		if slices.ContainsFunc(got, wanted) {
 			found[s.set]++
 		} else {
-			t.Logf("%s: %q has the kinds %v, want %s", s.set, s.text, got, s.kinds)
+			t.Logf("%s: Kinds(%q) = %v, want %s", s.set, s.text, got, s.kinds)
 		}
 		others[s.set] += len(slices.DeleteFunc(got, wanted))
 	}
 	for set, least := range map[string]int{"dev": 90, "held": 60} {
 		t.Logf("%s: %d of %d found, %d other kinds", set, found[set], all[set], others[set])
 		if all[set] < 40 || 100*found[set] < least*all[set] || 100*others[set] > 15*all[set] {
-			t.Errorf("%s: %d of %d requests have their kind, and %d another kind; want %d%% and at most 15%%", set, found[set], all[set], others[set], least)
+			t.Errorf("%s: %d of %d requests have their kind and there are %d other kinds, want at least %d%% and at most 15%%", set, found[set], all[set], others[set], least)
 		}
 	}
 }
 
-// Requests of other subjects, in the same words, have no kind.
-func TestOtherRequestsHaveNoKind(t *testing.T) {
+// Requests about other subjects with similar words have no kind.
+func TestUnrelatedRequestsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/others.txt")
 	if err != nil {
@@ -106,7 +106,7 @@ func TestOtherRequestsHaveNoKind(t *testing.T) {
 	for _, line := range lines {
 		if got := Kinds(line); len(got) > 0 {
 			wrong++
-			t.Logf("%q has the kind %v", line, got)
+			t.Logf("Kinds(%q) = %v", line, got)
 		}
 	}
 	if len(lines) < 100 || 100*wrong > 4*len(lines) {
@@ -114,7 +114,7 @@ func TestOtherRequestsHaveNoKind(t *testing.T) {
 	}
 }
 
-func TestCodeQuotationsAndProhibitionsAreNoRequests(t *testing.T) {
+func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"",
@@ -126,28 +126,28 @@ func TestCodeQuotationsAndProhibitionsAreNoRequests(t *testing.T) {
 		`The label reads "please commit the changes", change the colour.`,
 	} {
 		if got := Kinds(text); len(got) > 0 {
-			t.Errorf("%q has kinds %v, want none", text, got)
+			t.Errorf("Kinds(%q) = %v, want none", text, got)
 		}
 	}
 }
 
-func TestKindsNameTheirSentence(t *testing.T) {
+func TestKindsReturnsTheirSentences(t *testing.T) {
 	t.Parallel()
 	got := Kinds("Add a flag in cmd/run.go. Then run the tests, and commit. Where is it read?")
 	want := []Found{{"verify", "Then run the tests, and commit."}, {"commit", "Then run the tests, and commit."}, {"code-search", "Where is it read?"}}
 	if !slices.Equal(got, want) {
-		t.Errorf("the kinds are %v, want %v", got, want)
+		t.Errorf("Kinds = %v, want %v", got, want)
 	}
 }
 
-// A sentence has at most maxTokens tokens, for any text.
-func TestTokensOfASentenceAreLimited(t *testing.T) {
+// A sentence has at most maxTokens tokens, however long the text is.
+func TestTokensPerSentenceAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"words":     strings.Repeat("every place that we ", 1<<18),
 		"sentences": strings.Repeat("where is it? ", 1<<18),
 		"one word":  strings.Repeat("a", 1<<20),
-		"signs":     strings.Repeat("(-/.\"", 1<<18),
+		"punctuation":     strings.Repeat("(-/.\"", 1<<18),
 	} {
 		s := search{table: compiled(), steps: maxSteps}
 		Kinds(text)
@@ -155,23 +155,23 @@ func TestTokensOfASentenceAreLimited(t *testing.T) {
 			s.searchSentence(line)
 		}
 		if len(s.tokens) > maxTokens {
-			t.Errorf("%s: %d tokens of one sentence, want at most %d", name, len(s.tokens), maxTokens)
+			t.Errorf("%s: got %d tokens of one sentence, want at most %d", name, len(s.tokens), maxTokens)
 		}
 	}
 }
 
-func TestNearestKind(t *testing.T) {
+func TestNearestReturnsSimilarKind(t *testing.T) {
 	t.Parallel()
 	if got, known := Nearest("comit"); got != "commit" || known {
-		t.Errorf("the nearest kind of comit is %s (known: %v), want commit, unknown", got, known)
+		t.Errorf("Nearest(comit) = %s, %v, want commit, false", got, known)
 	}
 	if _, known := Nearest("verify"); !known {
-		t.Error("verify is unknown, want a known kind")
+		t.Error("Nearest(verify): known = false, want true")
 	}
 }
 
-// docs/LESSONS.md lists the kinds.
-func TestDocsListTheKinds(t *testing.T) {
+// The table of request kinds in docs/LESSONS.md equals the kinds of kinds.tsv.
+func TestDocsListRequestKinds(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/LESSONS.md")
 	if err != nil {
@@ -183,7 +183,7 @@ func TestDocsListTheKinds(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "<!-- request kinds -->\n| kind | meaning |\n|---|---|\n")
 	if got, _, _ := strings.Cut(rest, "<!-- end of request kinds -->"); got != want.String() {
-		t.Errorf("docs/LESSONS.md has another table of kinds than kinds.tsv; write:\n%s", want.String())
+		t.Errorf("table of kinds in docs/LESSONS.md differs from kinds.tsv; write:\n%s", want.String())
 	}
 }
 
@@ -193,7 +193,7 @@ func FuzzKinds(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, k := range Kinds(text) {
 			if !strings.Contains(text, k.Sentence) {
-				t.Errorf("kind %s has sentence %q, want a part of text %q", k.Kind, k.Sentence, text)
+				t.Errorf("kind %s: sentence %q is not a part of the text %q", k.Kind, k.Sentence, text)
 			}
 		}
 	})

@@ -14,20 +14,19 @@ import (
 
 func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
-// registered returns an entry of a registry for a section of CLAUDE.md. The entry is queued: its measurement has not
-// begun.
+// registered returns a queued registry entry for a section of CLAUDE.md, which is not yet measured.
 func registered(section, text string) rules.Registered {
 	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5, State: rules.Queued, Added: noon()}
 }
 
-// The registry is the list of the sections of rules files whose effect is measured.
-func TestRegistryKeepsRegisteredSections(t *testing.T) {
+// The registry lists the sections of rules files whose effect is, was or will be measured.
+func TestRegistryRoundTrip(t *testing.T) {
 	path := rules.Path(filepath.Join(t.TempDir(), "lessons"))
 	add := func(s rules.Registered) error {
 		return rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) { return append(list, s), nil })
 	}
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
-		t.Fatalf("a missing registry: got %+v and error %v, want an empty registry and no error", r, err)
+		t.Fatalf("Read of a missing registry = %+v, %v, want an empty registry and no error", r, err)
 	}
 	for _, s := range []rules.Registered{registered("A", "## A\nx\n"), registered("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
@@ -35,30 +34,30 @@ func TestRegistryKeepsRegisteredSections(t *testing.T) {
 		}
 	}
 	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return nil, errors.New("no") }); err == nil {
-		t.Error("Update with an error of the change: got no error, want one")
+		t.Error("Update whose callback fails: got no error")
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
-		t.Fatalf("the registry is %+v, error %v, want 2 sections with B second", r, err)
+		t.Fatalf("Read = %+v, %v, want 2 sections, the second B", r, err)
 	}
 	if i, ok := r.Get(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
-		t.Errorf("Get of section B: got entry %d (found: %v), want entry 1; the lines of entry 1 are %q, want 2 lines", i, ok, r.Lines(1))
+		t.Errorf("Get of section B = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
 	}
 }
 
-func TestDamagedRegistryIsRefused(t *testing.T) {
+func TestReadRefusesDamagedRegistry(t *testing.T) {
 	for _, text := range []string{"{", `{"sections":[{"file":"F","section":"S","hash":"x","text":"y","share":0.5}]}`, `{"sections":[{"file":"F","section":"S","hash":"` + rules.Hash("y") + `","text":"y","share":1}]}`} {
 		path := filepath.Join(t.TempDir(), rules.RegistryName)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := rules.Read(path); err == nil {
-			t.Errorf("text %s is read as %+v, want an error", text, r)
+			t.Errorf("Read of %s = %+v, want an error", text, r)
 		}
 	}
 }
 
-func TestAdvanceMeasuresAFewSectionsAtATime(t *testing.T) {
+func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 	list := []rules.Registered{registered("A", "a"), registered("B", "b"), registered("C", "c"), registered("D", "d")}
 	states := func() string {
 		var out []string
@@ -72,18 +71,18 @@ func TestAdvanceMeasuresAFewSectionsAtATime(t *testing.T) {
 		return rules.Advance(list, 2, noon(), func(r *rules.Registered) string { return verdict[r.Section] })
 	}
 	if advance(); states() != "measuring measuring queued queued" {
-		t.Fatalf("at the start the states are %s, want \"measuring measuring queued queued\"", states())
+		t.Fatalf("states at the start = %s, want \"measuring measuring queued queued\"", states())
 	}
 	if advance() {
-		t.Error("a second call without a verdict reports a change, want none")
+		t.Error("Advance without a verdict = true, want false")
 	}
 	verdict["A"] = "no material effect"
 	if advance(); states() != "finished measuring measuring queued" || list[0].Verdict != "no material effect" {
-		t.Fatalf("after a verdict the states are %s, want one finished, two measuring and one queued", states())
+		t.Fatalf("states after a verdict = %s, want \"finished measuring measuring queued\"", states())
 	}
 }
 
-func TestSessionsBeforeTheMeasurementStayOut(t *testing.T) {
+func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	s := registered("A", "a")
 	s.State, s.Began = rules.Measuring, noon()
 	path := rules.Path(t.TempDir())
@@ -99,30 +98,30 @@ func TestSessionsBeforeTheMeasurementStayOut(t *testing.T) {
 	}
 	r := read()
 	if before, from := r.Measures(0, noon().Add(-time.Second)), r.Measures(0, noon()); before || !from {
-		t.Errorf("a session before Began is measured: %v, a session at Began: %v; want false and true", before, from)
+		t.Errorf("Measures before Began = %v, at Began = %v, want false, true", before, from)
 	}
-	late := noon().Add(time.Minute) // the time at which a process first reads the section
+	late := noon().Add(time.Minute) // a process first reads the section
 	r = read().Since(&rules.Registry{}, late)
 	if before, from := r.Measures(0, late.Add(-time.Second)), r.Measures(0, late); before || !from {
-		t.Errorf("a session before the first read is measured: %v, a session at the read: %v; want false and true", before, from)
+		t.Errorf("Measures before the first read = %v, at the first read = %v, want false, true", before, from)
 	}
 	if again := read().Since(r, late.Add(time.Hour)); !again.Measures(0, late) {
-		t.Error("after a later read, a session at the time of the first read is not measured, want it measured")
+		t.Error("after a later read: Measures at the first read = false, want true")
 	}
 }
 
-// Widen adds to the cuts of a text the headings that the cuts leave without content.
+// Widen adds the headings that the cuts leave without content.
 func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 	for _, c := range []struct{ name, text, cut, want string }{
-		{"the only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
+		{"only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
 		{"one of two bullets", "## Style\n\n- Use tabs.\n- Wrap.\n", "- Use tabs.", "## Style\n\n- Wrap.\n"},
-		{"the only section of a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
-		{"an underlined heading", "Style\n=====\n\n- Use tabs.\n\nTest\n====\ny", "- Use tabs.", "Test\n====\ny"},
-		{"a heading outside of the frame", "# Rules\n<context name=\"userRules\">\n## A\n- x\n</context>\n", "- x", "# Rules\n<context name=\"userRules\">\n</context>\n"},
+		{"only section of a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
+		{"underlined heading", "Style\n=====\n\n- Use tabs.\n\nTest\n====\ny", "- Use tabs.", "Test\n====\ny"},
+		{"heading outside of the frame", "# Rules\n<context name=\"userRules\">\n## A\n- x\n</context>\n", "- x", "# Rules\n<context name=\"userRules\">\n</context>\n"},
 	} {
 		places := rules.Locate(c.text, rules.Lines(c.cut))
 		if len(places) != 1 {
-			t.Fatalf("%s: the cut has places %v, want one place", c.name, places)
+			t.Fatalf("%s: Locate = %v, want one place", c.name, places)
 		}
 		got := c.text
 		cut := make([]bool, len(c.text))
@@ -137,7 +136,7 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 			}
 		}
 		if got != c.want {
-			t.Errorf("%s: the text without the cuts is %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: text without the cuts = %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -152,25 +151,24 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	s.Add([]wire.Passage{{Text: "You are an agent."}}, 5, 500)
 	files := s.Files()
 	if len(files) != 1 {
-		t.Fatalf("the scan has %d files, want 1", len(files))
+		t.Fatalf("scan has %d files, want 1", len(files))
 	}
 	f := files[0]
 	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {
-		t.Errorf("the file is %+v, want 2 sessions, 100 tokens per request, 1500 tokens per session and an input share of 0.1", f)
+		t.Errorf("file = %+v, want 2 sessions, 100 tokens per request, 1500 tokens per session and an input share of 0.1", f)
 	}
 	if a := f.Sections[0]; a.Section != "A" || a.Sessions != 2 || a.TokensPerSession != 1500 || a.InputShare != 0.1 || a.Problem != "holds the whole file" {
-		t.Errorf("the section is %+v, want the name A, 2 sessions, 1500 tokens per session, an input share of 0.1 and the problem \"holds the whole file\"", a)
+		t.Errorf("section = %+v, want name A, 2 sessions, 1500 tokens per session, an input share of 0.1 and the problem \"holds the whole file\"", a)
 	}
 }
 
-// The error of a damaged registry, in a file or in Redis, advises to replace the registry with {}. Parse reads {} as an
-// empty registry.
-func TestEmptyObjectMeasuresNothing(t *testing.T) {
+// The error about a damaged registry advises to replace it with {}, which Parse reads as an empty registry.
+func TestEmptyObjectIsEmptyRegistry(t *testing.T) {
 	t.Parallel()
 	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {
-		t.Errorf("a damaged registry: got error %v, want the remedy to replace it with {}", err)
+		t.Errorf("Parse of a damaged registry: err = %v, want the remedy to replace it with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
-		t.Errorf("{}: got registry %+v, error %v, want an empty registry and no error", r, err)
+		t.Errorf("Parse({}) = %+v, %v, want an empty registry and no error", r, err)
 	}
 }

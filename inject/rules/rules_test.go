@@ -30,7 +30,7 @@ func Example() {
 	// AGENTS.md#Style: 5 tokens
 }
 
-// frames returns, by agent, a prompt with a rules file in the frame of the agent. The frame is the text that an agent
+// frames returns prompts, by agent, with a rules file in the frame of the agent. The frame is the text that an agent
 // writes before and after a rules file.
 func frames(file string) map[string]string {
 	return map[string]string{
@@ -58,54 +58,54 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 		for agent, prompt := range frames(file) {
 			found := rules.Find(prompt)
 			if len(found) == 0 {
-				t.Errorf("%s: no rules file is found, want one", agent)
+				t.Errorf("%s: Find found no rules file", agent)
 				continue
 			}
 			if got := prompt[found[0].Start:found[0].End]; got != file {
-				t.Errorf("%s: the content is %q, want %q", agent, got, file)
+				t.Errorf("%s: content = %q, want %q", agent, got, file)
 			}
 			if !rules.IsName(found[0].Name) {
-				t.Errorf("%s: the name is %q, want the name of a rules file", agent, found[0].Name)
+				t.Errorf("%s: name = %q, want the name of a rules file", agent, found[0].Name)
 			}
 		}
 	}
 }
 
-// The user's words after a frame may contain the text of a section. LocateFramed finds no section in these words. In
-// a frame without a known end, LocateFramed finds no section at all: the user's words may follow.
-func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
+// A user message after a frame may contain the text of a section. LocateFramed finds no section in the user message. In
+// a frame without a known end, it finds no section at all, because a user message may follow.
+func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
 	lines := rules.Lines(section)
 	for _, text := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
 		for agent, prompt := range frames(other) {
 			if at := rules.LocateFramed(prompt+text, lines); len(at) > 0 {
-				t.Errorf("%s: the section is found in words %q at %v, want no place", agent, text, at)
+				t.Errorf("%s: section found in the user message %q at %v", agent, text, at)
 			}
 			before, _, _ := strings.Cut(prompt, other)
 			if at := rules.LocateFramed(before+other+text, lines); len(at) > 0 {
-				t.Errorf("%s: after a frame without an end, the section is found in words %q at %v, want no place", agent, text, at)
+				t.Errorf("%s: section found in the user message %q after a frame without an end at %v", agent, text, at)
 			}
 		}
 		for agent, prompt := range frames(content) {
 			before, after, _ := strings.Cut(prompt, content)
 			if at := rules.LocateFramed(before+content+text, lines); len(at) > 0 {
-				t.Errorf("%s: in a frame without an end, the section is found at %v, want no place", agent, at)
+				t.Errorf("%s: section found in a frame without an end at %v", agent, at)
 			}
 			end := len(before) + len(content)
 			want := []rules.Span{{Start: end - len(section), End: end}}
-			if agent == "codex bare" || agent == "cursorrules" || agent == "pi" { // frames that have no end
+			if agent == "codex bare" || agent == "cursorrules" || agent == "pi" { // frames without an end
 				want = nil
 			}
 			if at := rules.LocateFramed(prompt+text, lines); !slices.Equal(at, want) {
-				t.Errorf("%s: the section before %q is found at %v, want %v", agent, after, at, want)
+				t.Errorf("%s: section before %q: LocateFramed = %v, want %v", agent, after, at, want)
 			}
 		}
 	}
 }
 
-// captured returns the part of a recorded request that contains the rules files of an agent. The agent had several
-// rules files in the home folder and in the project.
+// captured returns the part of a recorded request of an agent that contains its rules files. The agent had several rules
+// files in the home folder and in the project.
 func captured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))
@@ -115,7 +115,7 @@ func captured(t *testing.T, agent string) string {
 	return string(text)
 }
 
-func TestFindReadsTheFilesOfCapturedRequests(t *testing.T) {
+func TestFindReadsFilesOfCapturedRequests(t *testing.T) {
 	for agent, want := range map[string][]string{
 		"claude":   {"/home/x/.claude/CLAUDE.md", "/shop/CLAUDE.md", "/shop/docs/more.md", "/shop/.claude/rules/style.md", "/shop/CLAUDE.local.md"},
 		"cline":    {".clinerules/home.md", ".clinerules/home2.md", ".clinerules/one.md", ".clinerules/two.md", "AGENTS.md"},
@@ -137,16 +137,16 @@ func TestFindReadsTheFilesOfCapturedRequests(t *testing.T) {
 			title, _, _ := strings.Cut(strings.TrimPrefix(content, "# Rules of "), "\n")
 			begin, end := "# Rules of "+title+"\n\nA shop.\n\n## Part\n\nText of "+title, "\n\nSee @docs/more.md"
 			if head, _, _ := strings.Cut(content, end); head != begin {
-				t.Errorf("%s: the content of %s is %q, want %q", agent, f.Name, content, begin)
+				t.Errorf("%s: content of %s = %q, want %q", agent, f.Name, content, begin)
 			}
 		}
 		if !slices.Equal(names, want) {
-			t.Errorf("%s: the names of the files are %q, want %q", agent, names, want)
+			t.Errorf("%s: file names = %q, want %q", agent, names, want)
 		}
 	}
 }
 
-func TestFindLeavesOtherTextAlone(t *testing.T) {
+func TestFindIgnoresOtherText(t *testing.T) {
 	for _, text := range []string{
 		"", "Read CLAUDE.md first.", "Contents of the box are:\nx", "<file path=\"main.go\">package main</file>",
 		"main.go\n```\npackage main\n```\n", "I have *added these files to the chat* so you can go ahead and edit them.\n\nCONVENTIONS.md\n```\n# A\n```\n", "# AGENTS.md\n\nx", "# Rules\n\n## One\nx", "</custom_instruction>\nGo on.", "<custom_instruction></custom_instruction>",
@@ -157,7 +157,7 @@ func TestFindLeavesOtherTextAlone(t *testing.T) {
 	}
 }
 
-// sectionsOf returns the names of the sections of a file. A name begins with one > for each section around the section.
+// sectionsOf returns the names of the sections of a file, each with one > in front for each enclosing section.
 func sectionsOf(file string) (out []string) {
 	sections := rules.Split(file)
 	for i := range sections {
@@ -172,21 +172,21 @@ func sectionsOf(file string) (out []string) {
 
 func TestSplitFindsHeadingsAndBullets(t *testing.T) {
 	for _, c := range []struct{ name, file, want string }{
-		{"headings contain bullets and headings", content, "Shop|>intro|>Testing|>>Run make test before each commit|>>Name tests after the behaviour|>Style"},
-		{"bullets alone", "- Use tabs.\n  - In Go.\n* Run it.\n\nText.\n1. First.\n", "Use tabs|Run it|First"},
+		{"headings with bullets and subheadings", content, "Shop|>intro|>Testing|>>Run make test before each commit|>>Name tests after the behaviour|>Style"},
+		{"only bullets", "- Use tabs.\n  - In Go.\n* Run it.\n\nText.\n1. First.\n", "Use tabs|Run it|First"},
 		{"text before the headings", "Be brief.\n\n# A\nx", "intro|A"},
 		{"underlined headings", "Title\n=====\n\nPart\n----\nx\n\n---\n\ny", "Title|>Part"},
-		{"code is no heading and no bullet", "# A\n```sh\n# no\n- no\n```\n~~~\n# no\n~~~\n# B\nx", "A|B"},
-		{"settings at the top", "---\ndescription: x\n- no\n---\n# A\nx", "intro|A"},
+		{"headings and bullets in code", "# A\n```sh\n# no\n- no\n```\n~~~\n# no\n~~~\n# B\nx", "A|B"},
+		{"frontmatter", "---\ndescription: x\n- no\n---\n# A\nx", "intro|A"},
 		{"equal names", "# A\nx\n# A\ny", "A|A (2)"},
-		{"a name like a number", "# A\nx\n# A (2)\ny\n# A\nz", "A|A (2)|A (3)"},
+		{"name with the suffix of a repeated name", "# A\nx\n# A (2)\ny\n# A\nz", "A|A (2)|A (3)"},
 		{"CRLF", "# A\r\n\r\nx\r\n# B ##\r\ny\r\n", "A|B"},
-		{"levels that skip", "### A\nx\n# B\n### C\ny\n## D\nz", "A|B|>C|>D"},
-		{"nothing", " \n\n", ""},
-		{"a hash without a blank is no heading", "#tag\nx", "intro"},
+		{"skipped levels", "### A\nx\n# B\n### C\ny\n## D\nz", "A|B|>C|>D"},
+		{"blank file", " \n\n", ""},
+		{"hash without a blank", "#tag\nx", "intro"},
 	} {
 		if got := strings.Join(sectionsOf(c.file), "|"); got != c.want {
-			t.Errorf("%s: the sections are %s, want %s", c.name, got, c.want)
+			t.Errorf("%s: sections = %s, want %s", c.name, got, c.want)
 		}
 	}
 }
@@ -201,12 +201,12 @@ func TestSplitMarksEmptyWholeAndRepeatedSections(t *testing.T) {
 	want := map[string]string{"Shop": "false true false", "Empty": "true false false", "Same": "false false false", "x": "false false true", "Other": "false false false", "x (2)": "false false true"}
 	for name, w := range want {
 		if got[name] != w {
-			t.Errorf("%s: Empty, Whole and Twice are %s, want %s", name, got[name], w)
+			t.Errorf("%s: Empty, Whole, Twice = %s, want %s", name, got[name], w)
 		}
 	}
 }
 
-func TestTheOnlyContentOfAFileIsTheWholeFile(t *testing.T) {
+func TestOnlySectionOfFileIsWholeFile(t *testing.T) {
 	for file, want := range map[string]bool{
 		"# One\n\n- only bullet\n": true, "# One\n\n## Two\n\nText.\n": true, "One\n===\n\nText.": true, "Text.": true,
 		"# One\n\n- a\n- b\n": false, "# One\n\nText.\n\n## Two\n\nText.\n": false,
@@ -214,27 +214,27 @@ func TestTheOnlyContentOfAFileIsTheWholeFile(t *testing.T) {
 		sections := rules.Split(file)
 		for _, i := range rules.Units(sections) {
 			if s := &sections[i]; s.Whole != want {
-				t.Errorf("%q: section %s holds the whole file: %t, want %t", file, s.Name, s.Whole, want)
+				t.Errorf("%q: section %s: Whole = %t, want %t", file, s.Name, s.Whole, want)
 			}
 		}
 	}
 }
 
-func TestHashIgnoresLineEndingsAndBlanksAtTheEnd(t *testing.T) {
+func TestHashIgnoresLineEndingsAndTrailingBlanks(t *testing.T) {
 	one := rules.Hash("## A\n\n- x\n- y")
 	for _, same := range []string{"## A\r\n\r\n- x\r\n- y\r\n", "\n## A  \n\n\n- x\t\n- y\n\n"} {
 		if rules.Hash(same) != one {
-			t.Errorf("%q has another hash than the first text, want the same hash", same)
+			t.Errorf("Hash(%q) differs from the hash of the first text", same)
 		}
 	}
 	for _, other := range []string{"## A\n- x\n- y", "## A\n\n- x\n- y.", "## A\n\n - x\n- y"} {
 		if rules.Hash(other) == one {
-			t.Errorf("%q has the same hash as the first text, want another hash", other)
+			t.Errorf("Hash(%q) equals the hash of the first text", other)
 		}
 	}
 }
 
-func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
+func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
 	lines := rules.Lines("- Use tabs.\n\n  Always.")
 	for _, c := range []struct {
 		text       string
@@ -257,14 +257,14 @@ func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 			got = append(got, c.text[s.Start:s.End])
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%q with boundaries %v: the places have texts %q, want %q", c.text, c.boundaries, got, c.want)
+			t.Errorf("%q with boundaries %v: texts at the places = %q, want %q", c.text, c.boundaries, got, c.want)
 		}
 	}
 }
 
-// Locate finds every section of a random file at its own place. A text that occurs in several sections has several
-// places.
-func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
+// Locate finds every section of a random file at the position that Split returns. A text that occurs in several sections
+// has several places.
+func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
 	for range 3000 {
@@ -278,17 +278,17 @@ func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 		for i := range sections {
 			s := &sections[i]
 			if s.Parent >= i || s.Parent >= 0 && (s.Start < sections[s.Parent].Start || s.End > sections[s.Parent].End) {
-				t.Fatalf("%q: the parent of section %d is not an earlier section that contains the section, want such a parent", file, i)
+				t.Fatalf("%q: parent of section %d is not an earlier section that contains it", file, i)
 			}
 			places := rules.Locate(file, rules.Lines(file[s.Start:s.End]))
 			if len(places) < 2 && !slices.ContainsFunc(places, func(p rules.Span) bool { return p.Start == s.Start && p.End >= s.End }) {
-				t.Fatalf("%q: section %q has places %v, want its own place", file, file[s.Start:s.End], places)
+				t.Fatalf("%q: Locate of section %q = %v, want its position among the places", file, file[s.Start:s.End], places)
 			}
 		}
 	}
 }
 
-func TestForbidsFindsTheForbiddingWord(t *testing.T) {
+func TestForbidsReturnsForbiddingWord(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"Never push to main.", "never"},
 		{"You MUST NOT edit it.", "must not"},
@@ -309,7 +309,7 @@ func TestForbidsFindsTheForbiddingWord(t *testing.T) {
 	}
 }
 
-// Widen cuts the emptied heading in a file with 100,000 bullets.
+// In a file with 100,000 bullets, Widen cuts a heading that a cut leaves without content.
 func TestWidenHandlesManyBullets(t *testing.T) {
 	var b strings.Builder
 	for i := range 100_000 {
@@ -319,11 +319,11 @@ func TestWidenHandlesManyBullets(t *testing.T) {
 	at := strings.Index(text, "Use tabs.")
 	cuts := rules.Widen(text, []rules.Span{{Start: at, End: at + len("Use tabs.\n\n")}})
 	if heading := (rules.Span{Start: strings.Index(text, "## Style"), End: strings.Index(text, "## Rules")}); !slices.Contains(cuts, heading) {
-		t.Errorf("the cuts are %v, want heading %v", cuts, heading)
+		t.Errorf("cuts = %v, want the heading %v among them", cuts, heading)
 	}
 }
 
-// Empties reports whether a cut leaves a part of the text without content.
+// Empties reports whether cuts leave a part of the text without content.
 func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 	for _, c := range []struct {
 		text       string

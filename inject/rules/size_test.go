@@ -14,7 +14,7 @@ import (
 	"precept/internal/wire"
 )
 
-// manySections returns a file of n sections. Half of the sections are equal.
+// manySections returns a file of n sections, half of which are equal.
 func manySections(n int) string {
 	var b strings.Builder
 	for i := range n / 2 {
@@ -23,7 +23,7 @@ func manySections(n int) string {
 	return b.String()
 }
 
-// cpuOf returns the smallest processor time of three calls, at least 1 ms.
+// cpuOf returns the smallest CPU time of three calls of f, at least 1 ms.
 func cpuOf(t *testing.T, f func()) time.Duration {
 	t.Helper()
 	now := func() time.Duration {
@@ -42,9 +42,9 @@ func cpuOf(t *testing.T, f func()) time.Duration {
 	return max(least, time.Millisecond)
 }
 
-// A hostile prompt may have a section in each line. A scan of 8 times as many sections takes about 8 times as long. A
-// scan that searched the file for each section would take 64 times as long. The test allows 28 times.
-func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
+// A hostile prompt may have a section on each line. A linear scan of 8 times as many sections takes about 8 times as
+// long, a quadratic one 64 times. The test allows 28 times.
+func TestScanTimeIsLinear(t *testing.T) {
 	scan := func(n int) func() {
 		file := "Instructions from: /shop/AGENTS.md\n" + manySections(n)
 		return func() {
@@ -52,13 +52,13 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			if files := scan.Files(); len(files) != 1 || len(files[0].Sections) != n || files[0].Sections[1].Sessions != 2 {
-				t.Errorf("got %d files, want 1 file with %d sections, of which section 1 is in 2 sessions", len(files), n)
+				t.Errorf("got %d files, want 1 file with %d sections, with section 1 in 2 sessions", len(files), n)
 			}
 		}
 	}
 	few, more := cpuOf(t, scan(2_000)), cpuOf(t, scan(16_000))
 	if more > 28*few {
-		t.Errorf("2,000 sections take %v, and 16,000 take %v, want at most 28 times as long", few, more)
+		t.Errorf("2,000 sections took %v and 16,000 took %v, want at most 28 times as long", few, more)
 	}
 	twice := 0
 	for _, s := range rules.Split(manySections(2_000)) {
@@ -67,6 +67,6 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 		}
 	}
 	if twice != 1_000 {
-		t.Errorf("got %d of 2000 sections with Twice, want 1000", twice)
+		t.Errorf("%d of 2000 sections have Twice set, want 1000", twice)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/inject/writ"
 )
 
-func TestParseReadsCommandsOfAReply(t *testing.T) {
+func TestParseReadsCommands(t *testing.T) {
 	create := func(signature, text string) writ.Command {
 		return writ.Command{Verb: writ.Create, Signature: signature, Text: text}
 	}
@@ -20,57 +20,57 @@ func TestParseReadsCommandsOfAReply(t *testing.T) {
 		want  []writ.Command
 	}{
 		"one line":          {"Done.\n/lesson pagination: Read the page id again.\nBye.", []writ.Command{create("pagination", "Read the page id again.")}},
-		"colons in it":      {"/lesson http://x: see https://y: z", []writ.Command{create("http://x", "see https://y: z")}},
-		"a block":           {"/lesson when a page jumps\nRead the id.\n\nThen click.\n/endlesson\nend", []writ.Command{create("when a page jumps", "Read the id.\n\nThen click.")}},
-		"a block, colon":    {"/lesson when a page jumps:\nRead the id.\n/endlesson", []writ.Command{create("when a page jumps", "Read the id.")}},
-		"a fence in it":     {"/lesson x\n```\n/lesson no: no\n```\n/endlesson\n/lesson list", []writ.Command{create("x", "```\n/lesson no: no\n```"), {Verb: writ.List}}},
+		"several colons":      {"/lesson http://x: see https://y: z", []writ.Command{create("http://x", "see https://y: z")}},
+		"block":           {"/lesson when a page jumps\nRead the id.\n\nThen click.\n/endlesson\nend", []writ.Command{create("when a page jumps", "Read the id.\n\nThen click.")}},
+		"block with a colon":    {"/lesson when a page jumps:\nRead the id.\n/endlesson", []writ.Command{create("when a page jumps", "Read the id.")}},
+		"fence in a block":     {"/lesson x\n```\n/lesson no: no\n```\n/endlesson\n/lesson list", []writ.Command{create("x", "```\n/lesson no: no\n```"), {Verb: writ.List}}},
 		"carriage returns":  {"/lesson a: b\r\n/lesson list\r\n", []writ.Command{create("a", "b"), {Verb: writ.List}}},
 		"list":              {"/lesson list", []writ.Command{{Verb: writ.List}}},
 		"search":            {"/lesson search page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
 		"delete":            {"/lesson delete #page-ids-1a2b", []writ.Command{{Verb: writ.Delete, ID: "page-ids-1a2b"}}},
-		"a verb as a topic": {"/lesson delete the cache first: it is stale", []writ.Command{create("delete the cache first", "it is stale")}},
-		"a little indented": {"  /lesson list", []writ.Command{{Verb: writ.List}}},
+		"signature that begins with a verb": {"/lesson delete the cache first: it is stale", []writ.Command{create("delete the cache first", "it is stale")}},
+		"two leading blanks": {"  /lesson list", []writ.Command{{Verb: writ.List}}},
 		"fenced":            {"```\n/lesson a: b\n```", nil},
 		"fenced, tildes":    {"~~~~ text\n/lesson a: b\n~~~\n/lesson c: d\n~~~~", nil},
-		"fence left open":   {"```sh\n/lesson a: b", nil},
+		"unclosed fence":   {"```sh\n/lesson a: b", nil},
 		"quoted":            {"> /lesson a: b", nil},
-		"inline":            {"Write `/lesson a: b` to keep it.", nil},
+		"inline code":            {"Write `/lesson a: b` to keep it.", nil},
 		"in a sentence":     {"You may use /lesson a: b", nil},
-		"program text":      {"    /lesson a: b\n\t/lesson a: b", nil},
-		"another command":   {"/lessons list\n/lesson\n/lesson ", nil},
-		"a search, bounded": {
+		"indented code":      {"    /lesson a: b\n\t/lesson a: b", nil},
+		"other commands":   {"/lessons list\n/lesson\n/lesson ", nil},
+		"search of more than 200 characters": {
 			"/lesson search " + strings.Repeat("ö", 200) + "\n/lesson search " + strings.Repeat("ö", 201),
 			[]writ.Command{{Verb: writ.Search, Words: strings.Repeat("ö", 200)}, {Verb: writ.Search, Words: strings.Repeat("ö", 200)}},
 		},
-		"a longer closing fence":                {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"an indented closing fence":             {"```\n    ```\n/lesson a: b", nil},
-		"no fence":                              {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"nothing":                               {"", nil},
-		"three blanks before /lesson":           {"   /lesson list", []writ.Command{{Verb: writ.List}}},
-		"a tab after /lesson":                   {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
-		"blanks before words":                   {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
-		"a command in a block":                  {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
-		"a fence and a command after the fence": {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"a fence, three blanks":                 {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
-		"a closing fence after a tab":           {"```\n\t```\n/lesson a: b", nil},
-		"a shorter closing fence":               {"````\n```\n/lesson a: b", nil},
-		"a closing fence of another kind":       {"```\n~~~\n/lesson a: b", nil},
-		"tildes may name code":                  {"~~~ `sh`\n/lesson a: b", nil},
+		"longer closing fence":                {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"indented closing fence":             {"```\n    ```\n/lesson a: b", nil},
+		"backticks that are not a fence":                              {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"empty reply":                               {"", nil},
+		"three leading blanks":           {"   /lesson list", []writ.Command{{Verb: writ.List}}},
+		"tab after /lesson":                   {"/lesson\tlist", []writ.Command{{Verb: writ.List}}},
+		"blanks before the search words":                   {"/lesson search   page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
+		"command in a block":                  {"/lesson x\n/lesson list\n/endlesson", []writ.Command{create("x", "/lesson list")}},
+		"command after a fence": {"```\n/lesson a: b\n```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"fence after three blanks":                 {"   ```\n/lesson a: b\n   ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"closing fence after a tab":           {"```\n\t```\n/lesson a: b", nil},
+		"shorter closing fence":               {"````\n```\n/lesson a: b", nil},
+		"closing fence of another kind":       {"```\n~~~\n/lesson a: b", nil},
+		"fence of tildes with an info string in backticks":                  {"~~~ `sh`\n/lesson a: b", nil},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: the commands are %+v, want %+v", name, got, k.want)
+			t.Errorf("%s: Parse = %+v, want %+v", name, got, k.want)
 		}
 	}
 }
 
-func TestIncompleteCommandsHaveAFault(t *testing.T) {
+func TestInvalidCommandsHaveFaults(t *testing.T) {
 	for name, reply := range map[string]string{
-		"no end":                     "/lesson when a page jumps\nRead the id.",
+		"no /endlesson":                     "/lesson when a page jumps\nRead the id.",
 		"no text":                    "/lesson x\n\n/endlesson",
 		"long signature":             "/lesson " + strings.Repeat("ä", 201) + ": b",
 		"long text":                  "/lesson a: " + strings.Repeat("ä", 4097),
-		"text of invalid UTF-8":      "/lesson a: \xff",
-		"signature of invalid UTF-8": "/lesson \xff: b",
+		"invalid UTF-8 in the text":      "/lesson a: \xff",
+		"invalid UTF-8 in the signature": "/lesson \xff: b",
 		"search without words":       "/lesson search",
 		"delete with two ids":        "/lesson delete one two",
 		"delete without an id":       "/lesson delete",
@@ -78,70 +78,70 @@ func TestIncompleteCommandsHaveAFault(t *testing.T) {
 		"no signature":               "/lesson :\ntext\n/endlesson",
 	} {
 		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
-			t.Errorf("%s: the commands are %+v, want one with a fault, without signature and text", name, got)
+			t.Errorf("%s: Parse = %+v, want one command with a fault, without signature and text", name, got)
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
-		t.Errorf("a lesson of the greatest size is read as %+v, want one command without a fault", got)
+		t.Errorf("lesson of the maximum size: Parse = %+v, want one command without a fault", got)
 	}
 	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Fault == "" || got[6].Fault != "" {
-		t.Errorf("twenty commands are read as %+v, want %d with a fault in the last", got, writ.MaxCommands)
+		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a fault", got, writ.MaxCommands)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
-		t.Errorf("a lesson without an end has fault %q, want /endlesson in it", got[0].Fault)
+		t.Errorf("lesson without an end: fault = %q, want /endlesson in it", got[0].Fault)
 	}
-	// A lesson without an end is ignored, and the following commands are read.
+	// After a lesson without an end, the following commands are still read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
-		t.Errorf("prose is read as %+v, want 2 commands with list second", got)
+		t.Errorf("prose that looks like a lesson: Parse = %+v, want 2 commands, the second list", got)
 	}
 }
 
-// A truncated reply gives its complete commands.
-func TestTruncatedReplyKeepsWholeCommands(t *testing.T) {
+// Parse of a truncated reply returns only the complete commands.
+func TestTruncatedReplyKeepsCompleteCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
-		t.Errorf("a reply cut in its second command has commands %+v, want only list", got)
+		t.Errorf("reply truncated in its second command: Parse = %+v, want only list", got)
 	}
 	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
-		t.Errorf("a reply cut in its only command has commands %+v, want none", got)
+		t.Errorf("reply truncated in its only command: Parse = %+v, want none", got)
 	}
 }
 
-func TestAnswerHasThreeParts(t *testing.T) {
+func TestAnswerFormat(t *testing.T) {
 	if got := writ.Answer("create /fetch: use a token", true, "recorded lesson #14 — #14 [/fetch] use a token"); got !=
 		"[/lesson create /fetch: use a token]\nOK: recorded lesson #14 — #14 [/fetch] use a token\n[END LESSON]\n" {
-		t.Errorf("the answer is %q, want the command in brackets, OK with the result, and [END LESSON], a line each", got)
+		t.Errorf("Answer = %q, want three lines: the command in brackets, OK with the result, [END LESSON]", got)
 	}
 	if got := writ.Answer("delete", false, "there is no lesson #a"); got != "[/lesson delete]\nERROR: there is no lesson #a\n[END LESSON]\n" {
-		t.Errorf("the answer of a failed command is %q, want ERROR with the result in the second line", got)
+		t.Errorf("Answer of a failed command = %q, want ERROR with the result on the second line", got)
 	}
 	if got := writ.Join([]string{writ.Answer("list", true, "1 lesson:", "#1 [a] b")}); got != "[/lesson list]\nOK: 1 lesson:\n#1 [a] b\n[END LESSON]\n\n" {
-		t.Errorf("the joined answers are %q, want the answer of list with its line, and a blank line at the end", got)
+		t.Errorf("Join = %q, want the answer followed by a blank line", got)
 	}
 }
 
-// A repeated text of precept executes no command; the surrounding text counts, even after an
-// incomplete command.
-func TestRepeatedAnswerExecutesNothing(t *testing.T) {
+// An answer or the advertisement that the model repeats executes no command. Commands in the surrounding text are
+// executed, even after an incomplete answer.
+func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}
 	for name, k := range map[string]struct {
 		reply string
 		want  []writ.Command
 	}{
-		"the advertisement":     {"You told me:\n" + writ.Advertisement, nil},
-		"with carriage returns": {strings.ReplaceAll(writ.Advertisement, "\n", "\r\n"), nil},
-		"and a command":         {writ.Advertisement + "/lesson list", list},
-		"after words":           {"So: " + writ.Answer("list", true, "1 lesson", "/lesson delete a") + "/lesson list", list},
-		"two of them":           {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
-		"one without its end":   {"[/lesson help] Put it on a line:\n/lesson list", list},
+		"advertisement":     {"You told me:\n" + writ.Advertisement, nil},
+		"advertisement with CRLF": {strings.ReplaceAll(writ.Advertisement, "\n", "\r\n"), nil},
+		"advertisement and a command":         {writ.Advertisement + "/lesson list", list},
+		"answer after other text, and a command":           {"So: " + writ.Answer("list", true, "1 lesson", "/lesson delete a") + "/lesson list", list},
+		"three advertisements and a command":           {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
+		"answer without its end":   {"[/lesson help] Put it on a line:\n/lesson list", list},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: the commands are %+v, want %+v", name, got, k.want)
+			t.Errorf("%s: Parse = %+v, want %+v", name, got, k.want)
 		}
 	}
 }
 
-// A command is read as written, in both forms and between any words.
-func TestWrittenCommandIsReadBack(t *testing.T) {
+// A command is read as written, on one line or as a block, and with any surrounding text.
+func TestParseRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.StringMatching(`[a-zäöü#/.-]{1,12}( [a-zäöü#/.-]{1,12}){0,4}`)
 		signature, text := words.Draw(t, "signature"), words.Draw(t, "text")
@@ -157,7 +157,7 @@ func TestWrittenCommandIsReadBack(t *testing.T) {
 		reply := prose.Draw(t, "before") + rapid.SampledFrom([]string{"", " ", "   "}).Draw(t, "indent") + command + "\n" + prose.Draw(t, "behind")
 		got := writ.Parse(reply, rapid.Bool().Draw(t, "cut"))
 		if len(got) != 1 || got[0] != (writ.Command{Verb: writ.Create, Signature: signature, Text: text}) {
-			t.Fatalf("%q is read as %+v, want one command create with the signature and the text", reply, got)
+			t.Fatalf("Parse(%q) = %+v, want one create command with the signature and the text", reply, got)
 		}
 	})
 }
@@ -173,14 +173,14 @@ func FuzzWrit(f *testing.F) {
 		}
 		for _, c := range got {
 			if n := utf8.RuneCountInString(c.Signature); n > writ.MaxSignature || utf8.RuneCountInString(c.Text) > writ.MaxText {
-				t.Fatalf("the command is %+v, want at most %d characters of signature and %d of text", c, writ.MaxSignature, writ.MaxText)
+				t.Fatalf("command = %+v, want at most %d characters of signature and %d of text", c, writ.MaxSignature, writ.MaxText)
 			}
 			if c.Fault == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
-				t.Fatalf("the command is %+v, want a signature of one line and a text", c)
+				t.Fatalf("command = %+v, want a one-line signature and a text", c)
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
-			t.Fatal("a command in a code fence is read, want none")
+			t.Fatal("Parse read a command in a code fence")
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package banktest is the conformance suite of bank.Place, the storage of lessons. A directory and
-// the Redis of a fleet pass the suite.
+// Package banktest is the conformance suite of bank.Place, the storage of lessons. The directory place and the Redis
+// place pass the suite.
 package banktest
 
 import (
@@ -11,10 +11,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// Open makes an empty place.
+// Open returns an empty place.
 type Open func(t *testing.T) bank.Place
 
-// Run tests the behaviour of a place that bank.Bank needs.
+// Run tests that places from open behave as bank.Bank needs.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
@@ -23,21 +23,21 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"a proposal is quarantined until its text is approved", proposal},
 		{"claims of an author are ignored", claims},
-		{"a faulty lesson is refused with a code", refusals},
+		{"an invalid lesson is refused with a code", refusals},
 		{"an action on an unseen version is refused", seenVersions},
-		{"an agent's own lesson is in force for the agent alone", ownLesson},
+		{"an agent's own lesson is active only for that agent", ownLesson},
 		{"a lesson of another scope is reported as missing", otherScopes},
 		{"a lesson of the gptme form keeps its meaning", gptme},
 		{"a revision is quarantined again", revisions},
-		{"evidence grows, once for each reference", citations},
-		{"an archived lesson is read on demand, and is restored in its former state", archive},
+		{"new references are added to the evidence once", citations},
+		{"an archived lesson can be read and restored in its former state", archive},
 		{"a person's text is stored, edited and checked", put},
 		{"writes beyond the limits are refused", writeLimits},
 		{"many events of other tenants do not reset a limit", limitsInLongLog},
 		{"a tenant has a limit of lessons", tenantLessons},
 		{"concurrent writes lose no lesson", concurrentWrites},
-		{"ten agents write three hundred lessons at once", manyRecords},
-		{"a lesson of the same title is written again", repeatedRecords},
+		{"ten agents write three hundred lessons concurrently", manyRecords},
+		{"a lesson with the same title is written again", repeatedRecords},
 		{"a set of texts replaces all lessons", replace},
 		{"a change of an outdated text is refused", outdatedTexts},
 		{"a change with an invalid file name is refused", invalidNames},
@@ -76,13 +76,13 @@ func (f *fixture) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("List: got error %v, problems %+v, want neither", err, problems)
+		t.Fatalf("List: err = %v, problems = %+v, want neither", err, problems)
 	}
 	s, _ := book.StateAt(slug, f.now)
 	return s
 }
 
-// draft returns a lesson without faults.
+// draft returns a valid lesson.
 func draft(slug string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: slug, Title: "Pin what " + slug + " is about.", Outcome: "success", Confidence: 0.4,
@@ -101,7 +101,7 @@ func (f *fixture) propose(t *testing.T, p bank.Proposal) bank.Result {
 	return r
 }
 
-// events returns the actions in the log, oldest first.
+// events returns the logged events as "action slug from>to", oldest first.
 func (f *fixture) events(t *testing.T) (out []string) {
 	t.Helper()
 	log, err := f.Bank.Log(t.Context(), 100)
@@ -118,11 +118,11 @@ func (f *fixture) expect(t *testing.T, err error, code lesson.Code) {
 	t.Helper()
 	faults, ok := faultsOf(err)
 	if !ok || len(faults) == 0 || faults[0].Code != code {
-		t.Errorf("got error %v, want a refusal whose first code is %s", err, code)
+		t.Errorf("err = %v, want a refusal whose first code is %s", err, code)
 	}
 }
 
-// handWrittenText returns the text of a person's lesson.
+// handWrittenText returns the text of a valid lesson as a person would write it.
 func handWrittenText(slug string) []byte {
 	raw, err := lesson.Format(draft(slug))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Each lesson of Honest is a valid human-written lesson, with words that also occur in attacks.
+// Each lesson of Honest parses.
 func ExampleHonest() {
 	invalid := 0
 	for _, a := range banktest.Honest() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// WriteLesson writes a person's lesson with a keyword into a directory.
+// WriteLesson writes a manually written, active lesson with one keyword into the file slug.md of dir.
 func WriteLesson(t testing.TB, dir, slug, keyword string) {
 	t.Helper()
 	text := strings.NewReplacer("SLUG", slug, "KEYWORD", keyword).Replace(`---
