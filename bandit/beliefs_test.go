@@ -8,10 +8,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Posterior.Leaning, which makes the holdout smaller, is true if the chooser believes that the lesson helps, from 50
-// picks on. The fields n1 and s1 hold the number and the summed residuals of injected sessions; nu counts sessions
-// without a pick.
-func TestLessonIsLeaningOnceBelievedToHelp(t *testing.T) {
+// Posterior.Leaning, which reduces the holdout, is true if the chooser believes that the lesson helps and the lesson has
+// at least 50 picks. The fields n1 and s1 hold the number and the summed residuals of injected sessions; nu counts
+// matches without a pick.
+func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, k := range []struct {
 		picks    int
 		residual float64
@@ -20,14 +20,14 @@ func TestLessonIsLeaningOnceBelievedToHelp(t *testing.T) {
 		c := bandit.New()
 		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.residual*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
-			t.Errorf("%+v: got belief %+v, want Leaning = %v", k, p, k.want)
+			t.Errorf("%+v: belief = %+v, want Leaning = %v", k, p, k.want)
 		}
 	}
 }
 
-// Posterior.Trusted, which makes the holdout still smaller, is true only while the mean belief is well above 0.
-// Otherwise the detection of a harmful lesson with early luck would take ten times as long.
-func TestLessonIsTrustedOnlyWhileTheMeanIsWellAboveZero(t *testing.T) {
+// Posterior.Trusted, which reduces the holdout further, is true only while the mean belief is well above 0. Otherwise, a
+// harmful lesson with early luck would take ten times as long to detect.
+func TestTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 	for _, k := range []struct {
 		picks int64
 		mean  float64
@@ -40,13 +40,13 @@ func TestLessonIsTrustedOnlyWhileTheMeanIsWellAboveZero(t *testing.T) {
 			delta("a@1", "nu", 1, 4000*trial.One),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != k.want {
-			t.Errorf("%+v: got Trusted = %v with a mean of %v standard deviations, want Trusted = %v", k, p.Trusted, p.Mean/math.Sqrt(p.Var), k.want)
+			t.Errorf("%+v: Trusted = %v with a mean of %v standard deviations, want %v", k, p.Trusted, p.Mean/math.Sqrt(p.Var), k.want)
 		}
 	}
 }
 
-// injectedA returns the assignment of a session of day 3 in which lesson a was injected. expected is
-// the session's expected reward without the lesson.
+// injectedA returns the assignment of a session of day 3 in which lesson a was injected. Without the lesson, the expected
+// reward of the session is expected.
 func injectedA(expected float64) *trial.Assignment {
 	return &trial.Assignment{
 		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []trial.Match{{Arm: "a@1"}},
@@ -54,7 +54,7 @@ func injectedA(expected float64) *trial.Assignment {
 	}
 }
 
-// The snapshots of an arm, which the detection of a change uses, count the rewards of open sessions.
+// The snapshots of an arm, which change detection uses, count the rewards of open sessions.
 func TestSnapshotsCountOpenSessions(t *testing.T) {
 	c := bandit.New()
 	a := injectedA(0.5)
@@ -64,15 +64,15 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	if injected, _ := c.Snapshots("a@1"); len(injected) != 1 || injected[0] != 60 {
-		t.Errorf("got snapshots with %v injected sessions, want one snapshot with 60", injected)
+		t.Errorf("injected sessions at the snapshots = %v, want [60]", injected)
 	}
 }
 
-// Counted, the belief in the report, depends on the counters alone. The order of rewards and the rewards of open
-// sessions change only Posterior, the belief of the chooser.
-func TestCountedBeliefUsesTheCountersAlone(t *testing.T) {
+// Counted, the belief of the report, depends only on the counters. The order of rewards and the rewards of open sessions
+// change only Posterior, the belief of the chooser.
+func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	k := lesson("a")
-	turned, mixed := bandit.New(), bandit.New() // equal sums: the residuals of turned turn negative, those of mixed alternate
+	turned, mixed := bandit.New(), bandit.New() // equal sums; the residuals of turned become negative, those of mixed alternate
 	for i := range 20 {
 		level := 0.1
 		if i >= 10 {
@@ -82,25 +82,25 @@ func TestCountedBeliefUsesTheCountersAlone(t *testing.T) {
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
-		t.Fatalf("got mean %v after residuals that turned negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
+		t.Fatalf("mean = %v after residuals that became negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
 	}
 	want := mixed.Counted(k)
 	if got := turned.Counted(k); got != want {
-		t.Errorf("rewards in another order: got counted belief %+v, want %+v", got, want)
+		t.Errorf("rewards in another order: Counted = %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
 	mixed.AddProvisional(injectedA(0.5), 1, 1)
 	if got := mixed.Counted(k); got != want {
-		t.Errorf("after the reward of an open session: got counted belief %+v, want %+v", got, want)
+		t.Errorf("after the reward of an open session: Counted = %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
-		t.Errorf("after the reward of an open session: got belief %+v as before, want another", got)
+		t.Errorf("after the reward of an open session: Posterior is still %+v", got)
 	}
 }
 
-// A successor is a lesson that replaces its parent. The belief about a successor before an earlier day depends on the
-// counters of the parent, not on the rewards of open sessions.
-func TestSuccessorsPastBeliefUsesTheCountersAlone(t *testing.T) {
+// A successor is a lesson that supersedes its parent. MeanAt of a successor depends on the counters of the parent, not on
+// the rewards of open sessions.
+func TestMeanAtOfSuccessorDependsOnlyOnCounters(t *testing.T) {
 	c := bandit.New()
 	addDay(c, 3, 400, 0.1)
 	successor := lesson("successor")
@@ -108,6 +108,6 @@ func TestSuccessorsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	before := c.MeanAt(successor, 4)
 	c.AddProvisional(injectedA(0.5), 1, 1)
 	if got := c.MeanAt(successor, 4); got != before || before <= 0.01 {
-		t.Errorf("got mean %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
+		t.Errorf("MeanAt = %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
 	}
 }

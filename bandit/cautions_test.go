@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// With an evaluation after each session, a lesson rarely becomes a caution unless the lesson harms, even if the
-// lesson matches harder sessions than the model expects.
+// If Published is evaluated after each session, a lesson rarely becomes a caution unless it harms, even if it matches
+// harder sessions than the model expects.
 func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 	for name, k := range map[string]struct {
 		match, effect float64

@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// addDay adds rewarded sessions of arm a on one day: n injections with a mean residual of meanResidual, and n/4
-// withheld picks with a mean residual of 0. The fields n1 and s1 are the number and the sum of the injections, n0
-// and s0 those of the withheld picks.
+// addDay adds rewarded sessions of arm a on one day: n injected picks with a mean residual of meanResidual, and n/4
+// withheld picks. The fields n1 and s1 are the number and the summed residuals of the injected picks, n0 and s0 those of
+// the withheld picks.
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -21,8 +21,8 @@ func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	}
 }
 
-// A lesson helps in 2,400 injections and then harms in 600 injections of the same day. The mean of the belief falls to
-// 0 or below. Before the change of the effect, the mean is steady.
+// If a lesson helps in 2,400 injected picks and then harms in 600 picks of the same day, the mean of the belief falls to
+// 0 or below. Before the effect changes, the mean is steady.
 func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
@@ -31,19 +31,19 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	before := c.Posterior(k)
 	addDay(c, 10, 400, 0.1)
 	if p := c.Posterior(k); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
-		t.Errorf("belief after 400 further sessions with the same effect: got %+v, want within 0.01 of the mean of %+v, and no larger variance", p, before)
+		t.Errorf("belief after 400 more sessions with the same effect = %+v, want a mean within 0.01 of %+v and no larger variance", p, before)
 	}
 	addDay(c, 10, 600, -0.1)
 	if p := c.Posterior(k); p.Mean > 0 {
-		t.Errorf("the belief about a harmful lesson is %+v, want a mean of at most 0; before the change %+v", p, before)
+		t.Errorf("belief about the harmful lesson = %+v, want a mean of at most 0; before the change %+v", p, before)
 	}
 	if s := c.Measured().Stats(k.Arm); s.Days[0].N1 != 3000 {
-		t.Errorf("the report lost sessions of the first day: got %+v, want N1 = 3000", s.Days)
+		t.Errorf("days in the report = %+v, want N1 = 3000 on the first day", s.Days)
 	}
 }
 
 // After a restart, a chooser has only the totals of each day. The mean of the belief falls to 0 or below after three
-// harmful days. After three slightly worse days the mean stays high.
+// harmful days, but stays high after three slightly worse days.
 func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
@@ -58,10 +58,10 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	c.Advance(19, 1000)
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
-		t.Errorf("the belief is %+v, want a mean of at most 0", p)
+		t.Errorf("Posterior = %+v, want a mean of at most 0", p)
 	}
 	if p := c.Counted(lesson("a")); p.Mean > 0 {
-		t.Errorf("Counted, the estimate from counted rewards, is %+v, want a mean of at most 0 after the change", p)
+		t.Errorf("Counted = %+v, want a mean of at most 0", p)
 	}
 	// The last 3 of 20 days have a mean residual of 0.07 instead of 0.1.
 	c = bandit.New()
@@ -73,13 +73,13 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean < 0.07 {
-		t.Errorf("after three slightly worse days the belief is %+v, want a mean of at least 0.07", p)
+		t.Errorf("Posterior after three slightly worse days = %+v, want a mean of at least 0.07", p)
 	}
 }
 
-// The number of snapshots of an arm is bounded. Their session counts increase, their days do not decrease, and the
-// last snapshot is recent.
-func TestSnapshotHistoryIsBounded(t *testing.T) {
+// The number of snapshots of an arm is limited. Their session counts increase, their days do not decrease, and the last
+// snapshot is recent.
+func TestNumberOfSnapshotsIsLimited(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})
@@ -89,14 +89,14 @@ func TestSnapshotHistoryIsBounded(t *testing.T) {
 	}
 	sessions, days := c.Snapshots("a@1")
 	if len(sessions) > bandit.MaxSnapshots || len(sessions) < bandit.MaxSnapshots/2 {
-		t.Fatalf("the history has %d snapshots, want %d to %d", len(sessions), bandit.MaxSnapshots/2, bandit.MaxSnapshots)
+		t.Fatalf("got %d snapshots, want %d to %d", len(sessions), bandit.MaxSnapshots/2, bandit.MaxSnapshots)
 	}
 	for i := 1; i < len(sessions); i++ {
 		if sessions[i] <= sessions[i-1] || days[i] < days[i-1] {
-			t.Fatalf("snapshot %d: got session counts %v and days %v, want increasing counts and no decreasing days", i, sessions, days)
+			t.Fatalf("snapshot %d: session counts = %v, days = %v, want increasing counts and nondecreasing days", i, sessions, days)
 		}
 	}
 	if last := sessions[len(sessions)-1]; last < 17_000 {
-		t.Errorf("the last snapshot was taken after %v sessions, want at least 17000", last)
+		t.Errorf("last snapshot after %v sessions, want at least 17000", last)
 	}
 }

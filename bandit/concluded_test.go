@@ -9,7 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// measured returns a chooser with the counters of n picks of one lesson with a true effect, each with its own coin.
+// measured returns a chooser that counted n sessions with a pick of lesson a, which is withheld with probability eps. The
+// lesson raises the success rate of 0.5 by effect.
 func measured(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
@@ -30,9 +31,9 @@ func measured(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// Under the rule prove, a lesson keeps the full holdout until the interval shows help or no effect. A harmful
-// lesson keeps the full holdout.
-func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
+// Under the holdout rule prove, a lesson keeps the full holdout until the interval shows that it helps or has no effect. A
+// harmful lesson keeps the full holdout.
+func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, k := range []struct {
 		what   string
@@ -53,14 +54,14 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
 		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != k.want || (eps == 0.05) != k.want {
-			t.Errorf("%s: got Concluded = %v and the next epsilon %v, want Concluded = %v and epsilon 0.05 only if concluded", k.what, got.Concluded, eps, k.want)
+			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", k.what, got.Concluded, eps, k.want)
 		}
-		// A replica that reads equal sums without the maxima computes the maxima from the sums. A clone has the maxima.
+		// A replica that reads the same sums without the maxima computes the maxima from the sums. A clone has the maxima.
 		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s, counters with equal sums: got Concluded = %v, want %v", k.what, !k.want, k.want)
+			t.Errorf("%s, replica: Concluded = %v, want %v", k.what, !k.want, k.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s, a clone: got Concluded = %v, want %v", k.what, !k.want, k.want)
+			t.Errorf("%s, clone: Concluded = %v, want %v", k.what, !k.want, k.want)
 		}
 	}
 }

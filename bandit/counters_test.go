@@ -14,42 +14,42 @@ import (
 	"precept/bandit/trial"
 )
 
-func TestPosteriorIsThePriorWithoutData(t *testing.T) {
+func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	c := bandit.New()
 	for confidence, want := range map[float64]float64{0.5: 0.01, 1: 0.03, 0.6: 0.014, 0.25: 0.001, 0: 0.001, math.NaN(): 0.01, 7: 0.01} {
 		k := lesson("a")
 		k.Confidence = confidence
 		p := c.Posterior(k)
 		if !almostEqual(p.Mean, want) || !almostEqual(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
-			t.Errorf("confidence %v: got belief %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
+			t.Errorf("confidence %v: Posterior = %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
 		}
 	}
 }
 
-// A benched lesson is one that the chooser expects to harm: its mean is below -0.25 standard deviations. Good sessions
-// end this state.
+// A benched lesson is one that the chooser expects to harm: its mean is below -0.25 standard deviations. Good sessions end
+// this state.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
-	was := bandit.Posterior{} // the belief before the latest sessions
+	was := bandit.Posterior{} // belief before the latest sessions
 	for range 40 {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
 		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
-			t.Fatalf("got belief %+v, want a lower mean than %v, and Benched = %v", p, was.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
+			t.Fatalf("belief = %+v, want a lower mean than %v, and Benched = %v", p, was.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
 		}
 		was = p
 	}
 	if !was.Benched {
-		t.Fatalf("after 200 sessions 20 points below expectation: got belief %+v, want Benched = true", was)
+		t.Fatalf("after 200 sessions 20 points below expectation: belief = %+v, want Benched = true", was)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
 	if p := c.Posterior(lesson("a")); p.Benched {
-		t.Errorf("after good sessions: got belief %+v, want Benched = false", p)
+		t.Errorf("after good sessions: belief = %+v, want Benched = false", p)
 	}
 }
 
 // From 200 picks on, a lesson is benched if its mean is below 0. A match without a pick does not count as a pick.
-func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
+func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 	for _, x := range []struct {
 		injected, withheld, unpicked, mean float64
 		want                               bool
@@ -60,7 +60,7 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		{20, 5, 900, -0.02, true},
 	} {
 		e := seen{n1: x.injected, n0: x.withheld, nu: x.unpicked}
-		least, most := -1.0, 1.0 // range of the rewards that give this mean
+		least, most := -1.0, 1.0 // bounds of the mean residual that gives x.mean
 		for range 60 {
 			mid := (least + most) / 2
 			e.s1 = mid * x.injected
@@ -73,14 +73,14 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		c := bandit.New()
 		e.addTo(c, "a@1", 0)
 		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Benched != x.want {
-			t.Errorf("%+v: got belief %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
+			t.Errorf("%+v: belief = %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
 		}
 	}
 }
 
-// A correction may arrive before its original and make counts negative. The beliefs and statistics stay finite and in
+// A correction that arrives before its original makes counts negative. Beliefs and statistics stay finite and within
 // their bounds with such counts.
-func TestNegativeCountsAreSafe(t *testing.T) {
+func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*trial.One, 3*trial.One)
 		c := bandit.New()
@@ -92,23 +92,23 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
-			t.Fatalf("got belief %+v, want finite numbers, Var > 0 and a mean from -20 to 20", p)
+			t.Fatalf("belief = %+v, want finite numbers, Var > 0 and a mean from -20 to 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
-			t.Fatalf("got %v successes and %v failures, want no negative count", s, f)
+			t.Fatalf("RawCounts = %v, %v, want no negative count", s, f)
 		}
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(bandit.Config{K: 1, Objective: bandit.Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
 		if a.Base < 0 || a.Base > 1 {
-			t.Fatalf("got base %v, want 0 to 1", a.Base)
+			t.Fatalf("Base = %v, want 0 to 1", a.Base)
 		}
 		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
-			t.Fatalf("got statistics %+v, want no negative N, Rewards.M1, Matched or Strata[0].Assigned[0]", st)
+			t.Fatalf("Stats = %+v, want no negative N, Rewards.M1, Matched or Strata[0].Assigned[0]", st)
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {
-			t.Fatalf("after a refit: got belief %+v, want a mean that is a number and a positive variance", p)
+			t.Fatalf("after a refit: belief = %+v, want a mean that is a number and a positive variance", p)
 		}
 		c.Maxima(time.Unix(0, 0))
 	})
@@ -128,19 +128,19 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	}{{0, 7, 1}, {7, 7, 0.5}, {14, 7, 0.25}, {14, 14, 0.5}, {-5, 7, 1}, {14, 0, 0.25}, {14, math.NaN(), 0.25}, {1000, 7, 0}, {200, 200, 0.5}} {
 		want, _, _, _ := seen{n1: 100 * k.weight, s1: 50 * k.weight}.solve(bandit.DefaultPriors(), 0.01)
 		if got := at(k.day, k.half); !almostEqual(got, want) {
-			t.Errorf("day %d, half-life %v: got mean %v, want %v", k.day, k.half, got, want)
+			t.Errorf("day %d, half-life %v: mean = %v, want %v", k.day, k.half, got, want)
 		}
 	}
 	c.Advance(7, 7)
 	before := c.Posterior(lesson("a")).Mean
 	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.One), delta("a@1", "s1", 7, -10*trial.One)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
-		t.Errorf("ten sessions with the residual -1 moved the mean from %v to %v, want a lower mean", before, after)
+		t.Errorf("ten sessions with residual -1 changed the mean from %v to %v, want a lower mean", before, after)
 	}
 }
 
-// The half-life of evidence is the time of 30,000 sessions at the current rate of closings, from 7 to 1,000 days.
-func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
+// The half-life of evidence is the time in which 30,000 sessions close at the current rate, limited to 7 to 1,000 days.
+func TestHalfLifeDependsOnClosingRate(t *testing.T) {
 	const today, age = 110, 20
 	for rate, want := range map[float64]float64{0: 1000, 1: 1000, 100: 300, 3000: 10, 1e6: 7} {
 		c := bandit.New()
@@ -152,7 +152,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 		left := math.Exp2(-age / want)
 		mean, _, _, _ := seen{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
 		if got := c.Posterior(lesson("a")).Mean; !almostEqual(got, mean) {
-			t.Errorf("%v sessions a day: got mean %v, want %v", rate, got, mean)
+			t.Errorf("%v sessions a day: mean = %v, want %v", rate, got, mean)
 		}
 	}
 	for at, want := range map[time.Time]int32{time.Unix(-1, 0): 0, time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC): 20454, time.Unix(math.MaxInt64, 0): math.MaxInt32} {
@@ -162,7 +162,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 	}
 }
 
-func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
+func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 	c := bandit.New()
 	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.One), delta("old@1", "s1", 1, 400*trial.One), delta("old@1", "nu", 1, 4000*trial.One)}
 	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.One), delta("bad@1", "s1", 1, -400*trial.One), delta("bad@1", "nu", 1, 4000*trial.One)}
@@ -174,21 +174,21 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 		c    bandit.Action
 		want float64
 	}{
-		{"successor of a good one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, half},
-		{"successor of a bad one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
-		{"successor of an unknown one", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
-		{"edited, parent named", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, half},
-		{"edited, parent found", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, half},
-		{"bad one edited", bandit.Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
-		{"newcomer", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
-		{"its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
+		{"successor of a good lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, half},
+		{"successor of a bad lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
+		{"successor of an unknown lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
+		{"edited good lesson with its parent", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, half},
+		{"edited good lesson", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, half},
+		{"edited bad lesson", bandit.Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
+		{"new lesson", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
+		{"lesson that is its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
 		if got := c.Posterior(k.c).Mean; !almostEqual(got, k.want) {
-			t.Errorf("%s: got mean %v, want %v", k.what, got, k.want)
+			t.Errorf("%s: mean = %v, want %v", k.what, got, k.want)
 		}
 	}
 	if half < 0.03 {
-		t.Errorf("the parent's mean is %v, want at least 0.06 for this test", 2*half)
+		t.Errorf("mean of the parent = %v, want at least 0.06 for this test", 2*half)
 	}
 	first := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean
 	second := seen{n1: 900, s1: -9}
@@ -196,22 +196,22 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !almostEqual(third, own/2) {
-		t.Errorf("third text: got mean %v, want %v, half of the second text's own mean", third, own/2)
+		t.Errorf("third text: mean = %v, want %v, half of the second text's own mean", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
-		t.Errorf("first text: got mean %v, want %v as before the second text", got, first)
+		t.Errorf("first text: mean = %v, want %v as before the second text", got, first)
 	}
 }
 
-// The priors of Refit move towards the effect of forty equal lessons. The chooser uses the priors after SetPriors.
-func TestRefitFollowsTheLessons(t *testing.T) {
+// Refit moves the priors towards the effect of forty equal lessons. The chooser uses them only after SetPriors.
+func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !almostEqual(p.T02, 0.0016) || !almostEqual(p.W2, 0.01) {
-		t.Errorf("without lessons: got priors %+v, want version 1 and the default priors", p)
+		t.Errorf("without lessons: priors = %+v, want version 1 and the default priors", p)
 	}
 	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.One), delta("few@1", "s1", 0, 4*trial.One)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
-		t.Errorf("after four injections: got priors %+v, want Mu0 = 0.01", p)
+		t.Errorf("after four injected picks: priors = %+v, want Mu0 = 0.01", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
@@ -219,24 +219,24 @@ func TestRefitFollowsTheLessons(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
-		t.Errorf("40 lessons with an effect of 6 points: got priors %+v, want Mu0 of 0.03 to 0.06, T02 of 0.0002 to 0.0016 and W2 of 0.0005 to 0.01", p)
+		t.Errorf("40 lessons with an effect of 6 points: priors = %+v, want Mu0 in [0.03, 0.06], T02 in [0.0002, 0.0016], W2 in [0.0005, 0.01]", p)
 	}
 	if c.Priors().Version != 0 {
-		t.Errorf("before SetPriors: got the priors of version %d, want 0", c.Priors().Version)
+		t.Errorf("before SetPriors: Version = %d, want 0", c.Priors().Version)
 	}
 	c.SetPriors(p)
 	if c.Priors() != p {
-		t.Errorf("after SetPriors: got priors %+v, want %+v", c.Priors(), p)
+		t.Errorf("after SetPriors: priors = %+v, want %+v", c.Priors(), p)
 	}
 	c.SetPriors(bandit.Priors{Mu0: math.NaN(), T02: -1, W2: math.Inf(1)})
 	if got := c.Priors(); got != bandit.DefaultPriors() {
-		t.Errorf("after invalid priors: got %+v, want the defaults", got)
+		t.Errorf("after invalid priors: %+v, want the defaults", got)
 	}
 }
 
-// The variance of a reward is 0.24 with rewards of 0 and 1, and measured with graded rewards, which are between 0
-// and 1.
-func TestResidualVarianceFollowsTheRewards(t *testing.T) {
+// The variance of a reward is 0.24 if all rewards are 0 or 1. If there are graded rewards, which are between 0 and 1, the
+// variance is measured.
+func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {
 		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.One))})
@@ -244,16 +244,15 @@ func TestResidualVarianceFollowsTheRewards(t *testing.T) {
 	add(1000, "told", 1)
 	add(1000, "res2", 0.02)
 	if got := c.Refit().Sigma2; got != 0.24 {
-		t.Errorf("binary rewards: got a variance of %v, want 0.24", got)
+		t.Errorf("binary rewards: Sigma2 = %v, want 0.24", got)
 	}
 	add(900, "graded", 1)
 	if got := c.Refit().Sigma2; !almostEqual(got, 0.02) {
-		t.Errorf("graded rewards: got a variance of %v, want 0.02", got)
+		t.Errorf("graded rewards: Sigma2 = %v, want 0.02", got)
 	}
 }
 
-// Published returns a larger sum of rewards below the expectation than above only if the difference is more than
-// chance. Such a lesson is presented as a caution.
+// Published returns worse > better, which makes a lesson a caution, only if the difference is more than chance.
 func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
@@ -267,13 +266,13 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
 		b, w := publish(k.n, k.better, k.worse)
 		if (w > b) != k.caution {
-			t.Errorf("%+v: got better %v and worse %v, want worse > better: %v", k, b, w, k.caution)
+			t.Errorf("%+v: Published = %v, %v, want worse > better: %v", k, b, w, k.caution)
 		}
 	}
 }
 
-// cautionsOf plays 1,000 sessions for each of 400 lessons, a fifth of them withheld, and counts the lessons that were a
-// caution at any time. The probability of success is 0.5 + match, and effect more with the lesson.
+// cautionsOf simulates 1,000 sessions for each of 400 lessons, a fifth of them withheld, and returns the number of
+// lessons that were a caution at any time. A session succeeds with probability 0.5 + match, plus effect with the lesson.
 func cautionsOf(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
@@ -308,8 +307,7 @@ func cautionsOf(match, effect float64) (cautions int) {
 	return cautions
 }
 
-// Goroutines decide, add rewards, advance the day and read reports at the same time. No reward is lost, and the race
-// detector checks the accesses.
+// Goroutines concurrently decide, add rewards, advance the day and read reports. No reward is lost.
 func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 	c := bandit.New()
 	var wg sync.WaitGroup
@@ -343,6 +341,6 @@ func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 	})
 	wg.Wait()
 	if got := c.Measured().Global().All.Rewarded; got != 800 {
-		t.Errorf("%d rewards were counted, want 800", got)
+		t.Errorf("Rewarded = %d, want 800", got)
 	}
 }

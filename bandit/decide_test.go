@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// beliefsBySlug maps slugs to beliefs.
+// beliefsBySlug is a fake chooser with fixed beliefs by slug.
 type beliefsBySlug map[string]bandit.Posterior
 
 func (b beliefsBySlug) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
@@ -46,13 +46,13 @@ func slugs(ps []trial.Pick) (out []string) {
 	return out
 }
 
-// neverWithhold returns a configuration with coins that never withhold.
+// neverWithhold returns a configuration with epsilon 0 and no control sessions.
 func neverWithhold() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
-// name returns the unit name of session i, which the coins depend on.
+// name returns the unit name of session i, on which its random decisions depend.
 func name(i int) string { return fmt.Sprintf("session-%06d", i) }
 
-func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
+func TestDecidePicksBestLessonsWithPositiveEffect(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Benched: true}, "f": {}}
 	for i := range 50 {
 		a := trial.Assignment{}
@@ -62,12 +62,12 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 		}
 		a = trial.Assignment{}
 		if got = slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("f"), 1)); got != nil {
-			t.Fatalf("with an expected effect of 0 Decide picked %v, want no pick", got)
+			t.Fatalf("expected effect of 0: Decide picked %v, want no pick", got)
 		}
 	}
 }
 
-// history is a chooser with the given number of sessions of each category and the sum of their rewards.
+// history is a fake chooser in which each category has n sessions with rewards that add up to sum.
 type history struct {
 	beliefsBySlug
 	n, sum float64
@@ -77,20 +77,20 @@ func (history) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (h history) Baseline(string) (float64, float64)       { return h.n, h.sum }
 
 // The base of a session, its expected reward, is 0.5 without data and follows the sessions of the category. A negative
-// number of sessions, as after a correction before its original, is ignored. The base is between 0 and 1.
-func TestBaselineFollowsItsCategory(t *testing.T) {
+// number of sessions, as after a correction that arrives before its original, is ignored. The base is between 0 and 1.
+func TestBaseFollowsCategory(t *testing.T) {
 	for _, c := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
 	} {
 		a := &trial.Assignment{Category: "c"}
 		bandit.Decide(neverWithhold(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
 		if a.Base != c.want {
-			t.Errorf("%v sessions with a sum of %v: got base %v, want %v", c.n, c.sum, a.Base, c.want)
+			t.Errorf("%v sessions with a sum of %v: Base = %v, want %v", c.n, c.sum, a.Base, c.want)
 		}
 	}
 }
 
-// A lesson of 100 tokens with an expected effect of 0.02 is not picked if its tokens cost 0.03.
+// A lesson of 100 tokens with an expected effect of 0.02 is not picked if these tokens cost 0.03.
 func TestExpensiveLessonIsNotPicked(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.02}}
 	c := lesson("a")
@@ -100,13 +100,13 @@ func TestExpensiveLessonIsNotPicked(t *testing.T) {
 		cfg.TokenCost = price
 		a := trial.Assignment{}
 		if got := len(bandit.Decide(cfg, b, &a, "s", []bandit.Action{c}, 1)); got != want {
-			t.Errorf("price %v of a token: got %d picks, want %d", price, got, want)
+			t.Errorf("TokenCost %v: got %d picks, want %d", price, got, want)
 		}
 	}
 }
 
-// Under the default objective a new lesson with confidence 0.5 is picked in about 84% of the sessions.
-func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
+// Under the default objective, a new lesson with confidence 0.5 is picked in about 84% of the sessions.
+func TestNewLessonIsPickedInMostSessions(t *testing.T) {
 	picked, n, fresh := 0.0, 20_000, bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2}
 	for i := range n {
@@ -114,13 +114,13 @@ func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 		picked += float64(len(bandit.Decide(cfg, fresh, &a, name(i), lessons("fresh"), 1)))
 	}
 	if share := picked / float64(n); math.Abs(share-0.8413) > 0.01 {
-		t.Errorf("a fresh lesson is picked in %.3f of the sessions, want 0.841", share)
+		t.Errorf("new lesson picked in %.3f of the sessions, want 0.841", share)
 	}
 }
 
-// Each rule of the holdout has its own probability to withhold a lesson that leans to help, is proven or is concluded.
-// Under the rule earn, 20,000 decisions withhold and probe at these rates.
-func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
+// Each holdout rule has its own withholding probability for leaning, proven and concluded lessons. Under the rule earn,
+// 20,000 decisions withhold and probe at these rates.
+func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	const n = 20_000
 	b := beliefsBySlug{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "concluded": {Mean: 1, Concluded: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
 	tried := lesson("tried")
@@ -128,7 +128,7 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	for rule, want := range map[bandit.Holdout][3]float64{"": {0.20, 0.20, 0.05}, bandit.Prove: {0.20, 0.20, 0.05}, bandit.Earn: {0.10, 0.05, 0.20}, bandit.Fixed: {0.20, 0.20, 0.20}} {
 		for i, what := range []string{"leaning", "proven", "concluded"} {
 			if got := (bandit.Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(bandit.Action{}, b[what]); got != want[i] {
-				t.Errorf("holdout %q, a %s lesson: got epsilon %v, want %v", rule, what, got, want[i])
+				t.Errorf("holdout %q, %s lesson: epsilon = %v, want %v", rule, what, got, want[i])
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 		if a.Control {
 			control++
 			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 5 {
-				t.Fatalf("a control session: got %+v, want 5 matches and no pick", a)
+				t.Fatalf("control session: assignment = %+v, want 5 matches and no pick", a)
 			}
 		}
 		for _, p := range ps {
@@ -149,14 +149,14 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 				withheld[p.Slug]++
 			}
 			if want := (1 - p.Eps) * 0.95; math.Abs(p.Propensity-want) > 1e-12 {
-				t.Fatalf("%s: got propensity %v, want %v", p.Slug, p.Propensity, want)
+				t.Fatalf("%s: propensity = %v, want %v", p.Slug, p.Propensity, want)
 			}
 		}
 	}
 	near := func(what string, got, n, want float64) {
 		t.Helper()
 		if sd := math.Sqrt(want * (1 - want) / n); math.Abs(got/n-want) > 4*sd {
-			t.Errorf("share %s: got %.4f, want %.4f", what, got/n, want)
+			t.Errorf("share of %s = %.4f, want %.4f", what, got/n, want)
 		}
 	}
 	near("control", control, n, 0.05)
@@ -167,37 +167,37 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	near("probed", picks["benched"], treated, 0.02)
 	near("withheld when probed", withheld["benched"], picks["benched"], 0.50)
 	if picks["tried"] != treated {
-		t.Errorf("a lesson in a trial: got %v picks in %v treated sessions, want a pick in each", picks["tried"], treated)
+		t.Errorf("lesson in a trial: %v picks in %v treated sessions, want a pick in each", picks["tried"], treated)
 	}
 	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// Under the rule earn, the objective uplift makes the holdout of a leaning or trusted lesson smaller. Any other
-// objective keeps the full holdout until the proof. A trial keeps its own holdout.
-func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
+// Under the rule earn, the objective uplift reduces the holdout of a leaning or trusted lesson. All other objectives keep
+// the full holdout until the lesson is proven. A trial keeps its own holdout.
+func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true}); got != want {
-			t.Errorf("objective %q: got epsilon %v for a leaning lesson, want %v", objective, got, want)
+			t.Errorf("objective %q, leaning lesson: epsilon = %v, want %v", objective, got, want)
 		}
 		if want < 0.2 {
 			want = 0.05
 		}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true, Trusted: true}); got != want {
-			t.Errorf("objective %q: got epsilon %v for a trusted lesson, want %v", objective, got, want)
+			t.Errorf("objective %q, trusted lesson: epsilon = %v, want %v", objective, got, want)
 		}
 		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true, Trusted: true, Proven: true}); objective != bandit.All && got != 0.05 {
-			t.Errorf("objective %q: got epsilon %v for a proven lesson, want 0.05", objective, got)
+			t.Errorf("objective %q, proven lesson: epsilon = %v, want 0.05", objective, got)
 		}
 	}
 	if got := (bandit.Config{Epsilon: 0.2}).NextEpsilon(bandit.Action{Epsilon: 0.5}, bandit.Posterior{Leaning: true, Trusted: true}); got != 0.5 {
-		t.Errorf("in a trial: got epsilon %v, want 0.5", got)
+		t.Errorf("lesson in a trial: epsilon = %v, want 0.5", got)
 	}
 }
 
-// A probe is a rare pick of a benched lesson, one that is expected to harm. A probe takes one of the K slots, and picks
+// A probe is a rare pick of a benched lesson, which is expected to harm. A probe takes one of the K slots, and picks
 // uncertain lessons most often.
-func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
+func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
 		"x": {Mean: -0.02, Var: 0.001, Benched: true}, "y": {Mean: -0.02, Var: 0.001, Benched: true},
@@ -208,48 +208,48 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 		a := trial.Assignment{}
 		ps := slugs(bandit.Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
-			t.Fatalf("got picks %v, want two, and b first", ps)
+			t.Fatalf("picks = %v, want two, the first b", ps)
 		}
 		probed[ps[1]]++
 	}
 	// x and y have the same uncertainty: each has the best of the three draws with probability (1 - 0.38*0.38)/2
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
-		t.Errorf("got second picks %v in 20,000 sessions, want x and y at least 120 times, known 20 to 100 times, and a in all but 500", probed)
+		t.Errorf("second picks in 20,000 sessions = %v, want x and y at least 120 times, known 20 to 100 times, and a at least 19,500 times", probed)
 	}
 }
 
-// moved has the beliefs of beliefsBySlug and another baseline.
+// moved is beliefsBySlug with another baseline.
 type moved struct{ beliefsBySlug }
 
 func (moved) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (moved) Baseline(string) (float64, float64)         { return 1000, 10 }
 
-// The base of a session is set at its first decision and stays. The offset of a later pick uses the same base, although
-// the baseline of the category has moved.
-func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
+// The base of a session is set at its first decision. The offset of a later pick uses the same base, although the
+// baseline of the category has changed.
+func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
 	a := trial.Assignment{Category: "x"}
 	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	base := a.Base
 	later := bandit.Decide(neverWithhold(), moved{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
-		t.Errorf("got base %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
+		t.Errorf("Base = %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
 	}
 	if len(later) != 1 || math.Abs(later[0].Off-(base+0.1)) > 1e-6 {
-		t.Errorf("second decision: got picks %+v, want one with an offset of %v", later, base+0.1)
+		t.Errorf("second decision: picks = %+v, want one with offset %v", later, base+0.1)
 	}
 }
 
-// A benched lesson is picked by probes only, in about two of 100 sessions, although no other lesson matches and a
-// random draw of its effect is often above 0.
-func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
+// A benched lesson is picked only by probes, in about 2% of the sessions, although no other lesson matches and a random
+// draw of its effect is often above 0.
+func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
 	for i := range 5_000 {
 		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, name(i), lessons("a"), 1))
 	}
 	if tried < 60 || tried > 150 {
-		t.Errorf("got %d picks of the benched lesson in 5,000 sessions, want 60 to 150", tried)
+		t.Errorf("benched lesson picked in %d of 5,000 sessions, want 60 to 150", tried)
 	}
 }
 
@@ -263,31 +263,31 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 		cs = append(cs, lesson(s))
 	}
 	cfg := neverWithhold()
-	cfg.Epsilon = 1 // all withheld
+	cfg.Epsilon = 1 // withhold all
 	a := trial.Assignment{}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
-		t.Fatalf("got picks %+v, want three, the first withheld", got)
+		t.Fatalf("picks = %+v, want three, the first withheld", got)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 2); got != nil {
-		t.Fatalf("at the second match of the same lessons Decide picked %v, want no pick", slugs(got))
+		t.Fatalf("second match of the same lessons: picked %v, want no pick", slugs(got))
 	}
 	more := lessons("k", "l", "m", "n")
 	for _, c := range more {
 		b[c.Slug] = bandit.Posterior{Mean: 0.1}
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[:2], 3); len(got) != 2 || got[0].Turn != 3 {
-		t.Fatalf("with two new matches Decide picked %v, want two picks of turn 3", slugs(got))
+		t.Fatalf("two new matches: picked %v, want two picks of turn 3", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
-		t.Fatalf("after 5 of 2K = 6 picks Decide picked %v, want one pick", slugs(got))
+		t.Fatalf("after 5 of 2K = 6 picks: picked %v, want one pick", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
-		t.Fatalf("after 2K picks: got picks %v and %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
+		t.Fatalf("after 2K picks: picked %v, %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
 	}
 }
 
-// The loop warning is a forced pick: Decide picks it whatever the belief, once in a session and never in a control
-// session. The warning takes no slot and is not a match.
+// The loop warning is a forced pick: Decide picks it whatever the belief is, once per session and never in a control
+// session. It takes no slot and is not a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
@@ -298,33 +298,33 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	before := a.Base
 	got := bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop, loop}, 2)
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
-		t.Fatalf("got picks %+v, want one injected pick of arm %q", got, trial.LoopArm)
+		t.Fatalf("picks = %+v, want one injected pick of arm %q", got, trial.LoopArm)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
-		t.Errorf("got pick %+v, want an offset of %v and a centre of 0.95 or %v", got[0], want, want-0.2)
+		t.Errorf("pick = %+v, want offset %v and centre 0.95 or %v", got[0], want, want-0.2)
 	}
 	if len(a.Matched) != 1 {
-		t.Errorf("got matches %+v, want one without the loop warning", a.Matched)
+		t.Errorf("Matched = %+v, want one match, without the loop warning", a.Matched)
 	}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
-		t.Error("Decide flipped the coin of the warning a second time, want one coin")
+		t.Error("Decide picked the loop warning a second time")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
-		t.Errorf("got pick %+v of the warning (found: %t), want one of turn 2", p, ok)
+		t.Errorf("Pick(loop-warning) = %+v, %t, want a pick of turn 2", p, ok)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
-		t.Errorf("Decide picked %v, want no pick of a lesson with an expected effect of 0", slugs(got))
+		t.Errorf("expected effect of 0: picked %v, want no pick", slugs(got))
 	}
 	cfg.Control = 1
 	a = trial.Assignment{}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 1) != nil || len(a.Picks) != 0 {
-		t.Errorf("a control session: got picks %+v, want none", a.Picks)
+		t.Errorf("control session: picks = %+v, want none", a.Picks)
 	}
 }
 
-// The objective all picks lessons by their confidence, random picks all lessons alike, and raw picks by the success
+// The objective all picks by confidence, random picks all lessons with equal probability, and raw picks by the success
 // rate of the sessions with the lesson.
-func TestObjectivesOrderTheLessons(t *testing.T) {
+func TestObjectiveDecidesOrderOfLessons(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
 	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
@@ -335,7 +335,7 @@ func TestObjectivesOrderTheLessons(t *testing.T) {
 			a := trial.Assignment{}
 			for _, p := range bandit.Decide(cfg, b, &a, name(i), cs, 1) {
 				if !p.Injected && o == bandit.All {
-					t.Fatalf("objective all with epsilon 0: got pick %+v, want an injected one", p)
+					t.Fatalf("objective all with epsilon 0: pick = %+v, want it injected", p)
 				}
 				out[p.Slug]++
 			}
@@ -343,13 +343,13 @@ func TestObjectivesOrderTheLessons(t *testing.T) {
 		return out
 	}
 	if got := first(bandit.All, 3); got["c"] != 2000 || got["d"] != 2000 || got["a"] != 2000 || got["b"] != 0 {
-		t.Errorf("objective all picked %v, want c, d and a in all 2000 sessions and b in none", got)
+		t.Errorf("objective all: picks = %v, want c, d and a in all 2000 sessions and b in none", got)
 	}
 	if got := first(bandit.Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
-		t.Errorf("objective random picked %v, want each lesson in at least 400 of 2000 sessions", got)
+		t.Errorf("objective random: picks = %v, want each lesson in at least 400 of 2000 sessions", got)
 	}
 	if got := first(bandit.Raw, 1); got["a"] < 1500 || got["b"] > 100 {
-		t.Errorf("objective raw picked %v, want a in at least 1500 of 2000 sessions and b in at most 100", got)
+		t.Errorf("objective raw: picks = %v, want a in at least 1500 of 2000 sessions and b in at most 100", got)
 	}
 }
 
@@ -365,23 +365,23 @@ func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 		}
 		m := sum / n
 		if v := sq/n - m*m; math.Abs(m-shape) > 5*math.Sqrt(shape/n) || math.Abs(v/shape-1) > 0.1 {
-			t.Errorf("shape %v: got mean %v and variance %v, want about the shape for both", shape, m, v)
+			t.Errorf("shape %v: mean = %v, variance = %v, want both close to the shape", shape, m, v)
 		}
 	}
 }
 
-// A session keeps the first text of a lesson: an edit during the session gives no second match or pick.
-func TestSessionKeepsTheFirstTextOfALesson(t *testing.T) {
+// A session keeps the first text of a lesson. An edit during the session causes no second match or pick.
+func TestSessionKeepsFirstTextOfLesson(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
 	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	edited := bandit.Action{Slug: "a", Arm: "a@2"}
 	if got := bandit.Decide(neverWithhold(), b, &a, "s", []bandit.Action{edited}, 2); got != nil || len(a.Matched) != 1 {
-		t.Errorf("with an edited lesson: got picks %v and matches %+v, want no pick and one match", slugs(got), a.Matched)
+		t.Errorf("edited lesson: picks = %v, matches = %+v, want no pick and one match", slugs(got), a.Matched)
 	}
 }
 
-// The offset of a pick is the expected reward without the lesson: the base, the damped effects of the matches, and the
+// The offset of a pick is the expected reward without the lesson: the sum of the base, the damped match effects, and the
 // effects of the other injected lessons.
 func TestOffsetsMatchTheFormula(t *testing.T) {
 	b := beliefsBySlug{
@@ -398,24 +398,24 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	check := func(p trial.Pick, off, own float64) {
 		t.Helper()
 		if centre := min(max(off+own, 0.05), 0.95); math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-centre) > 2e-6 {
-			t.Errorf("%s: got offset %v and centre %v, want %v and %v", p.Slug, p.Off, p.C, off, centre)
+			t.Errorf("%s: offset = %v, centre = %v, want %v and %v", p.Slug, p.Off, p.C, off, centre)
 		}
 	}
 	check(ps[0], want["a"], -0.1)
 	check(ps[1], want["b"], 0.05)
 	if math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("got centre %v of the session, want %v", a.C, base+del)
+		t.Errorf("centre of the session = %v, want %v", a.C, base+del)
 	}
 	frozen := slices.Clone(a.Picks)
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	check(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("after a later decision: got first picks %+v and centre %v of the session, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
+		t.Errorf("after a later decision: first picks = %+v, centre of the session = %v, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
 	}
 }
 
-// In a random sequence of turns, a later turn changes no earlier decision, a repeated turn decides nothing, a replay
-// decides alike, and the picks stay within the limits.
+// In a random sequence of turns, a later turn changes no earlier decision, a repeated turn decides nothing, a replay makes
+// the same decisions, and the picks stay within the limits.
 func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := bandit.Config{
@@ -441,36 +441,36 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			was := clone(t, a)
 			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
 			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
-				t.Fatalf("got assignment %+v, want a decided one with Control and Base of earlier %+v", a, was)
+				t.Fatalf("assignment = %+v, want it decided, with Control and Base of the earlier %+v", a, was)
 			}
 			if len(was.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks) {
-				t.Fatalf("a later turn changed a pick: got %+v, want %+v first", a.Picks, was.Picks)
+				t.Fatalf("picks after a later turn = %+v, want %+v first", a.Picks, was.Picks)
 			}
 			if len(a.Picks)-len(was.Picks) != len(ps) {
-				t.Fatalf("Decide returned %d picks and added %d to the assignment, want equal numbers", len(ps), len(a.Picks)-len(was.Picks))
+				t.Fatalf("Decide returned %d picks but added %d to the assignment", len(ps), len(a.Picks)-len(was.Picks))
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
-				t.Fatal("a repeated turn made a new decision, want none")
+				t.Fatal("a repeated turn made a new decision")
 			}
 			bandit.Decide(cfg, b, &replay, session, cs, turn)
 		}
 		if !reflect.DeepEqual(a, replay) {
-			t.Fatalf("a replay decided differently: got %+v, want %+v", replay, a)
+			t.Fatalf("assignment of the replay = %+v, want %+v", replay, a)
 		}
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] || p.C < 0.05 || p.C > 0.95 {
-				t.Fatalf("got pick %+v, want one pick of each lesson, with C from 0.05 to 0.95", p)
+				t.Fatalf("pick = %+v, want at most one pick per lesson, with C from 0.05 to 0.95", p)
 			}
 			seen[p.Slug] = true
 		}
 		if bandit.Spent(&a) > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
-			t.Fatalf("got %d used slots and %d picks with K = %d and Control = %v, want at most 2K slots, and no pick in a control session", bandit.Spent(&a), len(a.Picks), cfg.K, a.Control)
+			t.Fatalf("%d used slots and %d picks with K = %d, Control = %v, want at most 2K slots, and no pick in a control session", bandit.Spent(&a), len(a.Picks), cfg.K, a.Control)
 		}
 	})
 }
 
-// clone returns a copy of a by way of JSON, as for a stored record.
+// clone returns a copy of a that was encoded and decoded as JSON, like a stored record.
 func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -497,7 +497,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterAdd is BenchmarkDecide with a reward of the same arms before each decision.
+// BenchmarkDecideAfterAdd measures Decide if a reward of the same arms was added before each decision.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []bandit.Action

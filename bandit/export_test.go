@@ -2,20 +2,20 @@ package bandit
 
 import "precept/bandit/trial"
 
-// Names of unexported constants and functions for tests of the public interface.
+// Unexported constants that the external tests use.
 const (
 	Damping      = damping
 	MaxShared    = maxUnitMatches
 	MaxSnapshots = maxSnapshots
 )
 
-// GammaDraw and Spent are unexported functions of the chooser that have their own tests.
+// Unexported functions that the external tests use.
 var (
 	GammaDraw = gammaDraw
 	Spent     = usedPicks
 )
 
-// Snapshots returns the number of sessions of an arm at each of its snapshots, and the days of the snapshots.
+// Snapshots returns the number of injected sessions of an arm at each of its snapshots, and the days of the snapshots.
 func (c *Chooser) Snapshots(k trial.Arm) (injected []float64, days []int32) {
 	a := c.find(k)
 	if a.local == nil {

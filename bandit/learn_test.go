@@ -6,11 +6,11 @@ import (
 	"precept/bandit"
 )
 
-// If good lessons match hard sessions, the raw success rate is misleading: the raw objective must
-// lose here and uplift must win, or the chooser ignores the holdout.
-func TestUpliftLearnsWhereRawFails(t *testing.T) {
+// If good lessons match hard sessions, the raw success rate is misleading. The objective raw must gain little and uplift
+// much; otherwise the chooser ignores the holdout.
+func TestUpliftGainsWhereRawFails(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plays 40,000 sessions")
+		t.Skip("simulates 36,000 sessions")
 	}
 	gain := map[bandit.Objective]float64{}
 	for _, o := range []bandit.Objective{bandit.Uplift, bandit.Raw, bandit.Random} {
@@ -19,15 +19,15 @@ func TestUpliftLearnsWhereRawFails(t *testing.T) {
 	}
 	t.Logf("gain per session: %v", gain)
 	if gain[bandit.Uplift] < 0.02 {
-		t.Errorf("uplift gains %.4f of reward per session, want at least 0.02", gain[bandit.Uplift])
+		t.Errorf("gain of uplift = %.4f per session, want at least 0.02", gain[bandit.Uplift])
 	}
 	if gain[bandit.Raw] > gain[bandit.Uplift]/2 {
-		t.Errorf("raw gains %.4f and uplift %.4f, want raw at most half of uplift", gain[bandit.Raw], gain[bandit.Uplift])
+		t.Errorf("gain of raw = %.4f, of uplift = %.4f, want raw at most half of uplift", gain[bandit.Raw], gain[bandit.Uplift])
 	}
 }
 
-// After a lesson turns harmful, a chooser with fading evidence gains more than one without.
-func TestChooserDropsALessonThatTurnsHarmful(t *testing.T) {
+// After a lesson becomes harmful, a chooser whose old evidence fades gains more than one whose evidence does not.
+func TestFadingEvidenceDropsLessonThatBecomesHarmful(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
 	cfg, c := bandit.Config{K: 1, Epsilon: 0.2, Salt: "w"}, bandit.New()
@@ -37,8 +37,8 @@ func TestChooserDropsALessonThatTurnsHarmful(t *testing.T) {
 	fading.Advance(40, 7)
 	lasting.Advance(0, 1000)
 	with, without := w.later(cfg, fading, 3000), w.later(cfg, lasting, 3000)
-	t.Logf("before %.3f, after the turn: %.3f with fading evidence, %.3f without", before, with, without)
+	t.Logf("gain before the change %.3f; after it %.3f with fading evidence, %.3f without", before, with, without)
 	if before < 0.02 || with <= without {
-		t.Errorf("the gain is %v before the lesson turns harmful, then %v with fading evidence and %v without, want at least 0.02, then more with than without", before, with, without)
+		t.Errorf("gain before the change = %v, want at least 0.02; after it = %v with fading evidence and %v without, want more with fading evidence", before, with, without)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// With 50 tenants and 2,000 lessons a fleet has 100,000 pairs of tenant and lesson in each process
-// (decision 65). A pair takes a few hundred bytes with the evidence of a session, and almost none without.
+// With 50 tenants and 2,000 lessons, each process of a fleet has 100,000 pairs of tenant and lesson (decision 65). A pair
+// takes a few hundred bytes if it has the evidence of one session, and almost none without evidence.
 func TestMemoryOfALessonOfATenant(t *testing.T) {
 	const lessons = 500
 	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {
@@ -39,14 +39,14 @@ func TestMemoryOfALessonOfATenant(t *testing.T) {
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		c.Posterior(bandit.Action{Arm: arm, Slug: arm.Slug()})
 		c.DropProvisional(c.AddProvisional(&trial.Assignment{}, 1, 1))
-	}); n > 64 { // the runtime itself allocates a few KB meanwhile
-		t.Errorf("a lesson without evidence takes %d bytes, want at most 64", n)
+	}); n > 64 { // includes a few KB that the runtime allocates
+		t.Errorf("lesson without evidence takes %d bytes, want at most 64", n)
 	}
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		a := session(arm)
 		c.Add(append(a.Closing(), bandit.Contribution(a, 1, 1)...))
 	}); n > 600 {
-		t.Errorf("a lesson with the evidence of a session takes %d bytes, want at most 600", n)
+		t.Errorf("lesson with the evidence of one session takes %d bytes, want at most 600", n)
 	}
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		a := session(arm)
@@ -55,6 +55,6 @@ func TestMemoryOfALessonOfATenant(t *testing.T) {
 			c.Add(append(a.Closing(), bandit.Contribution(a, 1, 1)...))
 		}
 	}); n > 4000 {
-		t.Errorf("a lesson with evidence on 60 days takes %d bytes, want at most 4,000", n)
+		t.Errorf("lesson with evidence on 60 days takes %d bytes, want at most 4,000", n)
 	}
 }

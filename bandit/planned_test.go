@@ -9,15 +9,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewardedSession is a session of a planned trial with its reward.
+// rewardedSession is a session of a planned trial with its name and reward.
 type rewardedSession struct {
 	name string
 	a    trial.Assignment
 	y    float64
 }
 
-// trialSessions plays n sessions of lesson a in the planned trial of this name. The chooser counts
-// none of the sessions.
+// trialSessions simulates n sessions of lesson a in the planned trial with the given name. The sessions are not counted.
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -38,9 +37,9 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// In the report a planned trial ends when the session of its last pick closes. For the chooser the trial ends as
-// soon as closed and open sessions together have enough rewards. After a withdrawn reward the trial runs again.
-func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
+// In the report, a planned trial ends when the session of its last pick closes. For the chooser, the trial ends as soon as
+// closed and open sessions together have enough rewards. After a reward is withdrawn, the trial continues.
+func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -52,7 +51,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 			continue
 		}
 		if c.Posterior(k).Reached {
-			t.Fatalf("after %d rewarded picks: got an ended trial, want the end after 60", rewarded)
+			t.Fatalf("trial ended after %d rewarded picks, want 60", rewarded)
 		}
 		rewarded++
 		if rewarded > 40 {
@@ -62,11 +61,11 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
 	if chooser, counted, taken := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Taken; !chooser || counted || taken {
-		t.Errorf("40 closed and 20 open sessions: got an ended trial for the chooser: %v, in the report: %v, evaluated: %v; want true, false and false", chooser, counted, taken)
+		t.Errorf("40 closed and 20 open sessions: Posterior.Reached = %v, Counted.Reached = %v, Taken = %v, want true, false, false", chooser, counted, taken)
 	}
 	copied := c.Clone()
 	if e := copied.Measured().Evaluations()[0]; copied.Counted(k).Reached || e.Rewarded != 40 {
-		t.Errorf("a clone: got an ended trial: %v, with %d rewarded picks; want false and 40", copied.Counted(k).Reached, e.Rewarded)
+		t.Errorf("clone: Counted.Reached = %v, Rewarded = %d, want false, 40", copied.Counted(k).Reached, e.Rewarded)
 	}
 	fresh := bandit.New()
 	fresh.Inherit(c)
@@ -76,19 +75,19 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.DropProvisional(e)
 	}
 	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
-		t.Error("after withdrawn rewards: got an ended trial, want a running one")
+		t.Error("trial is still ended after its rewards were withdrawn")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
 	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Action{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
-		t.Errorf("objective all: got picks %+v, want one outside of a trial with epsilon 0.2", p)
+		t.Errorf("objective all: picks = %+v, want one with epsilon 0.2 that is not in a trial", p)
 	}
 }
 
-// A session with a loop warning before its first match is in the comparison of treated and control sessions at
-// once, with a centre that later decisions keep. The strata All.Any, which count whether any pick was injected,
-// cover the lessons of the later decision and not the warning.
-func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
+// A session with a loop warning before its first match takes part in the comparison of treated and control sessions from
+// the warning on, with a centre that later decisions keep. The strata All.Any, which count whether any pick was injected,
+// include the lessons of the later decision but not the warning.
+func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
 	for i := range 200 {
@@ -97,14 +96,14 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
 		if !a.InComparison() || a.C == 0 {
-			t.Fatalf("after a loop warning: got assignment %+v, want one in the comparison with a centre other than 0", a)
+			t.Fatalf("assignment after a loop warning = %+v, want it in the comparison, with a centre other than 0", a)
 		}
 		centre := a.C
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)
 		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
 		g := c.Measured().Global()
 		if a.C != centre || g.N != 1 || g.Rewards.M1+g.Rewards.M0 != 0 && g.N != 1 {
-			t.Fatalf("got centre %v and comparison %+v, want %v and 1 session", a.C, g, centre)
+			t.Fatalf("centre = %v, comparison = %+v, want %v and 1 session", a.C, g, centre)
 		}
 		if a.Control {
 			control++
@@ -115,18 +114,18 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 			assigned = [2]int64{0, 1}
 		}
 		if len(g.All.Any) != 1 || g.All.Any[0].Eps != 0.25 || g.All.Any[0].Assigned != assigned {
-			t.Fatalf("got strata %+v for picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.Any, a.Picks, assigned)
+			t.Fatalf("strata = %+v for picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.Any, a.Picks, assigned)
 		}
 		several++
 	}
 	if several < 50 || control < 20 {
-		t.Errorf("got %d sessions with several picks and %d in control, want at least 50 and 20", several, control)
+		t.Errorf("%d sessions with several picks and %d control sessions, want at least 50 and 20", several, control)
 	}
 }
 
-// A lesson that exceeds the budget is not picked, by rank and before any coin; a withheld lesson
-// takes its share of the budget.
-func TestLessonBeyondTheBudgetIsNotPicked(t *testing.T) {
+// Lessons fill the budget in order of their rank, before the random decision about any of them. A lesson that exceeds the
+// remaining budget is not picked, and a withheld lesson takes its share of the budget.
+func TestLessonBeyondBudgetIsNotPicked(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {
 		list[i].Size, list[i].Confidence = size, 1-float64(i)/10
@@ -139,7 +138,7 @@ func TestLessonBeyondTheBudgetIsNotPicked(t *testing.T) {
 				got = append(got, p.Slug)
 			}
 			if fmt.Sprint(got) != want || len(a.Matched) != 4 {
-				t.Errorf("room %d, epsilon %v: picked %v of %d matches, want %s of 4", room, eps, got, len(a.Matched), want)
+				t.Errorf("Room %d, epsilon %v: picked %v of %d matches, want %s of 4", room, eps, got, len(a.Matched), want)
 			}
 		}
 	}

@@ -11,18 +11,18 @@ import (
 	"precept/bandit/trial"
 )
 
-// openSession returns a session that matched a and b.
+// openSession returns the decided assignment of session n, which matched a and b.
 func openSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
-		t.Fatal("after Decide the assignment is undecided, want a decision")
+		t.Fatal("assignment is undecided after Decide")
 	}
 	return a
 }
 
-// The reward of an open session affects the chooser and no number of the report. Removing the
-// reward restores the old state.
+// The reward of an open session changes the chooser but no number of the report. Removing the reward restores the old
+// state.
 func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -39,29 +39,29 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 		}
 		during := snapshot(c)
 		if !reflect.DeepEqual(during.stats, before.stats) || !reflect.DeepEqual(during.global, before.global) {
-			t.Fatalf("with open sessions the measurements are %+v and %+v, want %+v and %+v as before", during.stats, during.global, before.stats, before.global)
+			t.Fatalf("measurements with open sessions = %+v and %+v, want unchanged %+v and %+v", during.stats, during.global, before.stats, before.global)
 		}
 		if n, _ := c.Baseline("x"); n != 40+float64(len(open)) {
-			t.Fatalf("got a baseline of %v sessions, want %v", n, 40+float64(len(open)))
+			t.Fatalf("Baseline = %v sessions, want %v", n, 40+float64(len(open)))
 		}
 		if reflect.DeepEqual(during.beliefs, before.beliefs) {
-			t.Fatalf("with provisional rewards the beliefs are %+v as before, want other beliefs", during.beliefs)
+			t.Fatalf("beliefs did not change with provisional rewards: %+v", during.beliefs)
 		}
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
-			t.Fatalf("a clone with open sessions in the original has state %+v, want %+v as before them", snapshot(c.Clone()), cloned)
+			t.Fatalf("state of a clone = %+v, want %+v, without provisional rewards", snapshot(c.Clone()), cloned)
 		}
 		if rapid.Bool().Draw(t, "reload") {
 			fresh := c.Clone()
 			fresh.Inherit(c)
 			if c = fresh; !reflect.DeepEqual(snapshot(c), during) {
-				t.Fatalf("after Inherit the state is %+v, want %+v with the provisional rewards", snapshot(c), during)
+				t.Fatalf("state after Inherit = %+v, want %+v, with the provisional rewards", snapshot(c), during)
 			}
 		}
 		for _, e := range rapid.Permutation(open).Draw(t, "order") {
 			c.DropProvisional(e)
 		}
 		if after := snapshot(c); !reflect.DeepEqual(after, before) {
-			t.Fatalf("after close the counters are %+v, want %+v without a provisional reward", after, before)
+			t.Fatalf("state after DropProvisional = %+v, want %+v", after, before)
 		}
 	})
 }
@@ -73,7 +73,8 @@ type chooserState struct {
 	n, sum  float64
 }
 
-// snapshot returns everything that a provisional reward may change, and the measurements, which it may not.
+// snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which it must
+// not change.
 func snapshot(c *bandit.Chooser) (s chooserState) {
 	for _, k := range []bandit.Action{lesson("a"), lesson("b")} {
 		s.stats = append(s.stats, c.Measured().Stats(k.Arm))
@@ -84,14 +85,14 @@ func snapshot(c *bandit.Chooser) (s chooserState) {
 	return s
 }
 
-// An excluded session adds nothing. Dropping the zero Provisional does nothing.
-func TestExcludedSessionTeachesTheChooserNothing(t *testing.T) {
+// AddProvisional of an excluded session adds nothing. Dropping the zero Provisional has no effect.
+func TestExcludedSessionAddsNoProvisionalReward(t *testing.T) {
 	c := bandit.New()
 	a := openSession(t, c, 1)
 	a.Excluded = true
 	before := snapshot(c)
 	if e := c.AddProvisional(a, 1, 1); e.Rewarded() || !reflect.DeepEqual(snapshot(c), before) {
-		t.Errorf("an excluded session added %+v and left state %+v, want no reward and state %+v", e, snapshot(c), before)
+		t.Errorf("excluded session: AddProvisional = %+v, state = %+v, want no reward and state %+v", e, snapshot(c), before)
 	}
 	var none bandit.Provisional
 	c.DropProvisional(none)

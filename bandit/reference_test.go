@@ -12,18 +12,18 @@ import (
 	"precept/bandit/trial"
 )
 
-// seen holds the session counts and the residual sums of one arm.
+// seen holds the session counts and residual sums of one arm.
 type seen struct{ n1, s1, n0, s0, nu, su float64 }
 
-// addTo adds the counts to a chooser, on one day.
+// addTo adds the counts to an arm of a chooser on the given day.
 func (e seen) addTo(c *bandit.Chooser, arm string, day int32) {
 	for field, v := range map[string]float64{"n1": e.n1, "s1": e.s1, "n0": e.n0, "s0": e.s0, "nu": e.nu, "su": e.su} {
 		c.Add([]trial.Delta{delta(arm, field, day, trial.Fixed(v))})
 	}
 }
 
-// solve returns the posterior by the formulas of the specification: a session that matched the
-// lesson has the expected residual del, and an injected session del + effect.
+// solve returns the posterior by the formulas of the specification: a session that matched the lesson has the expected
+// residual del, and an injected session has del + effect.
 func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
 	a := 1/p.W2 + (e.n0+e.nu+e.n1)/p.Sigma2
 	b := e.n1 / p.Sigma2
@@ -51,17 +51,17 @@ func anySeen(t *rapid.T) seen {
 	return e
 }
 
-// checkNear ends the test unless two numbers are equal up to rounding.
+// checkNear fails the test unless got and want are equal up to rounding.
 func checkNear(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
-		t.Fatalf("%s is %v, want %v", what, got, want)
+		t.Fatalf("%s = %v, want %v", what, got, want)
 	}
 }
 
-// The belief equals the posterior of seen.solve. Negative counts, as after a correction before its original, are
-// ignored.
-func TestPosteriorMatchesTheModel(t *testing.T) {
+// The belief equals the posterior of seen.solve. Negative counts, as after a correction that arrives before its original,
+// are ignored.
+func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anySeen(t)
 		observed, want := e, e
@@ -78,14 +78,14 @@ func TestPosteriorMatchesTheModel(t *testing.T) {
 		checkNear(t, "the variance", p.Var, variance)
 		checkNear(t, "the match effect", p.Match, del)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
-			t.Fatalf("got Benched = %v with mean %v and variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
+			t.Fatalf("Benched = %v with mean %v and variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
 		}
 	})
 }
 
-// A refit is three steps of EM over the lessons with at least five injections and ten
-// pseudo-lessons at the default priors, within bounds.
-func TestRefitIsThreeStepsOfEM(t *testing.T) {
+// Refit makes three steps of EM over the lessons with at least five injected picks and ten pseudo-lessons at the default
+// priors, within bounds.
+func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
 		var all []seen
@@ -117,13 +117,12 @@ func TestRefitIsThreeStepsOfEM(t *testing.T) {
 		checkNear(t, "t02", got.T02, want.T02)
 		checkNear(t, "w2", got.W2, want.W2)
 		if got.Version != 1 || c.Priors().Version != 0 {
-			t.Fatalf("got version %d of the refit and %d in use, want 1 and 0", got.Version, c.Priors().Version)
+			t.Fatalf("version of the refit = %d, in use = %d, want 1 and 0", got.Version, c.Priors().Version)
 		}
 	})
 }
 
-// The belief before a day equals the belief of a chooser with the earlier days only, each
-// discounted by its age.
+// MeanAt of a day equals the counted mean of a chooser that has only the earlier days, each discounted by its age.
 func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole, before := bandit.New(), bandit.New()
@@ -140,22 +139,22 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		before.Advance(at, 20)
 		checkNear(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
 		if got := whole.Clone().MeanAt(lesson("a"), at); got != whole.MeanAt(lesson("a"), at) {
-			t.Fatalf("a clone: got mean %v, want %v", got, whole.MeanAt(lesson("a"), at))
+			t.Fatalf("clone: MeanAt = %v, want %v", got, whole.MeanAt(lesson("a"), at))
 		}
 		if got, want := whole.Clone().
 			Counted(lesson("a")),
 			whole.Counted(
 				lesson("a"),
 			); got != want {
-			t.Fatalf("a clone: got counted belief %+v, want %+v", got, want)
+			t.Fatalf("clone: Counted = %+v, want %+v", got, want)
 		}
 	})
 	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
-		t.Errorf("an unknown lesson: got mean %v, want 0.01", got)
+		t.Errorf("unknown lesson: MeanAt = %v, want 0.01", got)
 	}
 }
 
-// Reloaded counters keep the provisional rewards of lessons, of categories and of planned trials.
+// After Inherit, reloaded counters have the provisional rewards of lessons, categories and planned trials.
 func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	c := bandit.New()
 	a := &trial.Assignment{
@@ -172,43 +171,43 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
 	if p := c.Posterior(k); !p.Reached || !one.Rewarded() {
-		t.Fatalf("two rewarded picks of two: got belief %+v, want Reached = true", p)
+		t.Fatalf("two of two rewarded picks: belief = %+v, want Reached = true", p)
 	}
 	again := bandit.New()
 	again.Inherit(c)
 	n, sum := again.Baseline("x")
 	if got, want := again.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
-		t.Errorf("after Inherit: got belief %+v and a baseline of %v sessions with sum %v, want %+v, 2 and 2", got, n, sum, want)
+		t.Errorf("after Inherit: belief = %+v, baseline = %v sessions with sum %v, want %+v, 2 and 2", got, n, sum, want)
 	}
 	again.DropProvisional(one)
 	if p := again.Posterior(k); p.Reached {
-		t.Errorf("after one of two rewards is withdrawn: got belief %+v, want Reached = false", p)
+		t.Errorf("one of two rewards withdrawn: belief = %+v, want Reached = false", p)
 	}
 	again.DropProvisional(two)
 	fresh := bandit.New()
 	if got, want := again.Posterior(k), fresh.Posterior(k); got != want {
-		t.Errorf("without provisional rewards: got belief %+v, want %+v", got, want)
+		t.Errorf("without provisional rewards: belief = %+v, want %+v", got, want)
 	}
 }
 
 // Maxima advances the day of the discount. Raise merges a maximum of another replica.
-func TestMaximaAdvanceTheDay(t *testing.T) {
+func TestMaximaAdvanceDay(t *testing.T) {
 	c := bandit.New()
 	seen{n1: 100, s1: 20}.addTo(c, "a@1", 100)
 	fresh := c.Posterior(lesson("a")).Mean
 	c.Maxima(time.Unix(2100*86_400, 0))
 	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
-		t.Errorf("after 2,000 days: got mean %v, want less than %v", got, fresh-0.005)
+		t.Errorf("mean after 2,000 days = %v, want less than %v", got, fresh-0.005)
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
-		t.Errorf("after Raise: got the logarithm of evidence %v, want 4", got)
+		t.Errorf("after Raise: LogUp = %v, want 4", got)
 	}
 }
 
-// A session of a unit (a run) gets the lessons of the unit within the budget, injected or withheld
-// as in the unit. Withheld lessons take their share of the budget.
-func TestShareRespectsTheBudget(t *testing.T) {
+// A session of a unit gets the lessons of the unit within the budget, injected or withheld as in the unit. Withheld
+// lessons take their share of the budget.
+func TestShareRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{
 			Decided: true,
@@ -237,11 +236,11 @@ func TestShareRespectsTheBudget(t *testing.T) {
 		more           []bandit.Action
 		want           []string
 	}{
-		"all":                   {3, 0, 0, nil, []string{"a", "b", "c"}},
+		"no limit":                   {3, 0, 0, nil, []string{"a", "b", "c"}},
 		"two slots":             {2, 0, 0, nil, []string{"a", "b"}},
 		"two slots left of six": {3, 0, 4, nil, []string{"a", "b"}},
 		"no slot left":          {3, 0, 6, nil, nil},
-		"none but the warning":  {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
+		"no slot left, loop warning":  {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
 		"room for two":          {3, 200, 0, nil, []string{"a", "b"}},
 		"room for nearly two":   {3, 199, 0, nil, []string{"a"}},
 		"room for none":         {3, bandit.NoRoom, 0, nil, nil},
@@ -255,7 +254,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 			c.spent,
 		)
 		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(c.want) || len(fresh) != 0 {
-			t.Errorf("%s: got picks %v of the unit and the new picks %v, want %v and no new pick", name, got, slugs(fresh), c.want)
+			t.Errorf("%s: picks of the unit = %v, new picks = %v, want %v and no new pick", name, got, slugs(fresh), c.want)
 		}
 	}
 	// a later decision has a later turn, and its picks take the remaining slots
@@ -270,6 +269,6 @@ func TestShareRespectsTheBudget(t *testing.T) {
 	)
 	if len(given) != 2 || len(fresh) != 1 || fresh[0].Slug != "d" || fresh[0].Turn != 4 ||
 		len(a.Matched) != 5 {
-		t.Errorf("a later decision: got picks %v of the unit, the new picks %+v and %d matches, want 2 picks, d at turn 4, and 5 matches", slugs(given), fresh, len(a.Matched))
+		t.Errorf("later decision: picks of the unit = %v, new picks = %+v, %d matches, want 2 picks, d at turn 4, and 5 matches", slugs(given), fresh, len(a.Matched))
 	}
 }

@@ -11,13 +11,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// knownFacts returns a session whose first request came at the given hour with the given number of tools.
+// knownFacts returns the decided assignment of a session of agent whose first request came at the given hour with the
+// given number of tools.
 func knownFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns the deltas of n sessions of two agents. In the morning 80% of the sessions succeed, in the
-// evening 40%, with either agent and any number of tools.
+// easyMornings returns the deltas of n sessions of two agents. In the morning 80% of the sessions succeed, in the evening
+// 40%, whatever the agent and the number of tools.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seeded("mornings")
 	for i := range n {
@@ -35,36 +36,36 @@ func easyMornings(n int) (deltas [][]trial.Delta) {
 	return deltas
 }
 
-// The regression learns from closed sessions which facts before the coin predict the reward, and a decision
-// freezes the prediction as the base of the session.
-func TestRegressionPredictsTheRewardFromFacts(t *testing.T) {
+// The regression learns from closed sessions which facts known before the random decision predict the reward. A decision
+// stores the prediction as the base of the session.
+func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(2000) {
 		c.Add(ds)
 	}
 	morning, evening := knownFacts("agent-0", 7, 0), knownFacts("agent-0", 20, 0)
 	if _, ok := c.Expected(&morning); ok {
-		t.Error("Expected predicts a reward without a published regression, want no prediction")
+		t.Error("Expected returned a prediction without a regression")
 	}
 	c.SetPriors(c.Refit())
 	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {
 		if got, ok := c.Expected(at); !ok || math.Abs(got-want) > 0.05 {
-			t.Errorf("session at %d: got prediction %.3f (found: %v), want about %.1f", at.At, got, ok, want)
+			t.Errorf("session at %d: Expected = %.3f, %v, want about %.1f", at.At, got, ok, want)
 		}
 	}
 	fresh := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &fresh, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
 	if math.Abs(fresh.Base-0.4) > 0.05 {
-		t.Errorf("an evening session: got base %.3f, want about 0.4", fresh.Base)
+		t.Errorf("evening session: Base = %.3f, want about 0.4", fresh.Base)
 	}
 	stranger := knownFacts("new", 7, 60)
 	if got, ok := c.Expected(&stranger); !ok || got < 0.6 || got > 0.9 {
-		t.Errorf("an unknown agent in the morning: got prediction %.3f (found: %v), want 0.6 to 0.9", got, ok)
+		t.Errorf("unknown agent in the morning: Expected = %.3f, %v, want 0.6 to 0.9", got, ok)
 	}
 }
 
-// Facts without information have effects near 0, so that the predictions are the mean.
-func TestRegressionIgnoresFactsWithoutInformation(t *testing.T) {
+// Uninformative facts get effects near 0, so that the predictions are close to the mean.
+func TestRegressionIgnoresUninformativeFacts(t *testing.T) {
 	r, c := seeded("noise"), bandit.New()
 	for range 1000 {
 		a := knownFacts(fmt.Sprint("agent-", r.IntN(10)), r.IntN(24), r.IntN(50))
@@ -78,13 +79,12 @@ func TestRegressionIgnoresFactsWithoutInformation(t *testing.T) {
 		worst = max(worst, math.Abs(got-0.5))
 	}
 	if worst > 0.08 {
-		t.Errorf("got a prediction %.3f away from the mean 0.5, want at most 0.08", worst)
+		t.Errorf("worst prediction differs from the mean 0.5 by %.3f, want at most 0.08", worst)
 	}
 }
 
-// Replicas that add the sessions in different orders, or take a session back and add it again, publish equal
-// regressions.
-func TestRegressionDoesNotDependOnTheOrder(t *testing.T) {
+// Replicas that add sessions in different orders, or withdraw a session and add it again, compute equal regressions.
+func TestRegressionDoesNotDependOnOrder(t *testing.T) {
 	all := easyMornings(600)
 	one, two := bandit.New(), bandit.New()
 	for _, ds := range all {
@@ -104,35 +104,34 @@ func TestRegressionDoesNotDependOnTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(a) != string(b) {
-		t.Errorf("got priors %s and %s of two replicas, want equal ones", a, b)
+		t.Errorf("priors of two replicas differ: %s and %s", a, b)
 	}
 }
 
-// With fewer than 250 rewards the mean of the category stays in use, and an unusable regression of another
-// process is dropped.
-func TestRegressionNeedsRewardsAndFiniteNumbers(t *testing.T) {
+// Refit computes no regression from fewer than RefitEvery rewards. SetPriors drops a regression with an infinite effect.
+func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(bandit.RefitEvery - 1) {
 		c.Add(ds)
 	}
 	if p := c.Refit(); p.Regression != nil {
-		t.Errorf("%d rewards: got regression %+v, want none", bandit.RefitEvery-1, p.Regression)
+		t.Errorf("%d rewards: regression = %+v, want none", bandit.RefitEvery-1, p.Regression)
 	}
 	p := c.Priors()
 	p.Regression = &bandit.Regression{Effects: map[string]map[string]float64{"hour": {"1": math.Inf(1)}}}
 	if c.SetPriors(p); c.Priors().Regression != nil {
-		t.Errorf("after SetPriors with an infinite effect: got regression %+v, want none", c.Priors().Regression)
+		t.Errorf("after SetPriors with an infinite effect: regression = %+v, want none", c.Priors().Regression)
 	}
 }
 
-// A store of an older version of precept has the sums of categories without the other facts. The sums stay in the
-// baseline of the category.
-func TestCategoriesOfAnOlderStoreKeepTheirBaseline(t *testing.T) {
+// A store that an older version of precept wrote has only the sums of categories, without other facts. These sums remain
+// part of the baseline of the category.
+func TestBaselineKeepsCategorySumsOfOlderStore(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.One), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.One)})
 	a := knownFacts("agent-0", 7, 0)
 	c.Add(bandit.Contribution(&a, 1, 1))
 	if n, sum := c.Baseline(a.Category); n != 11 || sum != 8 {
-		t.Errorf("got a baseline of %v sessions with sum %v, want 11 and 8", n, sum)
+		t.Errorf("Baseline = %v, %v, want 11, 8", n, sum)
 	}
 }

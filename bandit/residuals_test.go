@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// almostEqual reports whether two numbers differ by less than a millionth.
+// almostEqual reports whether got and want differ by less than a millionth.
 func almostEqual(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func key(scope, field string, day int32) trial.Key {
@@ -31,8 +31,7 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a
-// loop warning.
+// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
@@ -45,9 +44,9 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// The residuals and baselines that Contribution adds for the chooser equal a calculation by hand. Contribution also has
-// the deltas of the trial.
-func TestResidualsMatchTheFormulas(t *testing.T) {
+// The residuals and baselines that Contribution adds for the chooser follow the formulas. Contribution also returns the
+// deltas of the trial.
+func TestResidualsMatchFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
 	del, m := -0.1+0.05, 0.04
@@ -66,39 +65,39 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 		{string(trial.LoopArm), "s1", 20000, 0.41},
 	} {
 		if got := deltaValue(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("scope %q, field %s: got %v, want %v", c.scope, c.field, got, c.want)
+			t.Errorf("scope %q, field %s = %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {
 		if got := deltaValue(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
-			t.Errorf("got value %v for %v, the delta of the trial; want equal values", got, d)
+			t.Errorf("value = %v for the delta %v of the trial, want it equal", got, d)
 		}
 	}
 	seen, last := map[string]bool{}, "none"
 	for _, d := range ds {
 		if d.Key.Scope != last && seen[d.Key.Scope] {
-			t.Fatalf("got deltas of scope %q after those of another scope, want all deltas of a scope together", d.Key.Scope)
+			t.Fatalf("deltas of scope %q are not contiguous", d.Key.Scope)
 		}
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
 	if deltaValue(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
-		t.Error("the reward 0.3: got no count in the field graded, want 1")
+		t.Error("reward 0.3: graded is not 1")
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	if got := deltaValue(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
-		t.Errorf("a match in a control session: got residual %v, want %v", got, 1-0.6-0.02)
+		t.Errorf("match in a control session: residual = %v, want %v", got, 1-0.6-0.02)
 	}
 	if got := bandit.Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
-		t.Errorf("a session without a decision: got deltas %v, want 2", got)
+		t.Errorf("undecided session: deltas = %v, want 2", got)
 	}
 	a.Excluded = true
 	if bandit.Contribution(&a, 1, 1) != nil {
-		t.Error("an excluded session: got deltas, want none")
+		t.Error("excluded session: got deltas, want none")
 	}
 }
 
-// The beliefs of the chooser do not depend on the order of rewards or on corrections. Fields in
-// scopes of another kind change nothing.
+// Counted beliefs, baselines and refits depend neither on the order of rewards nor on corrections. Fields in scopes of
+// another kind have no effect.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		straight, crooked := bandit.New(), bandit.New()
@@ -120,21 +119,21 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		crooked.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
 		for _, k := range lessons("a", "b") {
 			if got, want := crooked.Counted(k), straight.Counted(k); got != want {
-				t.Fatalf("the counted belief about %s is %+v, want %+v", k.Slug, got, want)
+				t.Fatalf("Counted(%s) = %+v, want %+v", k.Slug, got, want)
 			}
 		}
 		n, sum := straight.Baseline("x")
 		if n2, sum2 := crooked.Baseline("x"); n2 != n || sum2 != sum {
-			t.Fatalf("got a baseline of %v sessions with sum %v, want %v and %v", n2, sum2, n, sum)
+			t.Fatalf("Baseline = %v, %v, want %v, %v", n2, sum2, n, sum)
 		}
 		if got, want := crooked.Refit(), straight.Refit(); got != want {
-			t.Fatalf("got refit priors %+v, want %+v", got, want)
+			t.Fatalf("Refit = %+v, want %+v", got, want)
 		}
 	})
 }
 
-// A clone is independent of the original, and finds the earlier text of an edited lesson. The belief
-// at an earlier day is computed from the counters of the days before.
+// A clone is independent of the original, and finds the earlier text of an edited lesson. MeanAt uses only the counters of
+// the days before.
 func TestCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()
@@ -145,15 +144,15 @@ func TestCloneIsIndependent(t *testing.T) {
 	d := c.Clone()
 	d.Add(bandit.Contribution(&a, 0, 2))
 	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().All.Rewarded != 1 || d.Measured().Global().All.Rewarded != 2 {
-		t.Error("an addition to a clone changed the original, want two independent counters")
+		t.Error("adding to a clone changed the original, or did not change the clone")
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
-		t.Error("a clone: got another belief about an edited lesson than with its earlier text as the parent, want equal beliefs")
+		t.Error("clone: belief about an edited lesson differs from the belief with its earlier text as the parent")
 	}
 	if got := c.MeanAt(lesson("in"), 20000); !almostEqual(got, 0.01) {
-		t.Errorf("before the first session: got mean %v, want the prior mean 0.01", got)
+		t.Errorf("MeanAt before the first session = %v, want the prior mean 0.01", got)
 	}
 	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
-		t.Errorf("after the first day: got mean %v, want %v", got, want)
+		t.Errorf("MeanAt after the first day = %v, want %v", got, want)
 	}
 }

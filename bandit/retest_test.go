@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addRewardedPicks adds rewarded picks of a lesson in sessions of a model: half of the picks are withheld, the
-// injected picks succeed and the withheld picks fail, except for every tenth.
+// addRewardedPicks adds rewarded picks of lesson a in sessions of a model. Half of the picks are withheld. Injected picks
+// succeed and withheld picks fail, except for every tenth pick.
 func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	for i := range picks {
 		y := float64(i % 2)
@@ -27,7 +27,7 @@ func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	}
 }
 
-// epsilonFor returns the probability with which the lesson is withheld in a session of a model.
+// epsilonFor returns the probability with which lesson a is withheld in a session of a model.
 func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model string) float64 {
 	t.Helper()
 	for i := range 50 {
@@ -36,45 +36,45 @@ func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model strin
 			return picks[0].Eps
 		}
 	}
-	t.Fatal("the lesson is not picked in 50 sessions")
+	t.Fatal("lesson not picked in 50 sessions")
 	return 0
 }
 
-func TestNewModelReopensTheHoldoutForItsSessionsOnly(t *testing.T) {
+func TestNewModelReopensHoldoutOnlyForItsSessions(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()
 		cfg := &bandit.Config{K: 3, Epsilon: 0.2, Holdout: holdout, Retest: true}
 		addRewardedPicks(c, "model-a", 400)
 		if a, b := epsilonFor(t, cfg, c, "model-a"), epsilonFor(t, cfg, c, "model-b"); a != 0.05 || b != 0.2 {
-			t.Errorf("%s: the lesson is withheld in %g of the picks on the seen model and %g on the new model, want 0.05 and 0.2", holdout, a, b)
+			t.Errorf("%s: epsilon = %g on the seen model and %g on the new model, want 0.05 and 0.2", holdout, a, b)
 		}
 		if unnamed := epsilonFor(t, cfg, c, ""); unnamed != 0.05 {
-			t.Errorf("%s: got a holdout of %g without a model, want 0.05", holdout, unnamed)
+			t.Errorf("%s: epsilon without a model = %g, want 0.05", holdout, unnamed)
 		}
 		cfg.Retest = false
 		if b := epsilonFor(t, cfg, c, "model-b"); b != 0.05 {
-			t.Errorf("%s: without bandit.retest the new model withholds %g, want 0.05", holdout, b)
+			t.Errorf("%s: epsilon on the new model without bandit.retest = %g, want 0.05", holdout, b)
 		}
 		cfg.Retest = true
 		addRewardedPicks(c, "model-b", 60)
 		if b, d := epsilonFor(t, cfg, c, "model-b"), epsilonFor(t, cfg, c, "model-d"); b != 0.05 || d != 0.2 {
-			t.Errorf("%s: after its own evidence model-b withholds %g, and the next model %g; want 0.05 and 0.2", holdout, b, d)
+			t.Errorf("%s: epsilon = %g on model-b with its own evidence and %g on the next model, want 0.05 and 0.2", holdout, b, d)
 		}
 	}
 }
 
-// The counters of an earlier release have no models. Their verdict keeps the small holdout.
-func TestEvidenceWithoutModelsReopensNoHoldout(t *testing.T) {
+// Counters of an earlier release have no models. A lesson that such counters prove keeps the small holdout.
+func TestEvidenceWithoutModelsKeepsSmallHoldout(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
 	addRewardedPicks(c, "", 400)
 	if b := epsilonFor(t, cfg, c, "model-b"); b != 0.05 {
-		t.Errorf("the lesson is withheld in %g of the picks, want 0.05", b)
+		t.Errorf("epsilon = %g, want 0.05", b)
 	}
 }
 
-// Models beyond the limit of a tenant share one name. Their sessions share one holdout.
-func TestManyModelNamesShareOneRetest(t *testing.T) {
+// Models beyond the limit of a tenant share one name, and so one holdout.
+func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
 	addRewardedPicks(c, "model-a", 400)
@@ -82,15 +82,15 @@ func TestManyModelNamesShareOneRetest(t *testing.T) {
 		c.Measured().AdmitModel(fmt.Sprint("noise-", i))
 	}
 	if b := epsilonFor(t, cfg, c, "random-1"); b != 0.2 {
-		t.Errorf("an unknown model withholds %g before any evidence, want 0.2", b)
+		t.Errorf("epsilon on an unknown model before any evidence = %g, want 0.2", b)
 	}
 	addRewardedPicks(c, "random-2", 60)
 	if b := epsilonFor(t, cfg, c, "random-3"); b != 0.05 {
-		t.Errorf("an unknown model withholds %g after the evidence of other unknown models, want 0.05", b)
+		t.Errorf("epsilon on an unknown model with the evidence of other unknown models = %g, want 0.05", b)
 	}
 }
 
-// 20,000 model names of open and closed sessions leave a few counters and categories.
+// 20,000 model names of open and closed sessions add only a few hundred counters and categories.
 func TestModelNamesAddFewCounters(t *testing.T) {
 	c := bandit.New()
 	rows := map[string]bool{}
@@ -108,12 +108,12 @@ func TestModelNamesAddFewCounters(t *testing.T) {
 		}
 	}
 	if len(rows) > 400 {
-		t.Errorf("20,000 model names add %d counters, want at most 400", len(rows))
+		t.Errorf("20,000 model names added %d counters, want at most 400", len(rows))
 	}
 	if n, _ := c.Baseline("agent|model-5|s"); n != 1 {
-		t.Errorf("the category of an early model has %g sessions, want 1", n)
+		t.Errorf("category of an early model has %g sessions, want 1", n)
 	}
 	if n, _ := c.Baseline("agent|other|s"); n < 19_900 {
-		t.Errorf("the category of the other models has %g sessions, want nearly all", n)
+		t.Errorf("category of the other models has %g sessions, want at least 19,900", n)
 	}
 }

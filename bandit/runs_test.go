@@ -11,23 +11,24 @@ import (
 	"precept/bandit/trial"
 )
 
-// flatBeliefs has the baseline 0.5 for every category, and predicts no reward from other facts.
+// flatBeliefs is a fake chooser with the baseline 0.5 for every category.
 type flatBeliefs struct{ beliefsBySlug }
 
 func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 
 func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// crewWorld is a simulated fleet of runs, each of several agents with one session. The rewards of a run are correlated.
+// crewWorld simulates runs of several agents with one session each. The rewards within a run are correlated.
 type crewWorld struct {
 	runs, agents int
-	share        float64 // part of the variance of a session's reward that the run explains
-	effect       float64 // effect of the lesson on an agent with the lesson
-	spills       bool    // the effect is on all agents of a run that has an agent with the lesson
+	share        float64 // fraction of the variance of a session's reward that the run explains
+	effect       float64 // effect of the lesson on the agent that gets it
+	spills       bool    // whether the effect is on all agents of a run in which an agent gets the lesson
 }
 
-// estimate plays the world once, and returns the measured effect and its standard error. With coinsByRun a run has one
-// coin, otherwise each session has one. With countedByRun a run is one observation, otherwise each session is one.
+// estimate simulates the world once, and returns the measured effect and its standard error. The unit of randomization is
+// the run if coinsByRun is true, and the session otherwise. The unit of observation is the run if countedByRun is true,
+// and the session otherwise.
 func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -81,8 +82,8 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// spread returns the mean and the standard deviation of the estimates over many plays, and the share of plays whose
-// estimate is more than 1.96 standard errors from 0.
+// spread returns the mean and the standard deviation of the estimates of many simulations, and the share of simulations
+// whose estimate is more than 1.96 standard errors away from 0.
 func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(plays) { //nolint:gosec // not negative
@@ -97,8 +98,8 @@ func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, o
 }
 
 // A unit is a run with several member sessions. Share gives each member the picks of the unit for its matches, in any
-// order of the matches, and within the limits of the member. All members have the same coin of a lesson.
-func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
+// order of the matches and within the limits of the member. A lesson is injected for all members or withheld for all.
+func TestShareReturnsPicksOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for run := range 300 {
@@ -118,12 +119,12 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 				before := len(a.Picks)
 				given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, unit, some, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
-					t.Fatalf("after %d picks of the member: got %d picks of the unit and %d new ones, and %d new picks in the unit; want at most K picks a turn, 2K in all and equal numbers of new picks", spent, len(given), len(fresh), len(a.Picks)-before)
+					t.Fatalf("after %d picks of the member: %d picks of the unit, %d new picks, %d picks added to the unit, want at most K per turn and 2K in total, and as many added as new", spent, len(given), len(fresh), len(a.Picks)-before)
 				}
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
 					if was, ok := injected[p.Slug]; ok && was != p.Injected {
-						t.Fatalf("unit %s: got Injected = %v of %s in one member and %v in another, want equal values", unit, was, p.Slug, p.Injected)
+						t.Fatalf("unit %s: Injected = %v for %s in one member and %v in another", unit, was, p.Slug, p.Injected)
 					}
 					injected[p.Slug] = p.Injected
 				}
@@ -132,33 +133,33 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] {
-				t.Fatalf("unit %s: got two picks of %s, want one", unit, p.Slug)
+				t.Fatalf("unit %s: two picks of %s, want one", unit, p.Slug)
 			}
 			seen[p.Slug] = true
 		}
 		if a.Picks != nil && a.Picks[0].Turn == a.Picks[len(a.Picks)-1].Turn && len(a.Picks) > cfg.K {
-			t.Fatalf("unit %s: got turn %d for all %d picks, want the turn of each decision", unit, a.Picks[0].Turn, len(a.Picks))
+			t.Fatalf("unit %s: Turn = %d for all %d picks, want the turn of each decision", unit, a.Picks[0].Turn, len(a.Picks))
 		}
 	}
 }
 
 // A unit keeps the first text of a lesson. Share gives no pick to a member that matches an edited text.
-func TestShareKeepsTheFirstTextOfALesson(t *testing.T) {
+func TestShareKeepsFirstTextOfLesson(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
-		t.Errorf("edited text: got picks %v of the unit and the new picks %v, want none, and one pick in the unit", given, fresh)
+		t.Errorf("edited text: picks of the unit = %v, new picks = %v, want none, and one pick in the unit", given, fresh)
 	}
 	given, _ = bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
-		t.Errorf("first text: got picks %v of the unit, want one of x@1", given)
+		t.Errorf("first text: picks of the unit = %v, want one of x@1", given)
 	}
 }
 
-// A withheld pick takes the same part of the budget (Room) of a member as an injected pick.
-func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
+// A withheld pick takes as much of a member's budget (Room) as an injected pick.
+func TestShareCountsWithheldPicksInBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	sized := func(slug string, size int) bandit.Action {
@@ -168,26 +169,26 @@ func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	cfg.Room = 100
 	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
-		t.Errorf("got picks %v of the unit and the new picks %v, want one and z", slugs(given), slugs(fresh))
+		t.Errorf("picks of the unit = %v, new picks = %v, want one and [z]", slugs(given), slugs(fresh))
 	}
 }
 
-// A unit has at most MaxShared matches. Beyond the limit Share picks no new lesson and still gives the earlier picks.
-func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
+// A unit has at most MaxShared matches. Beyond the limit, Share picks no new lesson but still returns the earlier picks.
+func TestShareAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	for i := range 2 * bandit.MaxShared {
 		bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
 	if len(a.Matched) != bandit.MaxShared || len(a.Picks) != bandit.MaxShared {
-		t.Errorf("got %d matches and %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
+		t.Errorf("%d matches, %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
-		t.Errorf("at the limit: got picks %v for a member that matches the first lesson, want that lesson", slugs(given))
+		t.Errorf("at the limit: picks of a member that matches the first lesson = %v, want [l0]", slugs(given))
 	}
 }
 
-// A merge of two copies of a unit gives the same result in either order and when repeated. The result has all picks.
+// Merging two copies of a unit gives the same result in either order and when repeated. The result has all picks.
 func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {
@@ -204,11 +205,11 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 		twice.Merge(&b, true)
 		twice.Merge(&a, true)
 		if text := fmt.Sprintf("%+v", ab); text != fmt.Sprintf("%+v", ba) || text != fmt.Sprintf("%+v", twice) {
-			t.Fatalf("run %d: got the merged assignments\n%+v\n%+v in the other order\n%+v after a repetition\nwant three equal ones", run, ab, ba, twice)
+			t.Fatalf("run %d: merged assignments =\n%+v\nin the other order =\n%+v\nrepeated =\n%+v\nwant all equal", run, ab, ba, twice)
 		}
 		for _, p := range append(slices.Clone(a.Picks), b.Picks...) {
 			if q, ok := ab.Pick(p.Slug); !ok || q.Injected != p.Injected {
-				t.Fatalf("run %d: got merged pick %+v (found: %v), want %+v", run, q, ok, p)
+				t.Fatalf("run %d: merged pick = %+v, %v, want %+v", run, q, ok, p)
 			}
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A lesson in a trial by width keeps the operator's holdout of 0.5 until its interval is narrow enough. After that, the
-// lesson is picked and withheld like any other lesson.
-func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
+// A lesson in a trial that ends at a width keeps the trial's holdout of 0.5 until its interval is narrow enough. After
+// that, it is picked and withheld like any other lesson.
+func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
 	k := lesson("a")
@@ -25,10 +25,10 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 				ended = picks
 			}
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson is probed with 0.5, too
-				t.Fatalf("after the end of the trial: got pick %+v, want another epsilon than 0.5", p)
+				t.Fatalf("pick after the end of the trial = %+v, want an epsilon other than 0.5", p)
 			}
 			if ended > 0 && !c.Posterior(k).Reached {
-				t.Fatal("after the end of the trial: got Reached = false, want true")
+				t.Fatal("after the end of the trial: Reached = false, want true")
 			}
 		}
 		y := 0.0
@@ -37,12 +37,12 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 		}
 		c.Add(bandit.Contribution(&a, y, 1))
 	}
-	// By hand: variance 0.25 * (1/.5 + 1/.5) = 1; a half-width of 0.1 takes about 950 picks.
+	// The variance is 0.25 * (1/.5 + 1/.5) = 1, so a half-width of 0.1 takes about 950 picks.
 	if ended < 700 || ended > 1200 {
-		t.Errorf("got the end of the trial after %d of %d picks, want 700 to 1200", ended, picks)
+		t.Errorf("trial ended after %d of %d picks, want 700 to 1200", ended, picks)
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {
-		t.Errorf("a trial without a width: got Reached = %v and the next epsilon %v, want false and 0.5", p.Reached, cfg.NextEpsilon(k, p))
+		t.Errorf("trial without a width: Reached = %v, next epsilon = %v, want false, 0.5", p.Reached, cfg.NextEpsilon(k, p))
 	}
 }

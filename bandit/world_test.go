@@ -11,30 +11,29 @@ import (
 	"precept/bandit/trial"
 )
 
-// world is a simulated tenant whose lessons have known effects.
+// world simulates a tenant whose lessons have known effects.
 type world struct {
 	lessons []truth
 	rng     *rand.Rand
 	matches int // average number of matching lessons per session
 }
 
-// truth is a lesson with its true effect. A lesson with a positive hard matches hard sessions more
-// often.
+// truth is a lesson with its true effect. If hard is positive, the lesson matches hard sessions more often than easy ones.
 type truth struct {
 	bandit.Action
 	effect, hard float64
 }
 
-// seeded returns a random source with the same numbers in each run of a test.
+// seeded returns a random source with the seed text, so that each run of a test draws the same numbers.
 func seeded(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
 }
 
-// newWorld returns a world of n lessons: a third help, a third harm, a third have no effect. With
-// contrary the helpful lessons match hard sessions and the harmful lessons match easy sessions, so
-// that the raw success has the wrong sign.
+// newWorld returns a world of n lessons: a third help, a third harm, and a third have no effect. If contrary is true, the
+// helpful lessons match hard sessions and the harmful lessons match easy sessions, so that a comparison of raw success
+// rates has the wrong sign.
 func newWorld(n int, contrary bool, seed string) *world {
 	w := &world{rng: seeded(seed), matches: 3}
 	for j := range n {
@@ -53,7 +52,7 @@ func newWorld(n int, contrary bool, seed string) *world {
 	return w
 }
 
-// session draws the difficulty of a session and its matching lessons.
+// session draws the success rate of a session without lessons, and its matching lessons.
 func (w *world) session() (ease float64, matched []int) {
 	d := w.rng.NormFloat64()
 	for j := range w.lessons {
@@ -65,7 +64,7 @@ func (w *world) session() (ease float64, matched []int) {
 	return min(max(0.5-0.15*d, 0.15), 0.85), matched
 }
 
-// chance returns the probability of success with the injected lessons.
+// chance returns the success rate of a session with the injected lessons of ps.
 func (w *world) chance(ease float64, ps []trial.Pick, bySlug map[string]int) float64 {
 	for _, p := range ps {
 		if p.Injected {
@@ -75,7 +74,7 @@ func (w *world) chance(ease float64, ps []trial.Pick, bySlug map[string]int) flo
 	return min(max(ease, 0.01), 0.99)
 }
 
-// index returns the position of each lesson by its slug.
+// index returns the position of each lesson by slug.
 func (w *world) index() map[string]int {
 	out := map[string]int{}
 	for j := range w.lessons {
@@ -84,7 +83,7 @@ func (w *world) index() map[string]int {
 	return out
 }
 
-// later plays sessions of day 40 and returns their mean gain.
+// later simulates n sessions of day 40 and returns their mean gain over sessions without lessons.
 func (w *world) later(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	for i := range n {
@@ -105,7 +104,7 @@ func (w *world) later(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64
 	return gain
 }
 
-// play runs n sessions and returns, for the second half, the mean gain over sessions without lessons.
+// play simulates n sessions and returns the mean gain of their second half over sessions without lessons.
 func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	rewards := 0
@@ -134,7 +133,7 @@ func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64)
 	return gain
 }
 
-// chooserWithLessons returns a chooser with counts of n lessons on 60 days.
+// chooserWithLessons returns a chooser with counters of n lessons on 60 days.
 func chooserWithLessons(n int) *bandit.Chooser {
 	c := bandit.New()
 	r := seeded("grown")

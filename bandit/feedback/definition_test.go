@@ -7,8 +7,8 @@ import (
 	"precept/bandit/feedback"
 )
 
-// Equal definitions of a reward have the same text. ParseDefinition reads the text.
-func TestDefinitionHasOneText(t *testing.T) {
+// Equal definitions of a reward have the same String, which ParseDefinition reads.
+func TestDefinitionStringRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		d    feedback.Definition
@@ -20,10 +20,10 @@ func TestDefinitionHasOneText(t *testing.T) {
 		{feedback.Definition{Tiers: []int{3}, Sentiment: true, CloseAfter: 90 * time.Minute}, "implicit+sentiment@1h30m0s"},
 	} {
 		if got := x.d.String(); got != x.want {
-			t.Errorf("the text of %+v is %q, want %q", x.d, got, x.want)
+			t.Errorf("String of %+v = %q, want %q", x.d, got, x.want)
 		}
 		if parsed, err := feedback.ParseDefinition(x.want); err != nil || parsed.String() != x.want {
-			t.Errorf("ParseDefinition(%q) = %q with error %v, want the same text and no error", x.want, parsed, err)
+			t.Errorf("ParseDefinition(%q) = %q, %v, want the same text and no error", x.want, parsed, err)
 		}
 	}
 	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {

@@ -14,7 +14,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// drawTime draws times around 1970 in different zones, so that some times are the same instant.
+// drawTime generates times around 1970 in different zones, of which some are the same instant.
 func drawTime() *rapid.Generator[time.Time] {
 	return rapid.Custom(func(t *rapid.T) time.Time {
 		zone := time.FixedZone("", rapid.SampledFrom([]int{0, 3600, -7 * 3600}).Draw(t, "zone"))
@@ -22,26 +22,26 @@ func drawTime() *rapid.Generator[time.Time] {
 	})
 }
 
-// Ranks, compared as bytes, order two versions of an entry by time. Different versions of the same
-// time have different ranks.
+// The byte order of ranks is the order of the versions by time. Different versions with the same time have different
+// ranks.
 func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawTime().Draw(t, "a"), drawTime().Draw(t, "b")
 		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
 		p, q := feedback.Rank(a, []byte(x)), feedback.Rank(b, []byte(y))
 		if len(p) != feedback.RankSize || len(q) != feedback.RankSize {
-			t.Fatalf("got ranks of %d and %d bytes, want %d", len(p), len(q), feedback.RankSize)
+			t.Fatalf("ranks have %d and %d bytes, want %d", len(p), len(q), feedback.RankSize)
 		}
 		switch order := bytes.Compare(p, q); {
 		case !a.Equal(b) && order != a.Compare(b):
-			t.Fatalf("%s and %s: got order %d of the ranks, want %d", a, b, order, a.Compare(b))
+			t.Fatalf("%s and %s: Compare of the ranks = %d, want %d", a, b, order, a.Compare(b))
 		case a.Equal(b) && (order == 0) != (x == y):
-			t.Fatalf("%q and %q at the same time: got order %d of the ranks, want 0 only for equal versions", x, y, order)
+			t.Fatalf("%q and %q at the same time: Compare of the ranks = %d, want 0 only for equal versions", x, y, order)
 		}
 	})
 }
 
-// The time zone and the monotonic clock reading of an entry's time do not change the encoding of the entry.
+// The encoding of an entry does not depend on the time zone or the monotonic clock reading of its time.
 func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
@@ -56,27 +56,27 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 		again.At = e.At.In(time.FixedZone("", 5400))
 		second, err := again.Encode()
 		if err != nil || !bytes.Equal(first, second) {
-			t.Fatalf("equal entries encode to %s and %s, error %v, want equal bytes", first, second, err)
+			t.Fatalf("encodings of equal entries = %s and %s, err = %v, want equal bytes", first, second, err)
 		}
 		var decoded feedback.Entry
 		if err := json.Unmarshal(first, &decoded); err != nil || !decoded.At.Equal(e.At) {
-			t.Fatalf("%s decodes to time %s, error %v, want %s", first, decoded.At, err, e.At)
+			t.Fatalf("decoding %s: At = %s, err = %v, want %s", first, decoded.At, err, e.At)
 		}
 		if decoded.At = e.At; !reflect.DeepEqual(decoded, e) {
-			t.Fatalf("got %+v after decoding, want %+v", decoded, e)
+			t.Fatalf("decoded entry = %+v, want %+v", decoded, e)
 		}
 	})
 	now := time.Now() //nolint:forbidigo // only time.Now returns a time with a monotonic clock reading
 	a, b := feedback.Entry{At: now}, feedback.Entry{At: now.Round(0)}
 	x, _ := a.Encode()
 	if y, _ := b.Encode(); !bytes.Equal(x, y) || !a.At.Equal(now) {
-		t.Errorf("a time with and without a monotonic clock reading encodes to %s and %s, want equal bytes", x, y)
+		t.Errorf("encodings with and without a monotonic clock reading = %s and %s, want equal bytes", x, y)
 	}
 }
 
-// An entry repeats a stored entry if both are equal in all fields but the time and the hash. The stored form
-// escapes the JSON of a correction.
-func TestRepeatsComparesTheContent(t *testing.T) {
+// An entry repeats a stored entry if both are equal in all fields except the time and the hash. The stored form escapes
+// the JSON of a correction.
+func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 	t.Parallel()
 	e := feedback.Entry{
 		ID: "a", At: at(1), Source: "user", Type: "correction", Score: 0.5, Tier: feedback.TierUser, Rater: "ann", Label: "poor", Comment: "no",
@@ -108,12 +108,12 @@ func TestRepeatsComparesTheContent(t *testing.T) {
 		change(&later)
 		later.Hash = later.ContentHash()
 		if got, want := later.Repeats(&stored), name == ""; got != want {
-			t.Errorf("Repeats of a later entry with another %q: got %t, want %t", name, got, want)
+			t.Errorf("Repeats of a later entry with another %q = %t, want %t", name, got, want)
 		}
 	}
 }
 
-// Sort orders entries by time, then by id, for any order of arrival.
+// Sort orders entries by time, then by id, whatever their order of arrival.
 func TestSortIgnoresArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := entries(t)
@@ -123,21 +123,21 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 		feedback.Sort(other)
 		for i := range set {
 			if !set[i].At.Equal(other[i].At) || set[i].ID != other[i].ID {
-				t.Fatalf("position %d: got %+v and %+v in two orders of arrival, want the same entry", i, set[i], other[i])
+				t.Fatalf("position %d: %+v and %+v for two orders of arrival, want the same entry", i, set[i], other[i])
 			}
 			if i > 0 && (set[i].At.Before(set[i-1].At) || set[i].At.Equal(set[i-1].At) && set[i].ID < set[i-1].ID) {
-				t.Fatalf("%+v comes after %+v, want the order of time, then id", set[i], set[i-1])
+				t.Fatalf("%+v comes after %+v, want them ordered by time, then id", set[i], set[i-1])
 			}
 		}
 	})
 }
 
 // Each type and each label has a score. A score or a type in a post has priority over a label.
-func TestScoresOfTypesAndLabels(t *testing.T) {
+func TestTypesAndLabelsHaveScores(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
 		if got := feedback.ScoreOf(kind); got != want {
-			t.Errorf("type %s: got score %v, want %v", kind, got, want)
+			t.Errorf("ScoreOf(%s) = %v, want %v", kind, got, want)
 		}
 	}
 	for body, want := range map[string]float64{
@@ -149,13 +149,13 @@ func TestScoresOfTypesAndLabels(t *testing.T) {
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err != nil || posts[0].Entry.Score != want {
-			t.Errorf("%s: got posts %+v, error %v, want score %v", body, posts, err, want)
+			t.Errorf("%s: posts = %+v, err = %v, want score %v", body, posts, err, want)
 		}
 	}
 }
 
 // A post with a score that contradicts its type or its label is refused, and the message names both and the remedy.
-func TestContradictoryPostsAreRefused(t *testing.T) {
+func TestParseRefusesContradictoryPosts(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`"type":"approval","score":0`:               "type approval means score 1, but score is 0; leave score out, or send type score",
@@ -168,7 +168,7 @@ func TestContradictoryPostsAreRefused(t *testing.T) {
 	} {
 		_, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err == nil || err.Error() != want {
-			t.Errorf("%s: got error %v, want %q", body, err, want)
+			t.Errorf("%s: err = %v, want %q", body, err, want)
 		}
 	}
 }

@@ -25,24 +25,24 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"score of a verifier", `{"sample_id":"x","source":"system","type":"score","score":0.25}`, feedback.Post{SampleID: "x", Entry: feedback.Entry{Source: "system", Type: "score", Score: .25, Tier: 2}}, ""},
 		{"score 0", `{"session_id":"s","type":"score","score":0}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 0, Tier: 1}}, ""},
 		{"score without type", `{"session_id":"s","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 1, Tier: 1}}, ""},
-		{"label alone", `{"session_id":"s","quality_label":"acceptable"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
+		{"label without type or score", `{"session_id":"s","quality_label":"acceptable"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
 		{"label poor", `{"session_id":"s","quality_label":"poor"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Tier: 1, Label: "poor"}}, ""},
 		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
-		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"null values", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 
-		{"the score of the type", `{"session_id":"s","type":"approval","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
-		{"a run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
-		{"an empty comment and rater", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
-		{"an empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
-		{"an empty id", `{"id":"","session_id":"s","type":"approval"}`, feedback.Post{}, "id is empty"},
-		{"the first of two faults", `{"id":7,"session_id":"s","type":"approval","comment":8}`, feedback.Post{}, "id must be"},
-		{"the first of two unknown keys", `{"session_id":"s","zeal":1,"zest":1,"awe":1,"type":"approval"}`, feedback.Post{}, `unknown key "awe"`},
-		{"a long key, in short", `{"` + long + `":1}`, feedback.Post{}, `"` + strings.Repeat("x", 64) + `..."`},
-		{"a key of 64 bytes, whole", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},
-		{"a long word, cut before the character at the limit", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
+		{"score equal to the score of the type", `{"session_id":"s","type":"approval","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"empty comment and rater", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
+		{"empty id", `{"id":"","session_id":"s","type":"approval"}`, feedback.Post{}, "id is empty"},
+		{"two invalid values", `{"id":7,"session_id":"s","type":"approval","comment":8}`, feedback.Post{}, "id must be"},
+		{"several unknown keys", `{"session_id":"s","zeal":1,"zest":1,"awe":1,"type":"approval"}`, feedback.Post{}, `unknown key "awe"`},
+		{"long unknown key", `{"` + long + `":1}`, feedback.Post{}, `"` + strings.Repeat("x", 64) + `..."`},
+		{"unknown key of 64 bytes", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},
+		{"long type with a multibyte character at the limit", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
 
 		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, feedback.Post{}, `"raiting"`},
-		{"a key in another case", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
+		{"key in another letter case", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
 		{"no target", `{"type":"approval"}`, feedback.Post{}, "exactly one of"},
 		{"two targets", `{"session_id":"s","response_id":"r","type":"approval"}`, feedback.Post{}, "session_id and response_id"},
 		{"empty target", `{"session_id":"","type":"approval"}`, feedback.Post{}, "session_id"},
@@ -54,14 +54,14 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"score missing beside a label", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
 		{"score above 1", `{"session_id":"s","type":"score","score":1.01}`, feedback.Post{}, "between 0 and 1"},
 		{"score below 0", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
-		{"a score above 1 beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
-		{"score a string", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
+		{"score above 1 beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
+		{"score is a string", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
 		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
 		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, feedback.Post{}, "id is"},
 		{"session too long", `{"session_id":"` + long + `","type":"approval"}`, feedback.Post{}, "session_id"},
 		{"comment too long", `{"session_id":"s","type":"approval","comment":"` + strings.Repeat("x", feedback.MaxComment+1) + `"}`, feedback.Post{}, "comment"},
 		{"details too long", `{"session_id":"s","type":"approval","details":"` + strings.Repeat("x", feedback.MaxJSON+1) + `"}`, feedback.Post{}, "details"},
-		{"id a number", `{"id":7,"session_id":"s","type":"approval"}`, feedback.Post{}, "id must be a string"},
+		{"id is a number", `{"id":7,"session_id":"s","type":"approval"}`, feedback.Post{}, "id must be a string"},
 		{"not an object", `7`, feedback.Post{}, "object"},
 		{"null", `null`, feedback.Post{}, "object"},
 		{"truncated JSON", `{"session_id":`, feedback.Post{}, "object"},
@@ -73,12 +73,12 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 			posts, errs, bulk, err := feedback.Parse([]byte(c.body))
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) || len(posts) > 0 || bulk {
-					t.Errorf("got error %v, %d posts and bulk %v, want an error with %q, no post and no bulk", err, len(posts), bulk, c.fault)
+					t.Errorf("err = %v, %d posts, bulk = %v, want an error with %q, no post and false", err, len(posts), bulk, c.fault)
 				}
 				return
 			}
 			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
-				t.Fatalf("got posts %v, errors %v of the entries, bulk %v and error %v, want one valid post without an error", posts, errs, bulk, err)
+				t.Fatalf("Parse = %v, %v, %v, %v, want one post without an error", posts, errs, bulk, err)
 			}
 			p := posts[0]
 			p.Entry.Correction, p.Entry.Comment = nil, ""
@@ -89,33 +89,33 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 	}
 }
 
-func TestParseBulkReportsEachBadEntry(t *testing.T) {
+func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
 	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
-		t.Fatalf("got posts %v, errors %v of the entries, bulk %v and error %v, want 5 posts, 5 errors of entries, bulk true and no error", posts, errs, bulk, err)
+		t.Fatalf("Parse = %v, %v, %v, %v, want 5 posts, 5 entry errors, true, nil", posts, errs, bulk, err)
 	}
 	for i, bad := range []bool{false, true, true, true, false} {
 		if (errs[i] != nil) != bad {
-			t.Errorf("entry %d: got error %v, want an error: %v", i, errs[i], bad)
+			t.Errorf("entry %d: err = %v, want an error: %v", i, errs[i], bad)
 		}
 	}
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
-		t.Errorf("got posts %+v, want the session a first and the score 0.5 last", posts)
+		t.Errorf("posts = %+v, want session a first and score 0.5 last", posts)
 	}
 	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
 	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
 		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%.20s: got error %v and bulk %v, want an error with %q and bulk true", body, err, bulk, fault)
+			t.Errorf("%.20s: err = %v, bulk = %v, want an error with %q and true", body, err, bulk, fault)
 		}
 	}
 	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
-		t.Errorf("the largest permitted bulk: got %d posts and error %v, want %d posts and no error", len(posts), err, feedback.MaxBulk)
+		t.Errorf("largest permitted bulk: %d posts, err = %v, want %d posts and no error", len(posts), err, feedback.MaxBulk)
 	}
 }
 
-// Parse keeps an id, a comment and a JSON value of the largest permitted size. The name of a run may be longer than an
-// id. Parse removes the white space of a JSON value.
-func TestParseAcceptsTheLargestFields(t *testing.T) {
+// Parse keeps an id, a comment and a JSON value of the maximum size. The name of a run may be longer than an id. Parse
+// removes insignificant white space from a JSON value.
+func TestParseAcceptsFieldsOfMaximumSize(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
 	posts, _, _, err := feedback.Parse([]byte(`{"id":"` + id + `","run_id":"` + run + `","score":1,"comment":"` + comment + `","details":` + value + `,"correction": {"a": [1, 2]}}`))
@@ -123,12 +123,12 @@ func TestParseAcceptsTheLargestFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := posts[0]; p.Entry.ID != id || p.RunID != run || p.Entry.Comment != comment || string(p.Entry.Details) != value || string(p.Entry.Correction) != `{"a":[1,2]}` {
-		t.Errorf("got an id of %d bytes, a run name of %d, a comment of %d, details of %d and correction %s, want the sent values of %d, %d, %d and %d bytes, and {\"a\":[1,2]}",
+		t.Errorf("got id of %d, run_id of %d, comment of %d, details of %d bytes and correction %s, want %d, %d, %d and %d bytes, and {\"a\":[1,2]}",
 			len(p.Entry.ID), len(p.RunID), len(p.Entry.Comment), len(p.Entry.Details), p.Entry.Correction, len(id), len(run), len(comment), len(value))
 	}
 }
 
-func TestReceivedEntryHasIDTimeAndHash(t *testing.T) {
+func TestReceivedSetsIDTimeAndHash(t *testing.T) {
 	at := time.Unix(9, 0)
 	n := 0
 	name := func() string { n++; return fmt.Sprint("made-", n) }
@@ -138,15 +138,15 @@ func TestReceivedEntryHasIDTimeAndHash(t *testing.T) {
 	}
 	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
 	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
-		t.Errorf(`got entries %+v and %+v, want the ids made-1 and mine, the time of the post, and two hashes of the contents; %d ids were made, want 1`, a.Entry, b.Entry, n)
+		t.Errorf(`entries = %+v and %+v, want ids made-1 and mine, the time of the post, and different content hashes; generated %d ids, want 1`, a.Entry, b.Entry, n)
 	}
 	if a.Keyed || !b.Keyed {
-		t.Errorf("Keyed is %t for a generated id and %t for the id of the sender, want false and true", a.Keyed, b.Keyed)
+		t.Errorf("Keyed = %t for a generated id and %t for an id of the sender, want false and true", a.Keyed, b.Keyed)
 	}
 }
 
-// Each valid post is accepted, with the target, the score and the tier that were sent.
-func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
+// Parse keeps the target and the score of any valid post, and its source decides the tier.
+func TestParseKeepsFieldsOfValidPost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")
 		id := rapid.StringMatching(`[a-zA-Z0-9_\-:é]{1,40}`).Draw(t, "id")
@@ -161,7 +161,7 @@ func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 		}
 		p := posts[0]
 		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Entry.Score != score || p.Entry.Tier != feedback.TierVerifier {
-			t.Fatalf("got post %+v, want target %q, score %v and the tier of a verifier", p, id, score)
+			t.Fatalf("post = %+v, want target %q, score %v and the verifier tier", p, id, score)
 		}
 	})
 }
@@ -176,11 +176,11 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(posts) != len(errs) || !bulk && len(posts) != 1 {
-			t.Fatalf("got %d posts and %d errors, want equal numbers, and one of each for a single post", len(posts), len(errs))
+			t.Fatalf("%d posts and %d entry errors, want equal numbers, and 1 if bulk is false", len(posts), len(errs))
 		}
 		for i, p := range posts {
 			if errs[i] == nil && (p.Entry.Score < 0 || p.Entry.Score > 1 || p.Entry.Tier < feedback.TierUser || p.Entry.Tier > feedback.TierVerifier || p.Entry.Type == "") {
-				t.Fatalf("got valid post %+v, want a score from 0 to 1, the tier of a user or a verifier, and a type", p)
+				t.Fatalf("valid post = %+v, want a score from 0 to 1, the user or verifier tier, and a type", p)
 			}
 		}
 	})

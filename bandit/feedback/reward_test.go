@@ -13,10 +13,10 @@ import (
 	"precept/bandit/feedback"
 )
 
-// at returns the time sec seconds after a fixed time.
+// at returns a fixed time plus sec seconds.
 func at(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
-func TestRewardIsTheMeanOfTheHighestTier(t *testing.T) {
+func TestRewardIsMeanOfHighestTier(t *testing.T) {
 	e := func(id string, sec, tier int, rater string, score float64) feedback.Entry {
 		return feedback.Entry{ID: id, At: at(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
 	}
@@ -28,19 +28,19 @@ func TestRewardIsTheMeanOfTheHighestTier(t *testing.T) {
 	}{
 		{"no feedback", nil, nil, feedback.Outcome{}},
 		{"one entry", []feedback.Entry{e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"a rejection is a reward of 0, not none", []feedback.Entry{e("a", 1, 1, "", 0)}, nil, feedback.Outcome{0, 1, true}},
-		{"the highest tier wins", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"a tier that does not count", []feedback.Entry{e("a", 9, 3, "", 0), e("c", 1, 1, "", 1)}, []int{2, 3}, feedback.Outcome{0, 3, true}},
-		{"no tier that counts", []feedback.Entry{e("a", 9, 3, "", 0)}, []int{1, 2}, feedback.Outcome{}},
-		{"the latest of one rater", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"the mean over raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.Outcome{.75, 1, true}},
-		{"the latest of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.Outcome{1, 1, true}},
-		{"an id that moves to another tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
-		{"the same entry twice", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"an entry without a tier", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
-		{"at one time, the greater hash", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.Outcome{0, 1, true}},
-		{"at one time, the greater hash again", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.Outcome{1, 1, true}},
-		{"one rater of two member sessions", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
+		{"rejection gives reward 0, not none", []feedback.Entry{e("a", 1, 1, "", 0)}, nil, feedback.Outcome{0, 1, true}},
+		{"three tiers", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"highest tier is not counted", []feedback.Entry{e("a", 9, 3, "", 0), e("c", 1, 1, "", 1)}, []int{2, 3}, feedback.Outcome{0, 3, true}},
+		{"only uncounted tiers", []feedback.Entry{e("a", 9, 3, "", 0)}, []int{1, 2}, feedback.Outcome{}},
+		{"two entries of one rater", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"two raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.Outcome{.75, 1, true}},
+		{"two versions of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.Outcome{1, 1, true}},
+		{"new version of an id in another tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
+		{"repeated entry", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
+		{"entry without a tier", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
+		{"same time, greater hash first", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.Outcome{0, 1, true}},
+		{"same time, greater hash last", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.Outcome{1, 1, true}},
+		{"same rater in two member sessions", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
 	} {
 		if got := feedback.Reward(c.entries, c.tiers); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
@@ -48,7 +48,7 @@ func TestRewardIsTheMeanOfTheHighestTier(t *testing.T) {
 	}
 }
 
-// entries draws entries of which some have equal ids, raters or times.
+// entries draws entries, some of which have equal ids, raters or times.
 func entries(t *rapid.T) []feedback.Entry {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) feedback.Entry {
 		e := feedback.Entry{
@@ -62,7 +62,7 @@ func entries(t *rapid.T) []feedback.Entry {
 	}), 0, 12).Draw(t, "entries")
 }
 
-// The order and the repetition of deliveries change no bit of the reward.
+// Reward returns exactly the same number for any order and repetition of the entries.
 func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := entries(t)
@@ -74,33 +74,33 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 		}
 		got := feedback.Reward(shuffled, tiers)
 		if got.OK != want.OK || got.Tier != want.Tier || math.Float64bits(got.Reward) != math.Float64bits(want.Reward) {
-			t.Fatalf("in another order the reward is %+v, want %+v", got, want)
+			t.Fatalf("Reward in another order = %+v, want %+v", got, want)
 		}
 		if want.OK && (want.Reward < 0 || want.Reward > 1) {
-			t.Fatalf("the reward is %+v, want none or a number from 0 to 1", want)
+			t.Fatalf("Reward = %+v, want a number from 0 to 1", want)
 		}
 	})
 }
 
-// A score of 1 by a new rater of the highest tier does not lower a reward of this tier, and replaces a reward of a
-// lower tier.
-func TestRewardIncludesANewRater(t *testing.T) {
+// A score of 1 by a new rater of the highest tier does not lower a reward of that tier, and replaces a reward of a lower
+// tier.
+func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := entries(t)
 		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
 		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
-			t.Fatalf("with the entry of a user: got %+v, want a reward of tier %d", after, feedback.TierUser)
+			t.Fatalf("Reward with a user entry = %+v, want tier %d", after, feedback.TierUser)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
-			t.Fatalf("a new rater's score of 1 changed the reward from %+v to %+v, want no lower reward of users, or 1 from the first user", before, after)
+			t.Fatalf("a new rater's score of 1 changed the reward from %+v to %+v, want no decrease, or 1 if the rater is the first user", before, after)
 		}
 	})
 }
 
-// Repeated calls return the same reward, although Reward iterates over maps in random order and a
-// floating-point sum depends on the order. Entries without a tier are ignored.
-func TestRewardIsEqualAtEachCall(t *testing.T) {
+// Repeated calls return the same reward, although Reward iterates over maps and a floating-point sum depends on the order.
+// Entries without a tier are ignored.
+func TestRewardIsDeterministic(t *testing.T) {
 	var es []feedback.Entry
 	for i := range 12 {
 		es = append(es, feedback.Entry{ID: fmt.Sprint("r", i), Tier: 2, Rater: fmt.Sprint(i), Score: 1 / float64(i+3)}, feedback.Entry{ID: fmt.Sprint("none", i), Score: 1})
@@ -108,13 +108,13 @@ func TestRewardIsEqualAtEachCall(t *testing.T) {
 	want := feedback.Reward(es, nil)
 	for range 100 {
 		if got := feedback.Reward(es, nil); got != want || got.Tier != 2 {
-			t.Fatalf("a repeated call returned %+v, want %+v of tier 2", got, want)
+			t.Fatalf("repeated call = %+v, want %+v of tier 2", got, want)
 		}
 	}
 }
 
-// Decisive returns the entries that decide the reward: the latest entry of each rater in the highest tier that counts.
-func TestDecisiveEntriesAreTheLatestOfEachRater(t *testing.T) {
+// Decisive returns the entries that decide the reward: the latest entry of each rater in the highest counted tier.
+func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
 	es := []feedback.Entry{
 		{ID: "old", At: at(1), Tier: 2, Rater: "ann"},
 		{ID: "new", At: at(2), Tier: 2, Rater: "ann"},
@@ -124,23 +124,23 @@ func TestDecisiveEntriesAreTheLatestOfEachRater(t *testing.T) {
 	}
 	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
 		if got := fmt.Sprint(feedback.Decisive(es, tiers)); got != want {
-			t.Errorf("tiers %v: got decisive entries %s, want %s", tiers, got, want)
+			t.Errorf("tiers %v: Decisive = %s, want %s", tiers, got, want)
 		}
 	}
 }
 
-func TestImplicitFeedbackHasOneIDForEachSubject(t *testing.T) {
+func TestImplicitFeedbackHasOneIDPerSubject(t *testing.T) {
 	a := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", at(1))
 	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))
 	c := feedback.Implicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", at(2))
 	if a.Hash != a.ContentHash() || a.ID != b.ID || a.ID == c.ID || a.Score != 1 || b.Score != 0 || a.Source != feedback.SourceSystem || c.Source != feedback.SourceImplicit {
-		t.Errorf("got %+v, %+v and %+v; want one id for the first two, the scores 1 and 0, and the sources system and implicit", a, b, c)
+		t.Errorf("entries = %+v, %+v, %+v, want the first two with one id and scores 1 and 0, and the sources system and implicit", a, b, c)
 	}
 	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
-		t.Error(`feedback on turn 1 of the session "s/3" and on turn 3 of the session "s" has the same id, want two ids`)
+		t.Error(`feedback on turn 1 of session "s/3" and on turn 3 of session "s" has the same id`)
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
-		t.Errorf("the reward of a verifier's approval and an implicit rejection is %+v, want 1 of tier %d", got, feedback.TierVerifier)
+		t.Errorf("Reward of a verifier's approval and an implicit rejection = %+v, want 1 of tier %d", got, feedback.TierVerifier)
 	}
 }
 
@@ -155,26 +155,26 @@ func TestContentHashCoversEveryField(t *testing.T) {
 		e := base
 		change(&e)
 		if h := e.ContentHash(); seen[h] {
-			t.Errorf("change %d: the entry has the hash of another entry, want a new hash", i)
+			t.Errorf("change %d: entry has the hash of another entry", i)
 		} else {
 			seen[h] = true
 		}
 	}
-	shifted := base // the same letters in Source and Type together
+	shifted := base // Source and Type concatenated are unchanged
 	shifted.Source, shifted.Type = "users", "core"
 	if seen[shifted.ContentHash()] {
-		t.Errorf("entries %+v and %+v have the same hash, want two hashes", base, shifted)
+		t.Errorf("entries %+v and %+v have the same hash", base, shifted)
 	}
 	same := base
 	same.Hash, same.At = "x", base.At.UTC()
 	if !seen[same.ContentHash()] {
-		t.Error("a change of Hash or of the time zone changed the content hash, want the same hash")
+		t.Error("content hash depends on Hash or on the time zone")
 	}
 }
 
-// Until the work ends, all checks of a webhook count as one rater with the lowest score. Then only the score of the
-// latest end counts. A person has priority over both.
-func TestEndOfWorkReplacesItsChecks(t *testing.T) {
+// Until the work ends, all checks of a webhook count as one rater with the lowest score. After that, only the latest end
+// counts. A person has priority over both.
+func TestEndOfWorkReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {
 		return feedback.Entry{ID: rater + stage + strconv.Itoa(minute), At: at.Add(time.Duration(minute) * time.Minute), Source: feedback.SourceSystem, Type: feedback.TypeScore, Tier: feedback.TierVerifier, Score: score, Rater: rater, Stage: stage}
@@ -188,15 +188,15 @@ func TestEndOfWorkReplacesItsChecks(t *testing.T) {
 		want    float64
 	}{
 		"one check failed":           {[]feedback.Entry{lint, test}, 0.2},
-		"the check passed again":     {[]feedback.Entry{lint, test, again}, 0.7},
+		"failed check passed again":     {[]feedback.Entry{lint, test, again}, 0.7},
 		"merged":                     {[]feedback.Entry{lint, test, merged}, 1},
 		"merged, then a late check":  {[]feedback.Entry{test, merged, late}, 1},
 		"reverted":                   {[]feedback.Entry{merged, reverted, test}, 0},
-		"a person, after the revert": {[]feedback.Entry{merged, reverted, person}, 1},
+		"approved by a person after the revert": {[]feedback.Entry{merged, reverted, person}, 1},
 	} {
 		for range 2 {
 			if got := feedback.Reward(k.entries, nil); got.Reward != k.want {
-				t.Errorf("%s: got reward %v, want %v", name, got.Reward, k.want)
+				t.Errorf("%s: Reward = %v, want %v", name, got.Reward, k.want)
 			}
 			slices.Reverse(k.entries)
 		}

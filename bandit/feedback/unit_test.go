@@ -7,9 +7,9 @@ import (
 	"precept/bandit/feedback"
 )
 
-// At most 32 entries of a run are copied to each of its sessions. A run may have thousands of entries and thousands of
-// sessions.
-func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
+// At most 32 entries of a run are copied to each of its sessions, because a run may have thousands of entries and
+// thousands of sessions.
+func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 	t.Parallel()
 	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", Via: "m"}}
 	for i := range 100 {
@@ -17,23 +17,22 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	}
 	list := feedback.ForMembers("unit", entries)
 	if len(list) != 32 || list[0].Hash != entries[2].CopyForMember("unit").Hash {
-		t.Fatalf("got %d entries, the first %+v, want the first 32 entries of users", len(list), list[0])
+		t.Fatalf("got %d entries, the first %+v, want the first 32 user entries", len(list), list[0])
 	}
 	ids := map[string]bool{}
 	for _, e := range list {
 		if ids[e.ID] = true; e.Via != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
-			t.Errorf("got the member's copy %+v, want Via = unit, Turn = 0 and the rater ann", e)
+			t.Errorf("copy = %+v, want Via unit, Turn 0, rater ann and its content hash", e)
 		}
 	}
 	if len(ids) != 32 || entries[2].CopyForMember("another").ID == list[0].ID {
-		t.Errorf("got %d different ids of 32 copies, want 32, different for each member", len(ids))
+		t.Errorf("32 copies have %d different ids, want 32, and other ids for another member", len(ids))
 	}
 }
 
-// A unit (a run) receives copies of the feedback on its member sessions, without texts: the feedback of people on each
-// member, and the implicit feedback on the first 1,024 members. Feedback that a member received from the run is not
-// copied back.
-func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
+// A unit receives copies of the feedback on its member sessions, without texts: the feedback of people on every member,
+// and the implicit feedback on the first 1,024 members. Feedback that a member received from the unit is not copied back.
+func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
 		{ID: "said", At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Rater: "ann", Label: "good", Comment: "secret", Correction: []byte("1"), Details: []byte("2"), Turn: 3},
@@ -42,36 +41,36 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	}
 	for number, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
 		if got := feedback.ForUnit("m1", number, own); len(got) != want {
-			t.Errorf("member %d: got %+v for the unit, want %d entries", number, got, want)
+			t.Errorf("member %d: ForUnit = %+v, want %d entries", number, got, want)
 		}
 	}
 	list := feedback.ForUnit("m1", 1, own)
 	signed, read := list[0], list[1]
 	if signed.Rater == "" || signed.Rater == "ann" || signed.ID == "said" || signed.Hash != signed.ContentHash() || read.Rater != "" || read.Hash == signed.Hash {
-		t.Errorf(`got signed entry %+v and the entry without a rater %+v, want another rater than ann, another id, hash %q, no rater in the second, and another hash than %q`, signed, read, signed.ContentHash(), signed.Hash)
+		t.Errorf(`entry with rater = %+v, entry without rater = %+v, want the first with a rater other than ann, another id and hash %q, the second with no rater and a hash other than %q`, signed, read, signed.ContentHash(), signed.Hash)
 	}
 	signed.ID, signed.Hash, signed.Rater = "", "", ""
 	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
-		t.Errorf("the entry of the unit is %+v, want %+v", signed, want)
+		t.Errorf("entry of the unit = %+v, want %+v", signed, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
-		t.Errorf("two members with the same entry gave %+v and %+v, want two ids and one rater", other[0], list[0])
+		t.Errorf("same entry from two members = %+v and %+v, want different ids and the same rater", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
-		t.Errorf("the reward of the unit is %+v, want .5 of tier %d", got, feedback.TierUser)
+		t.Errorf("Reward of the unit = %+v, want .5 of tier %d", got, feedback.TierUser)
 	}
 }
 
-// Missing returns the entries that a set does not have: new entries and corrected entries.
+// Missing returns the entries that are not in a set: new entries and corrected entries.
 func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 	t.Parallel()
 	e := func(id, hash string) feedback.Entry { return feedback.Entry{ID: id, Hash: hash} }
 	set := []feedback.Entry{e("same", "1"), e("corrected", "1"), e("more", "1")}
 	got := feedback.Missing([]feedback.Entry{e("new", "1"), e("same", "1"), e("corrected", "2")}, set)
 	if len(got) != 2 || got[0].ID != "new" || got[1].ID != "corrected" {
-		t.Errorf("Missing returned %+v, want the entries new and corrected", got)
+		t.Errorf("Missing = %+v, want the entries new and corrected", got)
 	}
 	if got := feedback.Missing(nil, set); len(got) != 0 {
-		t.Errorf("Missing without entries: got %+v, want none", got)
+		t.Errorf("Missing(nil) = %+v, want none", got)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/report"
 )
 
-// docs/EXPERIMENT.md states the advice of each verdict in the words of the code.
-func TestDocumentationStatesTheAdviceOfEachVerdict(t *testing.T) {
+// docs/EXPERIMENT.md has a row with the advice of each verdict.
+func TestDocsStateAdviceOfEachVerdict(t *testing.T) {
 	page, err := os.ReadFile("../../docs/EXPERIMENT.md")
 	if err != nil {
 		t.Fatal(err)
@@ -21,9 +21,9 @@ func TestDocumentationStatesTheAdviceOfEachVerdict(t *testing.T) {
 	}
 }
 
-// While a trial runs, the advice is to wait. A lesson that did harm in an older presentation keeps the advice of its
+// While a trial runs, the next action is to wait. A lesson that harmed in an older presentation keeps the advice of its
 // verdict, because its text is still in use.
-func TestNextActionWaitsForATrialAndNamesHarm(t *testing.T) {
+func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
 	for _, c := range []struct {
 		row  report.Row
 		want string
@@ -38,23 +38,23 @@ func TestNextActionWaitsForATrialAndNamesHarm(t *testing.T) {
 		},
 	} {
 		if got := c.row.NextAction(); got != c.want {
-			t.Errorf("%s, %s, trial %q: got next action %q, want %q", c.row.State, c.row.Verdict, c.row.Trial, got, c.want)
+			t.Errorf("%s, %s, trial %q: NextAction = %q, want %q", c.row.State, c.row.Verdict, c.row.Trial, got, c.want)
 		}
 	}
 }
 
-// The verdict of a row may claim an effect although the interval contains 0. Such a row has a note with the reason, and
-// no other row has the note.
-func TestClaimWithZeroInTheIntervalHasANote(t *testing.T) {
+// A row whose verdict claims an effect although the interval contains 0 has a note with the reason. Other rows do not
+// have the note.
+func TestVerdictWithZeroInIntervalHasNote(t *testing.T) {
 	for _, a := range report.Advices() {
 		measured := strings.HasPrefix(string(a.Verdict), "proven") || a.Verdict == report.Helps || a.Verdict == report.Harms
 		inside := report.Row{Verdict: a.Verdict, Lo: new(-.01), Hi: new(.02)}
 		outside := report.Row{Verdict: a.Verdict, Lo: new(.01), Hi: new(.02)}
 		if got := inside.ZeroNote(); (got != "") != measured {
-			t.Errorf("%s with an interval that contains 0: got note %q, want a note: %t", a.Verdict, got, measured)
+			t.Errorf("%s with an interval that contains 0: ZeroNote = %q, want a note: %t", a.Verdict, got, measured)
 		}
 		if got := outside.ZeroNote(); got != "" {
-			t.Errorf("%s with an interval above 0: got note %q, want none", a.Verdict, got)
+			t.Errorf("%s with an interval above 0: ZeroNote = %q, want none", a.Verdict, got)
 		}
 	}
 }

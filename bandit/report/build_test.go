@@ -16,24 +16,23 @@ import (
 	"precept/bandit/trial"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // the moment of all tests here
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
 func today() int32 { return trial.Day(noon) }
 
-// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means
-// withheld.
+// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means withheld.
 type arm struct {
 	eps          float64
 	n1, n0       int     // sessions with a reward
-	y1, y0       float64 // shares of success
+	y1, y0       float64 // success rates
 	mute1, mute0 int     // closed sessions without a reward
 	day          int32   // 0 means today
 	tier1        int     // tier of the rewards of injected sessions; 0 means 1
-	controlled   bool    // the sessions are control sessions
+	controlled   bool    // whether the sessions are control sessions
 }
 
-// addArm adds the sessions of a. Equal sessions have equal deltas, so addArm computes the deltas of each kind of
-// session once and multiplies them by the number of sessions.
+// addArm adds the sessions of a to the counters of c. Equal sessions have equal deltas, so addArm computes the deltas of
+// each kind of session once and multiplies them by the number of sessions.
 func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -41,7 +40,7 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []trial.Delta // added in one step, because the chooser reads successes before failures as a change for the worse
+	var all []trial.Delta // added at once, because the chooser would take successes before failures for a change of the effect
 	add := func(ds []trial.Delta, times int) {
 		many := slices.Clone(ds)
 		for i := range many {
@@ -69,7 +68,7 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 	c.Add(all)
 }
 
-// lessonsOf returns active lessons with these slugs.
+// lessonsOf returns active lessons with the given slugs.
 func lessonsOf(slugs ...string) (out []report.Lesson) {
 	for _, s := range slugs {
 		out = append(out, report.Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
@@ -77,13 +76,13 @@ func lessonsOf(slugs ...string) (out []report.Lesson) {
 	return out
 }
 
-// input returns the input of a report on these lessons with the counters of c.
+// input returns the input of a report on active lessons with the counters of c.
 func input(c *bandit.Chooser, slugs ...string) report.Input {
 	c.Maxima(noon)
 	return withChooser(report.Input{Now: noon, Lessons: lessonsOf(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// rowOfA returns the row of lesson a in a report on this lesson. The functions in change edit the input of the report.
+// rowOfA returns the row of lesson a in a report on a, after change edited the input of the report.
 func rowOfA(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := input(c, "a")
@@ -95,11 +94,11 @@ func rowOfA(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) repo
 			return r
 		}
 	}
-	t.Fatal("the report has no row of the lesson")
+	t.Fatal("report has no row of lesson a")
 	return report.Row{}
 }
 
-func TestVerdictOfEachKindOfData(t *testing.T) {
+func TestVerdictDependsOnData(t *testing.T) {
 	for name, c := range map[string]struct {
 		a    arm
 		want report.Verdict
@@ -111,102 +110,103 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 		"no effect, too few sessions": {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
 		"little data":                 {arm{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
 		"too many withheld":           {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
-		"withheld rewarded less":      {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
-		"another tier by arm":         {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
-		"expected to harm, not shown": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
+		"fewer rewards if withheld":      {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
+		"another tier if injected":         {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
+		"expected to harm": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
 			addArm(counters, "a", c.a)
 			r := rowOfA(t, counters)
 			if r.Verdict != c.want {
-				t.Errorf("got verdict %s, want %s; the checks are %+v and %+v", r.Verdict, c.want, r.SRM, r.Reporting)
+				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, c.want, r.SRM, r.Reporting)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
-				t.Errorf("verdict %s: got worst-case bounds: %t, want bounds for invalid rows only", r.Verdict, r.WorstLo != nil)
+				t.Errorf("verdict %s: row has worst-case bounds = %t, want them only for invalid rows", r.Verdict, r.WorstLo != nil)
 			}
 			if undecided := c.want == report.Unproven || c.want == report.Benched; undecided != (r.NeedsPicks > 0) {
-				t.Errorf("verdict %s: got %d needed picks, want more than 0: %t", r.Verdict, r.NeedsPicks, undecided)
+				t.Errorf("verdict %s: NeedsPicks = %d, want more than 0: %t", r.Verdict, r.NeedsPicks, undecided)
 			}
 		})
 	}
 }
 
-// The verdict proven stays when a smaller holdout widens the interval beyond 0. The row has a note with the reason.
-func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
+// The verdict proven stays if a smaller holdout widens the interval until it contains 0. The row has a note with the
+// reason.
+func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
 	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
-		t.Fatalf("got verdict %s with notes %q and %q, want %s without a note", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
+		t.Fatalf("Verdict = %s, ZeroNote = %q, Note = %q, want %s without notes", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
 	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
-		t.Errorf("with a wider interval: got verdict %s with notes %q and %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
+		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
 
-// The verdict "no effect" stays when the interval widens.
-func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
+// The verdict "no effect" stays if a smaller holdout widens the interval.
+func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
 	if r := rowOfA(t, c); r.Verdict != report.NoEffect {
-		t.Fatalf("got verdict %s with the interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
+		t.Fatalf("Verdict = %s, interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
 	if r := rowOfA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
-		t.Errorf("with a smaller holdout: got verdict %s with the lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
+		t.Errorf("smaller holdout: Verdict = %s, lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
 	}
 }
 
-// The threshold of a proof grows with the number of tested lessons. A lesson that is proven alone has the weaker
-// verdict helps among 21 lessons.
-func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
+// The threshold of a proof grows with the number of tested lessons. A lesson that is proven in a report on its own only
+// has the weaker verdict helps among 21 lessons.
+func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
-		t.Fatalf("one lesson alone: got verdict %s with the interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
+		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	if r.Verdict == report.Helps {
-		t.Fatalf("one lesson alone: got verdict %s with the e-value %v, want %s", r.Verdict, r.EHelps, report.ProvenHelps)
+		t.Fatalf("single lesson: Verdict = %s, e-value %v, want %s", r.Verdict, r.EHelps, report.ProvenHelps)
 	}
 	for i := range 20 { // other lessons without an effect
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = rowOfA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
-		t.Errorf(`among 21 lessons: got verdict %s with note %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
+		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
 	}
 }
 
-// Among many lessons some intervals exclude 0 by chance. So one interval without 0 among 21 lessons gives no
-// verdict that the lesson helps.
-func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
+// Among many lessons, some intervals exclude 0 by chance. So a single interval above 0 among 21 lessons does not give the
+// verdict helps.
+func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
-		t.Fatalf("one lesson alone: got verdict %s with the interval [%v, %v], want %s or %s above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
+		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s, above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = rowOfA(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
-		t.Errorf("among 21 lessons: got verdict %s with the interval [%v, %v] and %d needed picks, want no help, an interval above 0 and more than 0 picks", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
+		t.Errorf("among 21 lessons: Verdict = %s, interval [%v, %v], NeedsPicks = %d, want no claim of help, an interval above 0 and NeedsPicks > 0", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
 	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
-		t.Errorf(`among 21 lessons: got verdict %s with note %q, want a note with "by chance"`, r.Verdict, r.Note)
+		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want a note with "by chance"`, r.Verdict, r.Note)
 	}
 }
 
-// The verdict helps needs 50 rewarded sessions in each arm. The verdict stays when a smaller holdout widens the
-// interval beyond 0, because the intervals of all times hold together. The verdict ends when the effect changes its
-// sign.
-func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
+// The verdict helps needs 50 rewarded sessions with and 50 without the lesson. The verdict stays if a smaller holdout
+// widens the interval until it contains 0, because the intervals at all times hold simultaneously. It ends if the effect
+// changes its sign.
+func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := rowOfA(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
-		t.Errorf(`40 withheld sessions: got verdict %s, the lower bound %v and note %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
+		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
 	for i := range 20 { // with so many lessons, lesson a is not proven
@@ -215,31 +215,31 @@ func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
-		t.Fatalf("got verdict %s with the lower bound %v, want %s above 0", r.Verdict, *r.Lo, report.Helps)
+		t.Fatalf("Verdict = %s, lower bound %v, want %s and above 0", r.Verdict, *r.Lo, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
 	if r = rowOfA(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
-		t.Errorf(`with a wider interval: got verdict %s, the lower bound %v and note %q, want %s, at most 0 and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
+		t.Errorf(`wider interval: Verdict = %s, lower bound %v, Note = %q, want %s, at most 0, and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
 	if r = rowOfA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
-		t.Errorf("after many failures: got verdict %s with effect %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
+		t.Errorf("after many failures: Verdict = %s, Effect = %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
 	}
 }
 
-// The interval of the lesson includes 0, but the model of the chooser uses the control sessions as well and finds the
-// effect likely. The verdict is likely helps, with a note that names the model.
-func TestLikelyHelpsIsAVerdictOfTheModel(t *testing.T) {
+// If the interval contains 0, but the model of the chooser, which also uses the control sessions, finds the effect likely,
+// the verdict is likely helps, with a note that names the model.
+func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
-		t.Errorf("got verdict %s with note %q and %d needed picks, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
+		t.Errorf("Verdict = %s, Note = %q, NeedsPicks = %d, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
 }
 
-func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
+func TestEffectNeedsEnoughSessions(t *testing.T) {
 	for name, a := range map[string]arm{
 		"49 sessions":     {eps: 0.2, n1: 40, n0: 9, y1: 1},
 		"4 withheld":      {eps: 0.05, n1: 80, n0: 4, y1: 1},
@@ -253,21 +253,21 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 		addArm(c, "a", a)
 		r := rowOfA(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
-			t.Errorf("%s: the row has an effect, want none", name)
+			t.Errorf("%s: row has an effect, want none", name)
 		}
 		if r.NeedsPicks < 1 {
-			t.Errorf("%s: got %d needed picks, want at least 1", name, r.NeedsPicks)
+			t.Errorf("%s: NeedsPicks = %d, want at least 1", name, r.NeedsPicks)
 		}
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
 	if r := rowOfA(t, c); r.Effect == nil {
-		t.Error("50 sessions with 5 withheld show no effect, want an effect")
+		t.Error("50 sessions with 5 withheld: row has no effect, want one")
 	}
 }
 
-// The JSON of a report has each documented name, null where a row has no value.
-func TestReportJSONHasEveryName(t *testing.T) {
+// The JSON of a report has each documented name. Missing values are null.
+func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
 	b, err := json.Marshal(report.Build(input(c, "a")))
@@ -284,7 +284,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 	has := func(where string, m map[string]any, names ...string) {
 		for _, n := range names {
 			if _, ok := m[n]; !ok {
-				t.Errorf("%s has no key %s: %v", where, n, m)
+				t.Errorf("%s lacks the key %s: %v", where, n, m)
 			}
 		}
 	}
@@ -292,30 +292,30 @@ func TestReportJSONHasEveryName(t *testing.T) {
 	has("srm", r.SRM, "e_value", "ok")
 	has("reporting", r.Reporting, "told_treated", "told_control", "ok")
 	row := r.Lessons[0]
-	has("a row", row, "slug", "content_hash", "state", "matched", "picked", "n_injected", "n_withheld", "told", "mean_injected", "mean_withheld",
+	has("row", row, "slug", "content_hash", "state", "matched", "picked", "n_injected", "n_withheld", "told", "mean_injected", "mean_withheld",
 		"effect", "lo", "hi", "posterior_mean", "p_helps", "loo_delta", "success_count", "failure_count", "tokens", "verdict", "needs_picks", "srm")
 	for _, m := range []map[string]any{row, r.Global} {
 		if m["effect"] != nil || m["lo"] != -1.0 || m["hi"] != 1.0 {
-			t.Errorf("before the first effect: got effect %v, lo %v and hi %v, want null, -1 and 1", m["effect"], m["lo"], m["hi"])
+			t.Errorf("row without an effect: effect = %v, lo = %v, hi = %v, want null, -1, 1", m["effect"], m["lo"], m["hi"])
 		}
 	}
 	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
-		t.Errorf(`the JSON of the row has %v, want n_injected 20, n_withheld 4, told 24, success_count 10 and tokens 40`, row)
+		t.Errorf(`row = %v, want n_injected 20, n_withheld 4, told 24, success_count 10 and tokens 40`, row)
 	}
 	// A client that decodes numbers must not read null as "exactly no effect".
 	var plain struct {
 		Lessons []struct{ Lo, Hi float64 }
 	}
 	if err := json.Unmarshal(b, &plain); err != nil || plain.Lessons[0].Hi-plain.Lessons[0].Lo < 1.99 {
-		t.Errorf("decoded as numbers: got error %v and intervals %+v, want no error and an interval from -1 to 1", err, plain.Lessons)
+		t.Errorf("decoded as numbers: err = %v, intervals = %+v, want no error and an interval from -1 to 1", err, plain.Lessons)
 	}
 	if b, _ = json.Marshal(report.Build(report.Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
-		t.Errorf("an empty report encodes to %s, want lessons as an empty list", b)
+		t.Errorf("empty report = %s, want lessons as an empty list", b)
 	}
 }
 
-// A report that was encoded as JSON and decoded equals the original.
-func TestReportJSONRoundTripIsLossless(t *testing.T) {
+// A report equals the original after encoding and decoding it as JSON.
+func TestReportJSONRoundTrip(t *testing.T) {
 	in := fleet()
 	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
 	for _, r := range []report.Report{report.Build(in), report.Build(report.Input{Now: noon})} {
@@ -328,32 +328,32 @@ func TestReportJSONRoundTripIsLossless(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(r, decoded) {
-			t.Errorf("decoded: got report %+v, want %+v", decoded, r)
+			t.Errorf("decoded report = %+v, want %+v", decoded, r)
 		}
 	}
 	var r report.Report
 	for _, bad := range []string{`{"global":{"n_treated":"x"}}`, `{"lessons":[{"told":"x"}]}`} {
 		if err := json.Unmarshal([]byte(bad), &r); err == nil || !strings.Contains(err.Error(), "report") {
-			t.Errorf(`decoding %s: got error %v, want an error with "report"`, bad, err)
+			t.Errorf(`decoding %s: err = %v, want an error with "report"`, bad, err)
 		}
 	}
 }
 
 // Rewards of 80% with the lesson and 60% without are an effect of 20 points.
-func TestEffectIsTheDifferenceOfTheArms(t *testing.T) {
+func TestEffectIsDifferenceOfMeans(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
 	r := rowOfA(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
-		t.Errorf("got effect %v and means %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
+		t.Errorf("Effect = %v, means = %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
 	if *r.Lo > *r.Effect || *r.Hi < *r.Effect || r.PHelps < 0.99 {
-		t.Errorf("got the interval [%v, %v] and PHelps %v, want effect %v within the interval and at least 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect)
+		t.Errorf("interval [%v, %v], PHelps = %v, want the effect %v within the interval and PHelps of at least 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect)
 	}
 }
 
-// LOODelta is the mean reward of the sessions with the lesson less that of all other sessions. A helpful lesson that
-// matches hard sessions has a negative LOODelta, and LOOGap shows the difference to the effect by the coins.
+// LOODelta is the mean reward of the sessions with the lesson minus that of all other sessions. A helpful lesson that
+// matches hard sessions has a negative LOODelta, and LOOGap is the difference to the randomized effect.
 func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
@@ -361,31 +361,31 @@ func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	r := rowOfA(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
-		t.Errorf("got LOODelta %v, LOOGap %v and effect %v, want %v, the difference of the two, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
+		t.Errorf("LOODelta = %v, LOOGap = %v, Effect = %v, want LOODelta %v, LOOGap = LOODelta - Effect, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
 	}
 }
 
-func TestGlobalComparesTreatedWithControl(t *testing.T) {
+func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
 	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(input(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
-		t.Errorf("all lessons together: got %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and verdict %q", g.Global, report.Helps)
+		t.Errorf("Global = %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and verdict %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
-		t.Errorf("all lessons together: got days %+v and the treated mean %v, want one day 2026-03-01 with the control mean 0.25, and 0.75", g.Global.Days, *g.Global.MeanTreated)
+		t.Errorf("Global.Days = %+v, MeanTreated = %v, want the day 2026-03-01 with the control mean 0.25, and 0.75", g.Global.Days, *g.Global.MeanTreated)
 	}
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
-		t.Errorf("got the checks SRM %+v and Reporting %+v, want both passed, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
+		t.Errorf("SRM = %+v, Reporting = %+v, want both OK, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
-		t.Errorf("too many control sessions: got check %+v, verdict %s of all lessons and %s of the lesson; want a failed check, %s and another verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
+		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, verdict of the lesson = %s, want a failed check, %s and another verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
 }
 
-// With a window, the numbers of a row cover the sessions of the window. The verdict covers all sessions.
+// With a window, the numbers of a row cover the sessions of the window, but the verdict covers all sessions.
 func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
@@ -393,17 +393,17 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	all := rowOfA(t, c)
 	week := rowOfA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
-		t.Errorf("last week: got row %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
+		t.Errorf("last week: row = %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
-		t.Errorf("got verdict %s for the last week and %s for all %d injected sessions, want %s twice and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
+		t.Errorf("Verdict = %s for the last week and %s for all %d injected sessions, want %s for both and 1680 sessions", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
 	if empty := rowOfA(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
-		t.Errorf("last hour: got row %+v, want no effect and Rewarded = 0", empty)
+		t.Errorf("last hour: row = %+v, want no effect and Rewarded = 0", empty)
 	}
 }
 
-// With Bands a row has the effect and the interval at the end of each day.
+// With Bands, a row has the effect and the interval at the end of each day.
 func TestBandsNarrowOverTheDays(t *testing.T) {
 	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
@@ -411,23 +411,23 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	r := rowOfA(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
-		t.Fatalf("got days %+v, want 30 days from 2026-01-30 on", r.Days)
+		t.Fatalf("Days = %+v, want 30 days from 2026-01-30 on", r.Days)
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
-			t.Errorf("%s: got an interval %v wide, want less than %v as on the day before", d.Date, d.Hi-d.Lo, r.Days[i].Hi-r.Days[i].Lo)
+			t.Errorf("%s: interval is %v wide, want less than the %v of the day before", d.Date, d.Hi-d.Lo, r.Days[i].Hi-r.Days[i].Lo)
 		}
 	}
 	if last := r.Days[29]; last.Effect != *r.Effect || last.Lo != *r.Lo {
-		t.Errorf("last day: got %+v, want effect %v and the lower bound %v of the row", last, *r.Effect, *r.Lo)
+		t.Errorf("last day = %+v, want effect %v and lower bound %v of the row", last, *r.Effect, *r.Lo)
 	}
 	if math.Abs(r.PerWeek-7*100*27/28.0) > 1 {
-		t.Errorf("got %v picks a week, want %v", r.PerWeek, 7*100*27/28.0)
+		t.Errorf("PerWeek = %v, want %v", r.PerWeek, 7*100*27/28.0)
 	}
 }
 
-// Arms that were tested and belong to no listed lesson have rows: an older text of a listed lesson, removed lessons and
-// the loop warning. An arm that only matched has no row.
+// Arms with a pick that belong to no listed lesson have rows: an older text of a listed lesson, removed lessons and the
+// loop warning. An arm that only matched has no row.
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
@@ -443,32 +443,32 @@ func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	}
 	want := []string{"a abcdef active", "a old edited", "gone abc removed", "loop-warning 1 active", "loop-warning abc removed", "new abcdef active"}
 	if !slices.Equal(got, want) {
-		t.Errorf("the report has rows %q, want %q", got, want)
+		t.Errorf("rows = %q, want %q", got, want)
 	}
 }
 
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
-		t.Error("Caution: got a wrong result for one of four inputs, want true for the outcome failure, and for more failures than successes")
+		t.Error("Caution: wrong result for one of four inputs, want true only for outcome failure or worse > better")
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
 	if r := rowOfA(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
-		t.Errorf("60 failures with the lesson and 80%% success without: got Caution = %v, %d failures and %d successes, want true, 60 and 0", r.Caution, r.Failure, r.Success)
+		t.Errorf("60 failures with the lesson, 80%% success without: Caution = %v, Failure = %d, Success = %d, want true, 60, 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
 	if r := rowOfA(t, c); r.Caution || r.Failure != 60 {
-		t.Errorf("60 failures with the lesson and no success without: got Caution = %v and %d failures, want false and 60", r.Caution, r.Failure)
+		t.Errorf("60 failures with the lesson, no success without: Caution = %v, Failure = %d, want false, 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
 	if r := rowOfA(t, c); r.Caution || r.Failure <= r.Success {
-		t.Errorf("24 successes of 50 with an expected reward of 0.5: got Caution = %v, %d failures and %d successes, want false and more failures than successes", r.Caution, r.Failure, r.Success)
+		t.Errorf("24 of 50 successes, expected reward 0.5: Caution = %v, Failure = %d, Success = %d, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
 }
 
-func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
+func TestRetireReasonOfUselessExpiredAndHarmfulLessons(t *testing.T) {
 	long := bandit.New()
 	addArm(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
 	short := bandit.New()
@@ -488,44 +488,44 @@ func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := rowOfA(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: got reason %q to retire the lesson, want %q in the reason (empty: no reason)", name, got, c.want)
+			t.Errorf("%s: Retire = %q, want %q in it (empty: none)", name, got, c.want)
 		}
 	}
 	if got := rowOfA(t, short).Retire; strings.Contains(got, "60 days") {
-		t.Errorf("benched for three days: got reason %q, want no reason with 60 days", got)
+		t.Errorf("benched for three days: Retire = %q, want no mention of 60 days", got)
 	}
 }
 
-func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
+func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
 	fresh := rowOfA(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
-		t.Errorf("new lesson: got row %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
+		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
-		t.Errorf("got row %+v, want 500 to 3000 needed picks, and as many weeks as their number divided by the picks of a week", r)
+		t.Errorf("row = %+v, want NeedsPicks of 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
-		t.Errorf("epsilon 0.5: got projection %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
+		t.Errorf("epsilon 0.5: WhatIf = %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
 	}
 	if less := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
-		t.Errorf("epsilon 0.05: got projection %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
+		t.Errorf("epsilon 0.05: WhatIf = %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
 		if got := rowOfA(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
-			t.Errorf("epsilon %v: got projection %+v, want none", nonsense, got.WhatIf)
+			t.Errorf("epsilon %v: WhatIf = %+v, want none", nonsense, got.WhatIf)
 		}
 	}
 	off := rowOfA(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
-		t.Errorf("without a holdout: got %d needed picks and note %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
+		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
 }
 
-// With random counters, a report is reproducible and can be encoded and printed. Each effect is within its interval.
-func TestAnyCountersMakeAReport(t *testing.T) {
+// For random counters, the report is reproducible and can be encoded and printed, and each effect is within its interval.
+func TestReportOfRandomCounters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
 		fields := []string{
@@ -542,14 +542,14 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 		in.Bands, in.WhatIf = true, 0.3
 		r := report.Build(in)
 		if !reflect.DeepEqual(r, report.Build(in)) {
-			t.Fatal("the same input gave two reports, want equal reports")
+			t.Fatal("two reports of the same input differ")
 		}
 		if _, err := json.Marshal(r); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range r.Lessons {
 			if l.Lo != nil && !(*l.Lo <= *l.Effect && *l.Effect <= *l.Hi) {
-				t.Fatalf("%s: got effect %v and the interval [%v, %v], want the effect within the interval", l.Slug, *l.Effect, *l.Lo, *l.Hi)
+				t.Fatalf("%s: effect %v is not within the interval [%v, %v]", l.Slug, *l.Effect, *l.Lo, *l.Hi)
 			}
 		}
 		if err := r.Table(new(strings.Builder), report.Full); err != nil {
@@ -573,12 +573,12 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 // A row compares the input tokens and the cached share of the sessions with and without the lesson.
-func TestRowComparesTheTokensOfBothArms(t *testing.T) {
+func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
-		t.Errorf("without token usage: got row %+v, want no input tokens, cached share or cost", r)
+		t.Errorf("without token usage: row = %+v, want no input tokens, cached share or cost", r)
 	}
 	for _, injected := range []bool{true, false, false} {
 		x := trial.Assignment{Picks: []trial.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}
@@ -590,6 +590,6 @@ func TestRowComparesTheTokensOfBothArms(t *testing.T) {
 	}
 	r = rowOfA(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
-		t.Errorf("got %v input tokens with the lesson and %v without, the cached share %v and its change %v; want 500, 1000, 0.4 and -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
+		t.Errorf("InputWith = %v, InputWithout = %v, CachedWith = %v, CachedChange = %v, want 500, 1000, 0.4, -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// withChooser completes an input with the counters and the beliefs of a chooser.
+// withChooser returns in with the counters and the beliefs of c and the policy of cfg.
 func withChooser(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
 	in.Counters, in.Chooser = c.Measured(), fixedChooser{c, cfg}
 	in.Policy = report.Policy{
@@ -19,13 +19,13 @@ func withChooser(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.I
 	return in
 }
 
-// fixedChooser has the beliefs of a bandit.Chooser under a fixed configuration.
+// fixedChooser is a report.Chooser with the beliefs of a bandit.Chooser under a fixed configuration.
 type fixedChooser struct {
 	c   *bandit.Chooser
 	cfg bandit.Config
 }
 
-// action returns the lesson as the chooser sees it.
+// action returns the action of a lesson.
 func (b fixedChooser) action(l report.Lesson) bandit.Action {
 	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
@@ -41,16 +41,16 @@ func (b fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
 }
 func (b fixedChooser) Sigma2() float64 { return b.c.Priors().Sigma2 }
 
-// impossibleChooser has the same belief about every lesson, whatever the counters hold.
+// impossibleChooser is a report.Chooser with the same belief about every lesson, whatever the counters are.
 type impossibleChooser struct{ belief report.Belief }
 
 func (m impossibleChooser) Belief(report.Lesson) report.Belief      { return m.belief }
 func (m impossibleChooser) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
 func (m impossibleChooser) Sigma2() float64                         { return 0.25 }
 
-// The beliefs of the chooser change only the fields of the chooser and the verdicts likely and benched. All other
-// fields of the report are equal with any chooser and without one.
-func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
+// The beliefs of the chooser change only the fields that describe beliefs, and the verdicts likely and benched. All other
+// fields of the report are the same with any chooser and without one.
+func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	addArm(c, "b", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
@@ -88,11 +88,11 @@ func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	} {
 		got, rest := measured(x)
 		if !reflect.DeepEqual(rest, whole) {
-			t.Errorf("with chooser %+v: got the report without its rows\n%+v\nwant\n%+v", x, rest, whole)
+			t.Errorf("chooser %+v: report without its rows =\n%+v\nwant\n%+v", x, rest, whole)
 		}
 		for i := range got {
 			if !reflect.DeepEqual(got[i], want[i]) {
-				t.Errorf("with chooser %+v: got the measured fields of %v\n%v\nwant\n%v", x, got[i]["slug"], got[i], want[i])
+				t.Errorf("chooser %+v: measured fields of %v =\n%v\nwant\n%v", x, got[i]["slug"], got[i], want[i])
 			}
 		}
 	}

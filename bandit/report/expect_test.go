@@ -9,72 +9,72 @@ import (
 	"precept/bandit/report"
 )
 
-// The row of an unproven lesson predicts the date of the verdict, and names the changes that would bring the verdict
+// The row of an unproven lesson predicts the date of its verdict, and names the changes that would lead to a verdict
 // sooner.
-func TestExpectPredictsTheVerdict(t *testing.T) {
+func TestRowPredictsDateOfVerdict(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
-		t.Fatalf("got verdict %s, %d needed picks and Weeks %v, want %s, more than 0 and a number of weeks", r.Verdict, r.NeedsPicks, r.Weeks, report.Unproven)
+		t.Fatalf("Verdict = %s, NeedsPicks = %d, Weeks = %v, want %s, more than 0 and a number of weeks", r.Verdict, r.NeedsPicks, r.Weeks, report.Unproven)
 	}
 	day := noon.AddDate(0, 0, int(*r.Weeks*7)).Format("2006-01-02")
 	if next := noon.AddDate(0, 0, int(*r.Weeks*7)+1).Format("2006-01-02"); r.Expected != day && r.Expected != next {
-		t.Errorf("in %v weeks: got date %q, want %s or %s", *r.Weeks, r.Expected, day, next)
+		t.Errorf("in %v weeks: Expected = %q, want %s or %s", *r.Weeks, r.Expected, day, next)
 	}
 	if r.NeedsSessions < r.NeedsPicks || len(r.Sooner) != 2 || !strings.HasPrefix(r.Sooner[0], "a trial, in ") || r.Sooner[1] != "more traffic" {
-		t.Errorf("got %d needed sessions and advice %q, want at least %d sessions and the advice of a trial and more traffic", r.NeedsSessions, r.Sooner, r.NeedsPicks)
+		t.Errorf("NeedsSessions = %d, Sooner = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Sooner, r.NeedsPicks)
 	}
 	trial := rowOfA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
-		t.Errorf("in a trial: got %d needed picks and advice %q, want fewer than %d picks and one piece of advice", trial.NeedsPicks, trial.Sooner, r.NeedsPicks)
+		t.Errorf("in a trial: NeedsPicks = %d, Sooner = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Sooner, r.NeedsPicks)
 	}
 	if never := rowOfA(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "no closed session has matched") {
-		t.Errorf(`a lesson without a match: got date %q and advice %q, want no date and "no closed session has matched"`, never.Expected, never.Sooner)
+		t.Errorf(`lesson without a match: Expected = %q, Sooner = %q, want no date and "no closed session has matched"`, never.Expected, never.Sooner)
 	}
 	mute := bandit.New()
 	addArm(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
 	if r := rowOfA(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
-		t.Errorf("a third of the sessions rewarded: got advice %q, want more feedback: 33%%", r.Sooner)
+		t.Errorf("a third of the sessions rewarded: Sooner = %q, want more feedback: 33%%", r.Sooner)
 	}
 	helps := bandit.New()
 	addArm(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	if r := rowOfA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
-		t.Errorf("verdict %s: got date %q, %d needed sessions and advice %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Sooner)
+		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Sooner = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Sooner)
 	}
 }
 
-// A benched lesson is one that the chooser expects to harm and picks in two of a hundred sessions only. So the time to
-// its verdict is at least ten times as long as the rate of its earlier picks would give.
-func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
+// A benched lesson is one that the chooser expects to harm and picks in only 2% of the sessions. So the time to its
+// verdict is at least ten times as long as the rate of its earlier picks would give.
+func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
-		t.Errorf("got row %+v, want verdict %s, epsilon 0.5 and at least ten times NeedsPicks/PerWeek weeks", r, report.Benched)
+		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks of at least 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
 	if len(r.Sooner) == 0 || !strings.HasPrefix(r.Sooner[0], "a trial") {
-		t.Errorf("got advice %q, want a trial first", r.Sooner)
+		t.Errorf("Sooner = %q, want a trial first", r.Sooner)
 	}
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
-		t.Errorf("%d picks at %v a week: got %d needed sessions, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
+		t.Errorf("%d picks at %v a week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
-	// In a trial a lesson is picked at each match, so the rate of the earlier picks predicts the time.
+	// In a trial, a lesson is picked at each match, so the rate of the earlier picks predicts the time.
 	r = rowOfA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
-		t.Errorf("in a trial: got row %+v, want verdict %s, NeedsPicks/PerWeek weeks and no note about probes", r, report.Benched)
+		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about probes", r, report.Benched)
 	}
 }
 
-// During a planned trial the needed picks are those to its evaluation, unless the row has a verdict sooner.
-func TestExpectNamesThePlannedEvaluation(t *testing.T) {
+// During a planned trial, NeedsPicks is the number of picks until its evaluation, unless the row has a verdict sooner.
+func TestNeededPicksCountToPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
 	if r := rowOfA(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
-		t.Errorf("300 planned picks: got trial %q and %d needed picks, want running and 300", r.Trial, r.NeedsPicks)
+		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running, 300", r.Trial, r.NeedsPicks)
 	}
 	if r := rowOfA(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
-		t.Errorf("900,000 planned picks: got %d needed picks, want fewer, until the verdict of the row", r.NeedsPicks)
+		t.Errorf("900,000 planned picks: NeedsPicks = %d, want the smaller number until the verdict of the row", r.NeedsPicks)
 	}
 }

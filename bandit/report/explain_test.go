@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// golden compares got with a file of testdata.
+// golden fails the test unless got equals a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -28,11 +28,11 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("got another text than testdata/%s (go test -update rewrites the file):\n%s", name, got)
+		t.Errorf("text differs from testdata/%s (go test -update rewrites the file):\n%s", name, got)
 	}
 }
 
-// kinds returns a tenant with a row of every kind that Explain distinguishes.
+// kinds returns the input of a report with a row of every kind that Explain distinguishes.
 func kinds() report.Input {
 	c := bandit.New()
 	day := today() - 6
@@ -50,7 +50,7 @@ func kinds() report.Input {
 	addArm(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
 	addArm(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
 	addArm(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
-	for i := range 12 { // other lessons: among many lessons, an interval without 0 is not proof
+	for i := range 12 { // among many lessons, an interval that excludes 0 is not proof
 		addArm(
 			c,
 			"other-"+string(rune('a'+i)),
@@ -85,8 +85,8 @@ func kinds() report.Input {
 	return in
 }
 
-// Explain describes each kind of row in 5 to 12 lines, as in the golden file. Only the row of the lesson in
-// question has the numbers of an explanation.
+// Explain describes each kind of row in 5 to 12 lines, as in the golden file. Only the row of the explained lesson has
+// the field Explain.
 func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
 	for _, l := range kinds().Lessons {
@@ -98,20 +98,20 @@ func TestExplainDescribesEachKindOfRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(b.String(), "\n"); n > 12 || n < 5 {
-			t.Errorf("%s: got an explanation of %d lines, want 5 to 12", l.Slug, n)
+			t.Errorf("%s: explanation has %d lines, want 5 to 12", l.Slug, n)
 		}
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
 			if (row.Explain != nil) != (row.Slug == l.Slug) {
-				t.Errorf("explain %s: row %s has an explanation: %v, want %v", l.Slug, row.Slug, row.Explain != nil, row.Slug == l.Slug)
+				t.Errorf("explain %s: row %s has Explain: %v, want %v", l.Slug, row.Slug, row.Explain != nil, row.Slug == l.Slug)
 			}
 		}
 	}
 	golden(t, "explain.txt", all.String())
 }
 
-// In 60 columns the explanation has the same words as in 1,000 columns, in lines of at most 60 bytes.
-func TestExplainFitsANarrowTerminal(t *testing.T) {
+// An explanation in 60 columns has the same words as in 1,000 columns, in lines of at most 60 bytes.
+func TestExplainFitsNarrowTerminal(t *testing.T) {
 	in := kinds()
 	in.Explain = "ended"
 	r := report.Build(in)
@@ -125,20 +125,20 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 	narrow := written(60)
 	golden(t, "explain-60.txt", narrow)
 	if got, want := strings.Fields(narrow), strings.Fields(written(1000)); !slices.Equal(got, want) {
-		t.Errorf("in 60 columns: got the words\n%q\nwant the words of 1000 columns\n%q", got, want)
+		t.Errorf("words in 60 columns =\n%q\nwant the words in 1000 columns\n%q", got, want)
 	}
 	for line := range strings.Lines(narrow) {
 		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
-			t.Errorf("got line %q of %d bytes, want at most 60 bytes and no space at the end", line, len(line))
+			t.Errorf("line %q has %d bytes, want at most 60 bytes and no trailing space", line, len(line))
 		}
 	}
 	if err := r.Explain(broken{}, "ended", 60); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
-		t.Errorf("a failed write: got error %v, want: the pipe is closed", err)
+		t.Errorf("failed write: err = %v, want \"the pipe is closed\"", err)
 	}
 }
 
-// An explanation of a lesson that matched in open sessions gives the number of these sessions and the command that
-// includes open sessions.
+// The explanation of a lesson that matched in open sessions gives the number of these sessions and the command that
+// includes them.
 func TestExplanationCountsOpenSessions(t *testing.T) {
 	in := kinds()
 	in.Lessons = append(in.Lessons, report.Lesson{Slug: "fresh", Arm: "fresh@1", State: "active"})
@@ -151,13 +151,13 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 		r.Open = &report.Open{Sessions: 9, CloseAfter: "24h0m0s", Matched: map[trial.Arm]int{"fresh@1": matched}}
 		var b strings.Builder
 		if err := r.Explain(&b, "fresh", 1000); err != nil || !strings.Contains(b.String(), want) || strings.Contains(b.String(), "none arrive") != (matched == 0) {
-			t.Errorf("%d open sessions with a match: got error %v and the explanation\n%s\nwant no error and %q", matched, err, b.String(), want)
+			t.Errorf("%d open sessions with a match: err = %v, explanation =\n%s\nwant it to contain %q", matched, err, b.String(), want)
 		}
 	}
 }
 
-// An explanation has the numbers from which the row is computed. The test recomputes the row from these numbers.
-func TestExplanationNumbersEqualTheRow(t *testing.T) {
+// The field Explain has the numbers from which the row is computed. The test recomputes the row from these numbers.
+func TestExplanationNumbersMatchRow(t *testing.T) {
 	for _, l := range kinds().Lessons {
 		in := kinds()
 		in.Explain = l.Slug
@@ -171,15 +171,15 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				rewarded, assigned = rewarded+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.RewardedInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
-					t.Errorf("%s: got propensity %+v, want EValue > 0, and MeanInjected from 0 to 1 if there are injected rewards", l.Slug, p)
+					t.Errorf("%s: propensity = %+v, want EValue > 0, and MeanInjected from 0 to 1 if there are injected rewards", l.Slug, p)
 				}
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
-				t.Errorf("%s: got %d rewarded of %d picks in the propensities and N = %v, want %d of %d picks as in the row and an equal N", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
+				t.Errorf("%s: propensities add up to %d rewarded of %d picks, N = %v, want %d of %d as in the row, and N equal to the rewarded", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.Half != nil || e.P != nil {
-					t.Errorf("%s has no effect: got explanation %+v, want no Mean, Half and P", l.Slug, e)
+					t.Errorf("%s has no effect: Explain = %+v, want no Mean, Half and P", l.Slug, e)
 				}
 				continue
 			}
@@ -192,18 +192,18 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
 			} {
 				if math.Abs(x[0]-x[1]) > 1e-6*max(1, math.Abs(x[1])) {
-					t.Errorf("%s, %s: got %v, want %v", l.Slug, number, x[0], x[1])
+					t.Errorf("%s, %s = %v, want %v", l.Slug, number, x[0], x[1])
 				}
 			}
 			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {
-				t.Errorf("%s: got the smallest p-value %v and the present one %v, want a smallest of at most 1 and, with 50 rewards in each arm, at most the present one", l.Slug, e.Smallest, *e.P)
+				t.Errorf("%s: Smallest = %v, P = %v, want Smallest of at most 1 and, with 50 injected and 50 withheld picks, at most P", l.Slug, e.Smallest, *e.P)
 			}
 		}
 	}
 }
 
-// The numbers of an explanation suffice to derive the verdict.
-func TestVerdictFollowsFromTheExplanation(t *testing.T) {
+// The verdict can be derived from the numbers of Explain.
+func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 	seen := map[report.Verdict]bool{}
 	for _, l := range kinds().Lessons {
 		in := kinds()
@@ -232,17 +232,17 @@ func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 			case *row.Lo >= -0.03 && *row.Hi <= 0.03:
 				want = report.NoEffect
 			}
-			if want == report.Unproven && row.Verdict == report.Benched { // a verdict by the belief of the chooser
+			if want == report.Unproven && row.Verdict == report.Benched { // depends on the belief of the chooser
 				continue
 			}
 			if row.Verdict != want {
-				t.Errorf("%s: got verdict %s, want %s by the numbers of the explanation", l.Slug, row.Verdict, want)
+				t.Errorf("%s: Verdict = %s, want %s by the numbers of Explain", l.Slug, row.Verdict, want)
 			}
 		}
 	}
 	for _, v := range []report.Verdict{report.Invalid, report.ProvenHelps, report.Helps, report.Harms, report.NoEffect, report.TrialHelps, report.Benched, report.Unproven} {
 		if !seen[v] {
-			t.Errorf("got no row with verdict %s, want a row of each verdict", v)
+			t.Errorf("no row has the verdict %s", v)
 		}
 	}
 }

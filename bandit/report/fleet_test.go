@@ -107,33 +107,33 @@ func TestNoVerdictWithoutEffect(t *testing.T) {
 	}
 }
 
-// A helpful lesson is proven although it matches hard sessions, and a harmful lesson is not called
-// helpful and is picked less.
-func TestRealEffectsAreFound(t *testing.T) {
+// A helpful lesson is proven although it matches hard sessions. A harmful lesson does not get the verdict helps and is
+// picked less.
+func TestReportFindsRealEffects(t *testing.T) {
 	effects := []float64{0.25, -0.25, 0, 0} // the helpful lesson matches hard sessions
 	var lastReport report.Report
 	simulate("found", effects, 6000, 3000, func(r report.Report) { lastReport = r })
 	helps, harms := lastReport.Lessons[0], lastReport.Lessons[1]
 	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
-		t.Errorf("got verdicts %q for the helpful and %q for the harmful lesson, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
+		t.Errorf("verdicts of the helpful and the harmful lesson = %q and %q, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
 	}
 	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
-		t.Errorf("helpful lesson: got effect %v in [%v, %v] and the leave-one-out difference %v, want 0.25 within half a width of the effect, and a difference of at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)
+		t.Errorf("helpful lesson: Effect = %v in [%v, %v], LOODelta = %v, want 0.25 within half a width of the effect, and LOODelta of at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)
 	}
 	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
-		t.Errorf("the harmful lesson has the posterior mean %v and %d picks, want at most 0 and at most half of the %d picks of the helpful lesson", harms.Posterior, harms.Picked, helps.Picked)
+		t.Errorf("harmful lesson: Posterior = %v, Picked = %d, want at most 0, and at most half of the %d picks of the helpful lesson", harms.Posterior, harms.Picked, helps.Picked)
 	}
 	if g := lastReport.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
-		t.Errorf("all lessons together: got verdict %q and the lower bound %v, want %q and at most 0.25", g.Verdict, *g.Lo, report.Helps)
+		t.Errorf("global verdict = %q, lower bound = %v, want %q and at most 0.25", g.Verdict, *g.Lo, report.Helps)
 	}
 	for _, l := range lastReport.Lessons[2:] {
 		if l.Verdict == report.ProvenHelps || l.Verdict == report.ProvenHarms {
-			t.Errorf("lesson %s without an effect has verdict %s, want no proof", l.Slug, l.Verdict)
+			t.Errorf("lesson %s without an effect: Verdict = %s, want no proof", l.Slug, l.Verdict)
 		}
 	}
 }
 
-// seeded returns a random source with a fixed seed.
+// seeded returns a random source with the seed text.
 func seeded(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))

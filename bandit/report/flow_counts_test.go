@@ -6,23 +6,23 @@ import (
 	"precept/bandit/trial"
 )
 
-// Each session of the experiment is in one group, and no group has more sessions than the experiment: counts of an
-// earlier release may have more rewards than closed sessions.
-func TestFlowGroupsTheSessionsOfTheExperiment(t *testing.T) {
+// Each session of the experiment is in one group. No group has more sessions than the experiment, although counters of
+// an earlier release may have more rewards than closed sessions.
+func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
 	for name, c := range map[string]struct {
 		closed, outside, rewarded              int64
 		wantUnmatched, wantReward, wantWithout int64
 	}{
-		"some without a match": {closed: 20, outside: 2, rewarded: 7, wantUnmatched: 6, wantReward: 7, wantWithout: 13},
-		"more rewards":         {closed: 20, outside: 2, rewarded: 30, wantUnmatched: 6, wantReward: 20},
-		"more matches":         {closed: 10, outside: 2, rewarded: 7, wantReward: 7, wantWithout: 3},
+		"sessions without a match": {closed: 20, outside: 2, rewarded: 7, wantUnmatched: 6, wantReward: 7, wantWithout: 13},
+		"more rewards than sessions":         {closed: 20, outside: 2, rewarded: 30, wantUnmatched: 6, wantReward: 20},
+		"more matches than sessions":         {closed: 10, outside: 2, rewarded: 7, wantReward: 7, wantWithout: 3},
 	} {
 		got := flow(trial.Stats{
 			All:    trial.AllSessions{Closed: c.closed, Outside: c.outside, Rewarded: c.rewarded},
 			Strata: []trial.Stratum{{Assigned: [2]int64{1, 6}}, {Assigned: [2]int64{2, 3}}},
 		})
 		if got.Treated != 9 || got.Control != 3 || got.MeasuredRules != 2 || got.Unmatched != c.wantUnmatched || got.Rewarded != c.wantReward || got.Unrewarded != c.wantWithout {
-			t.Errorf("%s: got %+v, want 9 treated, 3 control, 2 with a measured section, %d unmatched, %d rewarded and %d unrewarded",
+			t.Errorf("%s: flow = %+v, want 9 treated, 3 control, 2 with a measured section, %d unmatched, %d rewarded and %d unrewarded",
 				name, got, c.wantUnmatched, c.wantReward, c.wantWithout)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// flowOf returns the report of a number of closed sessions for each kind of session.
+// flowOf returns a report on closed sessions, given their number by exclusion reason. An empty reason means not excluded.
 func flowOf(sessions map[trial.ExclusionReason]int64, in report.Input) report.Report {
 	in.Now, in.Counters = noon, trial.NewCounters()
 	for why, n := range sessions {
@@ -25,7 +25,7 @@ func flowOf(sessions map[trial.ExclusionReason]int64, in report.Input) report.Re
 	return report.Build(in)
 }
 
-func TestFlowSentenceNamesTheReasons(t *testing.T) {
+func TestFlowSentenceNamesExclusionReasons(t *testing.T) {
 	many := map[trial.ExclusionReason]int64{"": 1180, trial.ExcludedTwin: 4, trial.ExcludedLate: 20}
 	for name, k := range map[string]struct {
 		sessions map[trial.ExclusionReason]int64
@@ -33,7 +33,7 @@ func TestFlowSentenceNamesTheReasons(t *testing.T) {
 		want     string
 		groups   []string
 	}{
-		"none closed": {nil, report.Input{}, "", nil},
+		"no session": {nil, report.Input{}, "", nil},
 		"none excluded": {
 			map[trial.ExclusionReason]int64{"": 12},
 			report.Input{},
@@ -47,22 +47,22 @@ func TestFlowSentenceNamesTheReasons(t *testing.T) {
 			[]string{"in the experiment: 0 treated, 0 control, 1,180 without a match; with a reward: 0"},
 		},
 		"all excluded": {map[trial.ExclusionReason]int64{trial.ExcludedKeys: 1_234_567, trial.ExcludedUnknown: 1}, report.Input{}, "Sessions: 1,234,568 closed, 0 in the experiment, 1,234,568 excluded (unknown keys 1,234,567, unknown reason 1)", nil},
-		"members":      {map[trial.ExclusionReason]int64{trial.ExcludedMember: 3}, report.Input{}, "", []string{"further sessions, each counted with its run or parent session: 3"}},
-		"a window":     {many, report.Input{Window: 24 * 3600e9}, "Sessions of all time: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
+		"member sessions":      {map[trial.ExclusionReason]int64{trial.ExcludedMember: 3}, report.Input{}, "", []string{"further sessions, each counted with its run or parent session: 3"}},
+		"window":     {many, report.Input{Window: 24 * 3600e9}, "Sessions of all time: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
 		"provisional":  {many, report.Input{Provisional: true}, "Sessions: 1,204 closed or open, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
 	} {
 		r := flowOf(k.sessions, k.in)
 		if got := r.FlowSentence(); got != k.want {
-			t.Errorf("%s: got %q, want %q", name, got, k.want)
+			t.Errorf("%s: FlowSentence = %q, want %q", name, got, k.want)
 		}
 		if got := r.Flow.Groups(); k.groups != nil && !slices.Equal(got, k.groups) {
-			t.Errorf("%s: got groups %q, want %q", name, got, k.groups)
+			t.Errorf("%s: Groups = %q, want %q", name, got, k.groups)
 		}
 	}
 }
 
-// Each reason has its own phrase and its own cause.
-func TestEachReasonOfExclusionHasWords(t *testing.T) {
+// Each exclusion reason has its own phrase and its own cause.
+func TestEachExclusionReasonHasPhraseAndCause(t *testing.T) {
 	phrases, causes := map[string]bool{}, map[string]bool{}
 	list := trial.ExclusionReasons()
 	reasons := append(list[:], trial.ExcludedImport, trial.ExcludedMember)
@@ -70,6 +70,6 @@ func TestEachReasonOfExclusionHasWords(t *testing.T) {
 		phrases[report.ExclusionPhrase(why)], causes[report.ExclusionCause(why)] = true, true
 	}
 	if len(phrases) != len(reasons) || len(causes) != len(reasons) {
-		t.Errorf("%d reasons have phrases %v and causes %v, want one for each", len(reasons), phrases, causes)
+		t.Errorf("%d reasons have phrases %v and causes %v, want different ones for each", len(reasons), phrases, causes)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// believed returns a chooser with the same belief about every lesson.
+// believed returns a chooser that believes in the effect mean of every lesson.
 func believed(mean float64) impossibleChooser {
 	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
 }
 
-// reportWithCosts returns the report of a tenant. Lesson a has 200 picks on one day of the last week, and 100 of the
-// picks have a reward. The lesson new has no pick. mean is the chooser's belief about the effect of every lesson.
+// reportWithCosts returns a report on two lessons, about which the chooser believes in the effect mean. Lesson a has 200
+// picks on one day of the last week, 100 of them with a reward. Lesson new has no pick.
 func reportWithCosts(mean float64) report.Report {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})
@@ -27,9 +27,9 @@ func reportWithCosts(mean float64) report.Report {
 	return report.Build(in)
 }
 
-// A forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a
-// trial of 400 rewarded picks takes 800 sessions. The lost reward follows from the belief of the chooser.
-func TestForecastComputesTheCostOfATrial(t *testing.T) {
+// Forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a trial of
+// 400 rewarded picks takes 800 sessions. The lost reward follows from the belief of the chooser.
+func TestForecastComputesCostOfTrial(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
 	if err != nil {
@@ -44,23 +44,23 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 		"detects": {f.Detect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.Believed, 0.1},
 	} {
 		if math.Abs(x[0]-x[1]) > 1e-5*max(1, x[1]) {
-			t.Errorf("forecast of 400 picks, %s: got %v, want %v", field, x[0], x[1])
+			t.Errorf("forecast of 400 picks: %s = %v, want %v", field, x[0], x[1])
 		}
 	}
-	// The new lesson has no reward yet: its forecast uses the share of rewarded sessions of the tenant.
+	// The new lesson has no reward yet, so its forecast uses the share of rewarded sessions of the whole report.
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
-		t.Errorf("new lesson: got error %v and forecast %+v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", err, f)
+		t.Errorf("new lesson: err = %v, forecast = %+v, want Sessions = 200, no Days, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", err, f)
 	}
 	if text := strings.Join(f.Text(), "\n"); !strings.Contains(text, "the duration is unknown") {
-		t.Errorf(`got %q, want a text with "the duration is unknown"`, text)
+		t.Errorf(`Text = %q, want "the duration is unknown" in it`, text)
 	}
 }
 
-// The text of a forecast names the effect that the trial can detect and the cost, for a lesson that the chooser
-// believes to help and for one that it believes to harm.
-func TestForecastTextNamesCostAndPurpose(t *testing.T) {
+// The text of a forecast names the cost and the effect that the trial can detect, for a lesson that the chooser believes
+// to help and for one that it believes to harm.
+func TestForecastTextGolden(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {
 		r := reportWithCosts(mean)
@@ -73,8 +73,8 @@ func TestForecastTextNamesCostAndPurpose(t *testing.T) {
 	golden(t, "forecast.txt", all.String())
 }
 
-// A goal has either a number of picks or an effect. Power and epsilon are between 0 and 1. Any other goal is an error.
-func TestInvalidGoalsAreRefused(t *testing.T) {
+// A goal has either a number of picks or an effect, and power and epsilon are between 0 and 1. Any other goal is an error.
+func TestForecastRefusesInvalidGoals(t *testing.T) {
 	r := reportWithCosts(0.1)
 	nan := math.NaN()
 	for _, c := range []struct {
@@ -97,38 +97,38 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 	} {
 		_, err := r.Forecast("a", c.g)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("goal %+v: got error %v, want an error with %q (empty: no error)", c.g, err, c.wantError)
+			t.Errorf("goal %+v: err = %v, want an error with %q (empty: nil)", c.g, err, c.wantError)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
-		t.Errorf("an unknown lesson: got error %v, want report.ErrNoLesson", err)
+		t.Errorf("unknown lesson: err = %v, want report.ErrNoLesson", err)
 	}
 }
 
-// A third planned trial is tested at a smaller level than 0.05, because only one of the two earlier trials was a proof.
-// The forecast has the running trial of the lesson, and the text names it.
-func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
+// A third planned trial is tested at a smaller level than 0.05, because only one of the two earlier trials is proven. The
+// forecast has the running trial of the lesson, and the text names it.
+func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
 	in := kinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Rewarded != 200 {
-		t.Fatalf("got error %v and forecast %+v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
+		t.Fatalf("err = %v, forecast = %+v, want PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
-		t.Errorf("the forecast has %d picks, want %d", f.Picks, want)
+		t.Errorf("Picks = %d, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
 		!strings.Contains(text[len(text)-1], "ends without a look") {
-		t.Errorf(`got text %q, want "200 of 400 picks" and "ends without a look" in the last line`, text)
+		t.Errorf(`Text = %q, want "200 of 400 picks" and "ends without a look" in the last line`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
-		t.Errorf("lesson with an ended trial: got error %v and the running trial %+v, want neither", err, f.Running)
+		t.Errorf("lesson with an ended trial: err = %v, Running = %+v, want neither", err, f.Running)
 	}
 }
 
-// Lesson old has two texts with picks. The forecast is about the active text, for each of the two.
-func TestForecastUsesTheCurrentText(t *testing.T) {
+// If a lesson has two texts with picks, the forecast is about the active text, whichever it is.
+func TestForecastUsesActiveText(t *testing.T) {
 	for _, arms := range [][2]string{{"old@1", "old@2"}, {"old@2", "old@1"}} {
 		c := bandit.New()
 		for _, arm := range []trial.Arm{"old@1", "old@2"} {
@@ -148,12 +148,12 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 		in.Chooser = halfPointBelief{arms[0]}
 		r := report.Build(in)
 		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
-			t.Errorf("%s active: got error %v and the believed effect %v, want no error and 0.5", arms[0], err, f.Believed)
+			t.Errorf("%s active: err = %v, Believed = %v, want 0.5", arms[0], err, f.Believed)
 		}
 	}
 }
 
-// halfPointBelief believes in an effect of half a point of reward of one arm, and has no belief about other arms.
+// halfPointBelief is a report.Chooser that believes in an effect of 0.5 of one arm, and in no effect of other arms.
 type halfPointBelief struct{ arm string }
 
 func (h halfPointBelief) Belief(l report.Lesson) report.Belief {
@@ -165,9 +165,9 @@ func (h halfPointBelief) Belief(l report.Lesson) report.Belief {
 func (halfPointBelief) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (halfPointBelief) Sigma2() float64                         { return 0.25 }
 
-// NeedsPicks of a row is the number of further picks until a verdict, at the same rates of reward. With 6% more picks
-// than that, the row has a verdict. With 85% of them, the row has no verdict yet.
-func TestForecastPicksSufficeForAVerdict(t *testing.T) {
+// NeedsPicks is the number of further picks until a verdict if the mean rewards stay the same. After 1.06 times as many
+// picks, the row has a verdict. After 85% of them, it has none yet.
+func TestNeededPicksSufficeForVerdict(t *testing.T) {
 	row := func(a arm, others int) report.Row {
 		c := bandit.New()
 		for i := range others {
@@ -184,7 +184,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	} {
 		r := row(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
-			t.Fatalf("%+v: got verdict %q and %d needed picks, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
+			t.Fatalf("%+v: Verdict = %q, NeedsPicks = %d, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
 		}
 		grown := func(part float64) report.Row {
 			by := (float64(r.Rewarded) + part*float64(r.NeedsPicks)) / float64(r.Rewarded)
@@ -193,18 +193,18 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			return row(b, 0)
 		}
 		if later := grown(1.06); later.Verdict == report.Unproven {
-			t.Errorf("%+v: after 1.06 times %d picks, got verdict %q with the interval [%v, %v], want another than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
+			t.Errorf("%+v: after 1.06 times %d picks: Verdict = %q, interval [%v, %v], want a verdict other than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
 		}
 		if soon := grown(0.85); soon.Verdict == report.Helps || soon.Verdict == report.Harms || soon.Verdict == report.NoEffect {
-			t.Errorf("%+v: after 85%% of %d picks, got verdict %q, want neither helps, harms nor no effect", a, r.NeedsPicks, soon.Verdict)
+			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want none of helps, harms, no effect", a, r.NeedsPicks, soon.Verdict)
 		}
 	}
-	// The date of the verdict follows from the present rate of picks: 400 picks in two weeks.
+	// The date of the verdict follows from the current rate of 400 picks in two weeks.
 	a := arm{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
 	r := row(a, 0)
 	weeks := float64(r.NeedsPicks) / 200
 	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)
 	if math.Abs(*r.Weeks-weeks) > 0.01 || r.Expected != date {
-		t.Errorf("%d picks at 200 a week: got %v weeks and date %s, want %v weeks and %s", r.NeedsPicks, *r.Weeks, r.Expected, weeks, date)
+		t.Errorf("%d picks at 200 a week: Weeks = %v, Expected = %s, want %v and %s", r.NeedsPicks, *r.Weeks, r.Expected, weeks, date)
 	}
 }

@@ -17,18 +17,18 @@ import (
 	"precept/bandit/trial"
 )
 
-// tally holds the results of a holdout rule in one world.
+// tally holds the results of a holdout rule in one or more worlds.
 type tally struct {
 	gained   float64 // reward from the injected lessons
 	possible float64 // reward from the best choice of lessons
 	helpful  int     // lessons that help
-	found    int     // lessons that help and that the report calls helpful
-	claims   int     // lessons that the report calls helpful or harmful
-	wrong    int     // claims that are wrong
+	found    int     // lessons that help and have a verdict that says so
+	claims   int     // lessons with a verdict that says helps or harms
+	wrong    int     // wrong claims
 }
 
-// demoWorld is a set of twenty lessons with known effects: four help by 2 to 12 points, four harm by 2 to 10, and the
-// others have no effect. Some lessons match hard or easy sessions more often, whatever their effect.
+// demoWorld simulates twenty lessons with known effects: four help by 2 to 12 points, four harm by 2 to 10 points, and the
+// others have no effect. Some lessons match hard or easy sessions more often, whatever their effect is.
 type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
@@ -37,10 +37,10 @@ type demoWorld struct {
 	called  []report.Verdict // the latest verdict of each lesson that says helps or harms
 }
 
-// closedAfter is the number of later sessions after which a session closes.
+// closedAfter is the number of sessions after which an earlier session closes.
 const closedAfter = 400
 
-// newDemoWorld returns a world with effects and match rates that follow from the seed.
+// newDemoWorld returns a world whose effects and match rates are drawn with the seed.
 func newDemoWorld(seed string) *demoWorld {
 	w := &demoWorld{r: seeded(seed), effects: make([]float64, 20), hard: make([]float64, 20), called: make([]report.Verdict, 20)}
 	for i, j := range w.r.Perm(20) {
@@ -58,8 +58,8 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// session draws a session: its category, its probability of success without a lesson and the matching lessons. best is
-// the largest possible gain from at most so many lessons as most says.
+// session draws a session and returns its category, its success rate without a lesson, the largest possible gain from at
+// most most lessons, and the matching lessons.
 func (w *demoWorld) session(most int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	hard := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -78,7 +78,7 @@ func (w *demoWorld) session(most int) (category string, success, best float64, m
 	return strconv.Itoa(kind), min(max(0.5-0.13*hard, 0.15), 0.85), best, matched
 }
 
-// recordVerdicts builds a report and records its claims, the verdicts that say helps or harms.
+// recordVerdicts builds a report and records the verdicts that say helps or harms.
 func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	c.Maxima(noon)
 	c.SetPriors(c.Refit())
@@ -110,9 +110,9 @@ func (w *demoWorld) judge(t *tally) {
 	}
 }
 
-// playHoldout plays one world through chooser, counters and report, and records the verdicts after every 200 sessions.
+// playHoldout simulates one world with chooser, counters and report, and records the verdicts after every 200 sessions.
 // Four of five sessions have a reward. The counters get the reward when the session closes, closedAfter sessions later;
-// until then only the chooser uses the reward.
+// until then, only the chooser uses it.
 func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
@@ -159,7 +159,7 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	return t
 }
 
-// simulateRuns simulates a number of worlds and returns the tally of each and their sum.
+// simulateRuns simulates worlds and returns the tally of each and their sum.
 func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
 	for n := range worlds {
 		x := playHoldout(rule, fmt.Sprint("hold", n), sessions)
@@ -185,12 +185,12 @@ func standardError(all []tally, numerator, denominator func(tally) float64) floa
 	return math.Sqrt(sumSquares*n/max(n-1, 1)) / denSum
 }
 
-// In worlds with known effects, Prove finds more helpful lessons than Earn, Earn gains more reward than Prove, and
-// Fixed gains least. Wrong claims are rare under each rule. The table in docs/EXPERIMENT.md was produced by two runs of
-// this test: one with WORLDS=120, the other with WORLDS=80 and SESSIONS=40000.
-func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
+// In worlds with known effects, Prove finds more helpful lessons than Earn, Earn gains more reward than Prove, and Fixed
+// gains least. Wrong claims are rare under each rule. Two runs of this test produced the table in docs/EXPERIMENT.md: one
+// with WORLDS=120, the other with WORLDS=80 and SESSIONS=40000.
+func TestHoldoutRulesDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plays 180,000 sessions")
+		t.Skip("simulates 180,000 sessions")
 	}
 	envInt := func(name string, def int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -208,11 +208,11 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d of %d claims wrong",
 			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpful), 100*found, x.helpful, x.wrong, x.claims)
 		if others := 20*worlds - x.helpful; x.wrong > 2+others/100 {
-			t.Errorf("rule %s: got %d wrong claims, want at most %d, given %d unhelpful lessons", rule, x.wrong, 2+others/100, others)
+			t.Errorf("rule %s: %d wrong claims, want at most %d, given %d unhelpful lessons", rule, x.wrong, 2+others/100, others)
 		}
 	}
 	prove, earn, fixed := got[bandit.Prove], got[bandit.Earn], got[bandit.Fixed]
 	if prove.found <= earn.found || earn.gained <= prove.gained || prove.gained <= fixed.gained {
-		t.Errorf("got results %+v, want prove to find more lessons than earn, and gains in the order earn, prove, fixed", got)
+		t.Errorf("results = %+v, want prove to find more lessons than earn, and gains in the order earn > prove > fixed", got)
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// seeded returns a random source with the same numbers in each run of a test.
+// seeded returns a random source with the seed text.
 func seeded(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// null plays sessions of hidden difficulty in which the lesson has no effect. After each session null calls see
-// with the sums and with the summed rewards of the injected (y1) and the withheld (y0) sessions.
+// null simulates sessions of unknown difficulty in which the lesson has no effect. After each session, null calls see with
+// the sums, and with the summed rewards of the injected (y1) and the withheld (y0) sessions.
 func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
@@ -44,10 +44,9 @@ func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float
 	}
 }
 
-// An operator evaluates after every ten sessions and stops at the first finding. The interval of the report ever
-// excludes the true effect for at most 6% of the lessons. The Wald interval does so for at least 20%, which shows
-// that this test can fail.
-func TestIntervalsHoldUnderRepeatedEvaluation(t *testing.T) {
+// If an operator evaluates after every ten sessions, the interval of the report ever excludes the true effect for at most
+// 6% of the lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
+func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
 	r := seeded("peek")
@@ -70,49 +69,49 @@ func TestIntervalsHoldUnderRepeatedEvaluation(t *testing.T) {
 			wald++
 		}
 	}
-	t.Logf("ever excluded the true effect: %.1f%% of the intervals, %.1f%% of the Wald intervals", 100*missed/lessons, 100*wald/lessons)
+	t.Logf("%.1f%% of the intervals and %.1f%% of the Wald intervals ever excluded the true effect", 100*missed/lessons, 100*wald/lessons)
 	if missed/lessons > 0.06 {
-		t.Errorf("at some evaluation the interval of %.1f%% of the lessons excluded the true effect, want at most 6%%", 100*missed/lessons)
+		t.Errorf("%.1f%% of the intervals ever excluded the true effect, want at most 6%%", 100*missed/lessons)
 	}
 	if wald/lessons < 0.2 {
-		t.Errorf("at some evaluation the Wald interval of %.1f%% of the lessons excluded the true effect, want at least 20%%", 100*wald/lessons)
+		t.Errorf("%.1f%% of the Wald intervals ever excluded the true effect, want at least 20%%", 100*wald/lessons)
 	}
 }
 
-func TestHalfWidthMatchesTheFormulaAndNarrows(t *testing.T) {
-	// By hand: n = 1000, variance 1: sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
+func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
+	// For n = 1000 and variance 1, the formula gives sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
 	want := math.Sqrt(2 * 9.7832 / (1e6 * 0.0087832) * math.Log(math.Sqrt(9.7832)/0.05))
 	if got := trial.HalfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {
-		t.Errorf("1000 sessions: got the half-width %v, want %v", got, want)
+		t.Errorf("HalfWidth(1000, 1, 1000) = %v, want %v", got, want)
 	}
 	for n := 60.0; n < 1e6; n *= 1.3 {
 		if trial.HalfWidth(n, 1, 1000) <= trial.HalfWidth(n*1.3, 1, 1000) {
-			t.Fatalf("1.3 times %v sessions: got the half-width %v, want less than %v", n, trial.HalfWidth(n*1.3, 1, 1000), trial.HalfWidth(n, 1, 1000))
+			t.Fatalf("half-width of 1.3 times %v sessions = %v, want less than %v", n, trial.HalfWidth(n*1.3, 1, 1000), trial.HalfWidth(n, 1, 1000))
 		}
 	}
 }
 
-// The operator's guide says: an effect of 10 points takes about 1,100 picks at a holdout of 0.2. An effect of 5 points
-// takes about 4,500 picks at 0.2, and 2,900 at 0.5.
-func TestSessionsForMatchesTheGuide(t *testing.T) {
+// The operator's guide says that an effect of 10 points takes about 1,100 picks at a holdout of 0.2, and an effect of 5
+// points about 4,500 picks at 0.2 and 2,900 at 0.5.
+func TestSessionsForMatchesGuide(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
 		n := sessionsFor(c.target, 0.2*trial.Spread(c.eps))
 		if n < c.lo || n > c.hi {
-			t.Errorf("%+v: got %v picks, want %v to %v", c, n, c.lo, c.hi)
+			t.Errorf("%+v: sessionsFor = %v, want %v to %v", c, n, c.lo, c.hi)
 		}
 		if trial.HalfWidth(n, 0.2*trial.Spread(c.eps), trial.TightLesson) > c.target || trial.HalfWidth(n-1, 0.2*trial.Spread(c.eps), trial.TightLesson) <= c.target {
-			t.Errorf("%+v: got %v picks, want the smallest number with a half-width of at most the target", c, n)
+			t.Errorf("%+v: sessionsFor = %v, want the smallest number with a half-width of at most the target", c, n)
 		}
 	}
 	if n := sessionsFor(0, 1); n != 1e9 {
-		t.Errorf("the half-width 0: got %v sessions, want 1e9", n)
+		t.Errorf("sessionsFor(0, 1) = %v, want 1e9", n)
 	}
 	if n := sessionsFor(10, 1); n > trial.MinPicks {
-		t.Errorf("the half-width 10: got %v sessions, want at most %d", n, trial.MinPicks)
+		t.Errorf("sessionsFor(10, 1) = %v, want at most %d", n, trial.MinPicks)
 	}
 }
 
-func TestNoiseExcludesTheVarianceOfTheCoin(t *testing.T) {
+func TestNoiseExcludesRandomizationVariance(t *testing.T) {
 	r := seeded("noise")
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var last sums
@@ -120,12 +119,12 @@ func TestNoiseExcludesTheVarianceOfTheCoin(t *testing.T) {
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
 		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
-			t.Errorf("epsilon %v: got variance %v of a binary reward, want 0.18 to 0.28", eps, got)
+			t.Errorf("epsilon %v: noise = %v for a binary reward, want 0.18 to 0.28", eps, got)
 		}
 	}
 	for _, s := range []sums{{}, {n: 60, n1: 50, n0: 10, zz: 60}} {
 		if got := noise(s, nil, 0.24); got != 0.24 {
-			t.Errorf("sums %+v without strata: got variance %v, want the assumed 0.24", s, got)
+			t.Errorf("sums %+v without strata: noise = %v, want the assumed 0.24", s, got)
 		}
 	}
 }

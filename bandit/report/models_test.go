@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addPicksOf adds picks of sessions with one model. The lesson raises the share of successes from 0.2 to 0.9. The
-// error of the lesson recurs in each session without success. The sessions have rewards if rewarded is true.
+// addPicksOf adds sessions with one model and one pick each. The lesson raises the success rate from 0.2 to 0.9. Its error
+// recurs in each session without success. The sessions have rewards if rewarded is true.
 func addPicksOf(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
@@ -36,17 +36,17 @@ func addPicksOf(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, pi
 	c.Maxima(noon)
 }
 
-func TestVerdictNamesItsModels(t *testing.T) {
+func TestRowNamesModelsOfVerdict(t *testing.T) {
 	for _, k := range []struct {
 		name     string
 		rewarded bool
-		picksA   int // picks of model-a
-		picksB   int // picks of model-b
+		picksA   int // picks in sessions of model-a
+		picksB   int // picks in sessions of model-b
 		text     string
 	}{
-		{"a proof on one model", true, 400, 12, "proven on model-a, open on model-b"},
-		{"a proof on both models", true, 400, 200, "proven on model-a, model-b"},
-		{"a proof of an outcome", false, 400, 12, "proven on model-a, open on model-b"},
+		{"proven on one model", true, 400, 12, "proven on model-a, open on model-b"},
+		{"proven on both models", true, 400, 200, "proven on model-a, model-b"},
+		{"proven outcome", false, 400, 12, "proven on model-a, open on model-b"},
 		{"no finding", true, 20, 2, ""},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
@@ -56,7 +56,7 @@ func TestVerdictNamesItsModels(t *testing.T) {
 		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in"), Explain: "in"})
 		row := &out.Lessons[0]
 		if got := row.OnModels(); got != k.text {
-			t.Errorf("%s: got models %q, want %q; the verdict is %q", k.name, got, k.text, row.Verdict)
+			t.Errorf("%s: OnModels = %q, want %q; verdict %q", k.name, got, k.text, row.Verdict)
 		}
 		var table, explained strings.Builder
 		if err := out.Table(&table, report.Narrow); err != nil {
@@ -66,13 +66,13 @@ func TestVerdictNamesItsModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		if open := strings.Contains(k.text, "open on"); strings.Contains(table.String(), "open on") != open || !strings.Contains(explained.String(), k.text) {
-			t.Errorf("%s: got the table\n%s\nand the explanation\n%s\nwant \"open on\" in the table: %t, and %q in the explanation", k.name, table.String(), explained.String(), open, k.text)
+			t.Errorf("%s: table =\n%s\nexplanation =\n%s\nwant \"open on\" in the table: %t, and %q in the explanation", k.name, table.String(), explained.String(), open, k.text)
 		}
 	}
 }
 
-// The JSON field models of a row always has the lists seen and open, even for a lesson without a pick.
-func TestModelsOfARowAreLists(t *testing.T) {
+// In JSON, the field models of a row always has the lists seen and open, even for a lesson without a pick.
+func TestModelsInJSONAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	addPicksOf(r, c, "in@abc", "model-a", 100, true)
@@ -83,7 +83,7 @@ func TestModelsOfARowAreLists(t *testing.T) {
 	}
 	for _, want := range []string{`"models":{"seen":["model-a"],"open":["model-b"],"effects":[{"model":"model-a","picks":100,`, `"models":{"seen":[],"open":[]}`} {
 		if !strings.Contains(string(data), want) {
-			t.Errorf("the report has no %s:\n%s", want, data)
+			t.Errorf("report lacks %s:\n%s", want, data)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewardedLater counts n sessions of a lesson that close without a reward. A session gets a late reward with the
-// probability chance[1] if the lesson was injected, and chance[0] if it was withheld.
+// rewardedLater adds n sessions of a lesson that close without a reward. A session gets a late reward with probability
+// chance[1] if the lesson was injected, and chance[0] if it was withheld.
 func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seeded(string(arm))
 	for range n {
@@ -35,24 +35,24 @@ func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	}
 }
 
-// A late reward arrives after the session closes. Late rewards count, and the row has their number. If a lesson
-// changes which sessions get a late reward, the row is invalid, and the row has no estimate from all sessions, but the
-// reason for the absence.
-func TestUnevenLateRewardsMakeTheRowInvalid(t *testing.T) {
+// A late reward arrives after the session closes. Late rewards count, and the row has their number. If a lesson changes
+// which sessions get a late reward, the row is invalid. Instead of an estimate from all sessions it has the reason why
+// there is none.
+func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	c := trial.NewCounters()
 	rewardedLater(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
 	rewardedLater(c, "unfair@abc", 1000, [2]float64{0.1, 0.5})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("fair", "unfair"), Explain: "fair"})
 	fair, unfair := &got.Lessons[0], &got.Lessons[1]
 	if fair.Late != fair.Rewarded || fair.Late < 250 || !fair.LateReporting.OK {
-		t.Errorf("lesson fair: got %d late of %d rewards and check %+v, want at least 250, all of them late, and a passed check", fair.Late, fair.Rewarded, fair.LateReporting)
+		t.Errorf("lesson fair: Late = %d, Rewarded = %d, LateReporting = %+v, want at least 250 rewards, all late, and a passed check", fair.Late, fair.Rewarded, fair.LateReporting)
 	}
 	s := fair.AllSessions
 	if s == nil || s.Off != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Rewarded || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
-		t.Errorf("lesson fair: got the estimate from all sessions %+v, want one of 1000 sessions with a gain of at least 0.1 and a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
+		t.Errorf("lesson fair: AllSessions = %+v, want 1000 sessions, a gain of at least 0.1 and a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
 	}
 	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.Off, "which sessions have a reward") {
-		t.Errorf("lesson unfair: got verdict %q, the check of rewards %+v, of late rewards %+v and estimate %+v; want %q, the first passed, the second failed and no estimate but a reason", unfair.Verdict, unfair.Reporting, unfair.LateReporting, unfair.AllSessions, report.Invalid)
+		t.Errorf("lesson unfair: Verdict = %q, Reporting = %+v, LateReporting = %+v, AllSessions = %+v, want %q, a passed check, a failed check, and a reason instead of an estimate", unfair.Verdict, unfair.Reporting, unfair.LateReporting, unfair.AllSessions, report.Invalid)
 	}
 	var out strings.Builder
 	if err := got.Explain(&out, "fair", 300); err != nil {
@@ -60,13 +60,13 @@ func TestUnevenLateRewardsMakeTheRowInvalid(t *testing.T) {
 	}
 	for _, want := range []string{"rewarded sessions got the reward after the closing", "less variance); no verdict uses this estimate"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("got the explanation\n%s\nwant %q", out.String(), want)
+			t.Errorf("explanation =\n%s\nwant it to contain %q", out.String(), want)
 		}
 	}
 }
 
-// The lesson prevents errors in rewarded sessions only. The errors of the other sessions do not predict a reward,
-// and the row has no estimate from all sessions.
+// If a lesson prevents errors only in rewarded sessions, the errors of the other sessions do not predict a reward, and the
+// row has no estimate from all sessions.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seeded("differ"), trial.NewCounters()
 	for i := range 2000 {
@@ -88,14 +88,14 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	}
 	row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
 	if s := row.AllSessions; s == nil || s.Effect != nil || !strings.Contains(s.Off, "differently") {
-		t.Errorf("got the estimate from all sessions %+v, want no effect and a reason with the word differently", s)
+		t.Errorf("AllSessions = %+v, want no effect and a reason with the word differently", s)
 	}
 }
 
-// The centre of a pick is the predicted reward of its session. The field Explained is the share of the variance of the
-// reward that the centres explain: 0.64 with centres at the true expectations 0.9 and 0.1 of two kinds of sessions, and
-// 0 with equal centres.
-func TestExplainedIsTheShareOfTheCentres(t *testing.T) {
+// The centre of a pick is the predicted reward of its session. Explained is the share of the variance of the reward that
+// the centres explain: 0.64 if the centres are the true expectations 0.9 and 0.1 of two kinds of sessions, and 0 if all
+// centres are equal.
+func TestExplainedIsVarianceShareOfCentres(t *testing.T) {
 	for _, k := range []struct {
 		centres [2]float64
 		want    float64
@@ -112,10 +112,10 @@ func TestExplainedIsTheShareOfTheCentres(t *testing.T) {
 		}
 		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
 		if row.Explained == nil || math.Abs(*row.Explained-k.want) > 0.02 {
-			t.Fatalf("centres %v: got row %+v, want Explained = %g", k.centres, row, k.want)
+			t.Fatalf("centres %v: row = %+v, want Explained = %g", k.centres, row, k.want)
 		}
 		if saved := max(20_000**row.Explained/(1-*row.Explained), 0); math.Abs(float64(row.PicksSaved)-saved) > 1 {
-			t.Errorf("centres %v: got PicksSaved = %d, want %.0f", k.centres, row.PicksSaved, saved)
+			t.Errorf("centres %v: PicksSaved = %d, want %.0f", k.centres, row.PicksSaved, saved)
 		}
 	}
 }

@@ -15,29 +15,29 @@ import (
 	"precept/bandit/trial"
 )
 
-// narrowWorld is a simulated world in which no lesson has an effect on the reward.
+// narrowWorld simulates lessons without an effect on the reward.
 type narrowWorld struct {
-	facts    float64 // share of the variance of the reward that the facts before the coin explain
+	facts    float64 // share of the variance of the reward that facts known before the randomization explain
 	rewarded float64 // share of the sessions with a reward
 	prevents float64 // share of the errors that a lesson prevents
-	learns   bool    // the chooser predicts rewards from the facts by a regression
+	learns   bool    // whether the chooser predicts rewards from the facts by a regression
 	lessons  int
 	sessions int
 }
 
-// found counts the intervals of worlds. The fields with All are about the estimate from all sessions, the other fields
-// about the estimate from rewarded sessions.
+// found counts intervals. The fields that end in All are about the estimate from all sessions, the others about the
+// estimate from rewarded sessions.
 type found struct {
 	lessons           int
-	missed, missedAll int     // intervals that excluded 0, the true effect, at any evaluation
+	missed, missedAll int     // intervals that at any evaluation excluded 0, the true effect
 	half, halfAll     float64 // sums of the final half-widths
-	explained         float64 // sum of the explained shares of the variance in the report
+	explained         float64 // sum of Explained
 }
 
-// openSessions is the number of sessions that are open at a time.
+// openSessions is the number of sessions that are open at the same time.
 const openSessions = 50
 
-// play runs the world and reads the report after every hundred sessions.
+// play simulates the world, evaluates a report after every hundred sessions, and adds the results to into.
 func (w *narrowWorld) play(seed string, into *found) {
 	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: w.lessons, Epsilon: 0.2, Control: 0, Salt: seed, Objective: bandit.Random, Holdout: bandit.Fixed}
@@ -47,7 +47,7 @@ func (w *narrowWorld) play(seed string, into *found) {
 		l := report.Lesson{Slug: fmt.Sprintf("l%02d", j), Arm: trial.Arm(fmt.Sprintf("l%02d@1", j)), State: "active", Confidence: 0.5}
 		all, actions = append(all, l), append(actions, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 	}
-	effects := func(n int) []float64 { // of the values of a fact, with mean 0 and variance 1
+	effects := func(n int) []float64 { // returns effects of the n values of a fact, with mean 0 and variance 1
 		out := make([]float64, n)
 		for i := range out {
 			out[i] = math.Sqrt(12) * (float64(i) + 0.5 - float64(n)/2) / math.Sqrt(float64(n*n-1))
@@ -74,9 +74,9 @@ func (w *narrowWorld) play(seed string, into *found) {
 		bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), actions, 1)
 		treated := 0
 		for j := range a.Picks {
-			successRate := &a.Picks[j]
-			successRate.Watch = c.Watch(successRate.Arm, successRate.Eps, trial.SetOf(trial.Errors, trial.Corrections), trial.Tally{})
-			if successRate.Injected {
+			p := &a.Picks[j]
+			p.Watch = c.Watch(p.Arm, p.Eps, trial.SetOf(trial.Errors, trial.Corrections), trial.Tally{})
+			if p.Injected {
 				treated++
 			}
 		}
@@ -95,11 +95,11 @@ func (w *narrowWorld) play(seed string, into *found) {
 			if o.hasReward {
 				c.Add(bandit.Contribution(&o.a, o.outcome, 2))
 				if rewards++; rewards%bandit.RefitEvery == 0 {
-					successRate := c.Refit()
+					priors := c.Refit()
 					if !w.learns {
-						successRate.Regression = nil
+						priors.Regression = nil
 					}
-					c.SetPriors(successRate)
+					c.SetPriors(priors)
 				}
 			}
 		}
@@ -135,8 +135,8 @@ func (w *narrowWorld) play(seed string, into *found) {
 	}
 }
 
-// errorsOf draws the number of failed calls of a session, with a higher rate if the reward y is 0.
-// share is the share of the errors that the lessons do not prevent.
+// errorsOf draws the number of failed calls of a session, with a higher rate if the reward y is 0. The lessons do not
+// prevent the fraction share of the errors.
 func errorsOf(r *rand.Rand, y, share float64) (n int64) {
 	chance := share * 0.15
 	if y == 0 {
@@ -150,7 +150,7 @@ func errorsOf(r *rand.Rand, y, share float64) (n int64) {
 	return n
 }
 
-// worldsOf returns the number of simulated worlds: WORLDS of the environment, else few.
+// worldsOf returns the number of worlds to simulate: the environment variable WORLDS, or few if it is not set.
 func worldsOf(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
 		return n
@@ -158,11 +158,11 @@ func worldsOf(few int) int {
 	return few
 }
 
-// Facts that are known before the coin (agent, hour, tools) explain a share of the variance of the reward. A regression
-// on the facts saves at least a quarter of this share of the picks, less two points. At most about one interval in
+// Facts that are known before the randomization (agent, hour, tools) explain a share of the variance of the reward. A
+// regression on them saves at least a quarter of this share of the picks, minus two points. At most about one interval in
 // twenty ever excludes the true effect. The environment variable WORLDS sets the number of worlds: 60 gives the figures
 // of docs/decisions.
-func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
+func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	worlds := worldsOf(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
 		var with, without found
@@ -174,24 +174,24 @@ func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
 		}
 		n := float64(with.lessons)
 		saved := 1 - math.Pow(with.half/without.half, 2)
-		t.Logf("facts explain %.0f%%: the report says %.1f%% (category alone %.1f%%); picks saved against the category alone %.1f%%; ever missed %d of %d with the regression, %d without",
+		t.Logf("facts explain %.0f%%: Explained %.1f%% (only category: %.1f%%); picks saved compared to only category %.1f%%; %d of %d intervals ever excluded 0 with the regression, %d without",
 			100*facts, 100*with.explained/n, 100*without.explained/n, 100*saved, with.missed, with.lessons, without.missed)
 		if got := with.explained / n; got < facts/2-0.05 || got > facts+0.05 {
-			t.Errorf("facts that explain %g of the variance: got an explained share of %v in the report, want %v to %v", facts, got, facts/2-0.05, facts+0.05)
+			t.Errorf("facts that explain %g of the variance: Explained = %v, want %v to %v", facts, got, facts/2-0.05, facts+0.05)
 		}
 		if saved < facts/4-0.02 {
-			t.Errorf("facts that explain %g of the variance: got %.3f of the picks saved by the regression, want at least %.3f", facts, saved, facts/4-0.02)
+			t.Errorf("facts that explain %g of the variance: the regression saved %.3f of the picks, want at least %.3f", facts, saved, facts/4-0.02)
 		}
 		if float64(with.missed) > 0.05*n+2*math.Sqrt(0.05*n) {
-			t.Errorf("facts that explain %g of the variance: got %d of %d intervals that ever excluded 0, want at most about one in twenty", facts, with.missed, with.lessons)
+			t.Errorf("facts that explain %g of the variance: %d of %d intervals ever excluded 0, want at most about one in twenty", facts, with.missed, with.lessons)
 		}
 	}
 }
 
-// The outcomes of the sessions without a reward narrow the interval, the more the fewer sessions have a reward. At
-// most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors and has
-// no effect on the reward.
-func TestSessionsWithoutRewardNarrowTheInterval(t *testing.T) {
+// The outcomes of the sessions without a reward narrow the interval, and more so if fewer sessions have a reward. At most
+// about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but has no effect on
+// the reward.
+func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 	worlds := worldsOf(2)
 	for _, prevents := range []float64{0, 0.3} {
 		for _, share := range []float64{0.05, 0.2, 0.5} {
@@ -202,13 +202,13 @@ func TestSessionsWithoutRewardNarrowTheInterval(t *testing.T) {
 			}
 			n := float64(got.lessons)
 			gain := 1 - math.Pow(got.halfAll/got.half, 2)
-			t.Logf("prevents %.0f%% of the errors, %.0f%% rewarded: variance saved %.1f%%; ever missed %d of %d with all sessions, %d with the rewarded ones",
+			t.Logf("prevents %.0f%% of the errors, %.0f%% rewarded: variance saved %.1f%%; %d of %d intervals from all sessions ever excluded 0, %d from rewarded ones",
 				100*prevents, 100*share, 100*gain, got.missedAll, got.lessons, got.missed)
 			if gain < 0.2*(1-share) {
-				t.Errorf("%g of the sessions rewarded: got %.3f of the variance saved by the other sessions, want at least %.3f", share, gain, 0.2*(1-share))
+				t.Errorf("%g of the sessions rewarded: the other sessions saved %.3f of the variance, want at least %.3f", share, gain, 0.2*(1-share))
 			}
 			if float64(got.missedAll) > 0.05*n+2*math.Sqrt(0.05*n) {
-				t.Errorf("%g of the sessions rewarded: got %d of %d intervals that ever excluded 0, want at most about one in twenty", share, got.missedAll, got.lessons)
+				t.Errorf("%g of the sessions rewarded: %d of %d intervals ever excluded 0, want at most about one in twenty", share, got.missedAll, got.lessons)
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Annotate adds the opinions of a judge to the rows. The opinions change no other field, no table, and add one line
-// to an explanation.
+// Annotate adds the opinions of a judge to the rows. Opinions change no other field and no table, and add one line to an
+// explanation.
 func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	build := func() report.Report {
 		c := trial.NewCounters()
@@ -38,7 +38,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	withOpinions.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
 	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
 	if got := strings.Replace(text(withOpinions), ","+field, "", 1); got != text(plain) || !strings.Contains(text(withOpinions), field) || withOpinions.Lessons[0].Rewarded != 60 {
-		t.Errorf("got the report with opinions\n%s\nwant field %s added to\n%s", text(withOpinions), field, text(plain))
+		t.Errorf("report with opinions =\n%s\nwant only the field %s added to\n%s", text(withOpinions), field, text(plain))
 	}
 	var table, plainTable, why strings.Builder
 	if err := withOpinions.Table(&table, report.Full); err != nil {
@@ -47,16 +47,16 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	if err := plain.Table(&plainTable, report.Full); err != nil {
 		t.Fatal(err)
 	}
-	if table.String() != plainTable.String() { // the table has measurements only
-		t.Errorf("got the table with opinions\n%s\nwant\n%s", table.String(), plainTable.String())
+	if table.String() != plainTable.String() { // the table has only measurements
+		t.Errorf("table with opinions =\n%s\nwant\n%s", table.String(), plainTable.String())
 	}
 	const opinion = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
 	if err := withOpinions.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), opinion) != 1 {
-		t.Errorf("got error %v and the explanation\n%s\nwant no error and the opinion once", err, why.String())
+		t.Errorf("err = %v, explanation =\n%s\nwant the opinion once", err, why.String())
 	}
 }
 
-// Withdrawing an opinion that was never added leaves the count at 0. Add ignores a word that is not an opinion.
+// Withdrawing an opinion that was never added leaves its count at 0. Add ignores an unknown opinion.
 func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	var o report.Opinions
 	for _, opinion := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {
@@ -65,6 +65,6 @@ func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	o.Add("contradicted", -1)
 	o.Add("ignored", -1)
 	if want := (report.Opinions{Followed: 1, Contradicted: 1}); o != want || o.Total() != 2 {
-		t.Errorf("got opinions %+v with total %d, want %+v and 2", o, o.Total(), want)
+		t.Errorf("opinions = %+v, Total = %d, want %+v, 2", o, o.Total(), want)
 	}
 }

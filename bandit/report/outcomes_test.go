@@ -12,14 +12,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// effects holds the expected observations of a session with a lesson and without the lesson.
+// effects holds the expected observations of a session, first if the lesson is withheld, then if it is injected.
 type effects struct {
-	recurs [2]float64 // withheld, injected
+	recurs [2]float64
 	errors [2]int64
 	tokens [2]int64
 }
 
-// addObservedPicks adds picks of a lesson with the given effects to the counters.
+// addObservedPicks adds sessions with one pick of arm each and the given effects to the counters.
 func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *effects) {
 	for range picks {
 		a := &trial.Assignment{Decided: true, Day: 20000}
@@ -36,7 +36,7 @@ func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int,
 	}
 }
 
-// outcomeOf returns an outcome of a row by its name.
+// outcomeOf returns the outcome of a row with the given name.
 func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 	t.Helper()
 	for _, x := range row.Outcomes {
@@ -44,13 +44,12 @@ func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 			return x
 		}
 	}
-	t.Fatalf("%s has no outcome %s: got %+v", row.Slug, name, row.Outcomes)
+	t.Fatalf("%s has no outcome %s: %+v", row.Slug, name, row.Outcomes)
 	return report.Outcome{}
 }
 
-// The lesson good prevents its error and costs tokens. Its row has findings about outcomes and a guardrail, but no
-// verdict on the reward, because no session has a reward. The lesson idle has no effect, and its row has no finding
-// with a direction.
+// Lesson good prevents its error and costs tokens. Its row has findings about outcomes and a guardrail, but no verdict on
+// the reward, because no session has a reward. Lesson idle has no effect, and its row has no finding with a direction.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -65,57 +64,57 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		"turns": report.NoChange, "loops": report.NoChange,
 	} {
 		if x := outcomeOf(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
-			t.Errorf("outcome %s: got finding %q with %d needed picks, want %q with 0", name, x.Verdict, x.NeedsPicks, want)
+			t.Errorf("outcome %s: Verdict = %q, NeedsPicks = %d, want %q, 0", name, x.Verdict, x.NeedsPicks, want)
 		}
 	}
 	if x := outcomeOf(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
-		t.Errorf("outcome recurrence: got %+v, want the unit share, 400 picks and -0.4 within the interval", x)
+		t.Errorf("outcome recurrence = %+v, want unit share, 400 picks and -0.4 within the interval", x)
 	}
 	if x := outcomeOf(t, good, "tokens"); x.Unit != "percent" || *x.Effect < 30 || *x.Effect > 60 || *x.MeanInjected < 1500 || *x.MeanInjected > 2100 {
-		t.Errorf("outcome tokens: got %+v, want the unit percent, an effect of 30 to 60 and 1500 to 2100 tokens with the lesson", x)
+		t.Errorf("outcome tokens = %+v, want unit percent, an effect of 30 to 60 and 1500 to 2100 tokens with the lesson", x)
 	}
 	if good.Guardrail != "dearer" || good.Verdict != report.Unproven {
-		t.Errorf("lesson good: got guardrail %q and verdict %q, want dearer and %q", good.Guardrail, good.Verdict, report.Unproven)
+		t.Errorf("lesson good: Guardrail = %q, Verdict = %q, want dearer, %q", good.Guardrail, good.Verdict, report.Unproven)
 	}
 	if idle.Guardrail != "" {
-		t.Errorf("lesson idle: got guardrail %q, want none", idle.Guardrail)
+		t.Errorf("lesson idle: Guardrail = %q, want none", idle.Guardrail)
 	}
 	for _, x := range idle.Outcomes {
 		if x.Verdict.Direction() != 0 || x.Name == "seconds" {
-			t.Errorf("lesson idle: got outcome %+v, want a finding without a direction, and no outcome seconds", x)
+			t.Errorf("lesson idle: outcome = %+v, want a finding without a direction, and no outcome seconds", x)
 		}
 	}
 	if x := outcomeOf(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
-		t.Errorf("after 20 picks: got outcome %+v, want no effect, finding %q and at least 30 needed picks", x, report.NotProven)
+		t.Errorf("after 20 picks: outcome = %+v, want no effect, finding %q and NeedsPicks of at least 30", x, report.NotProven)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("got error %v and outcomes %s, want no error and no word helps", err, data)
+		t.Errorf("err = %v, outcomes = %s, want no word helps", err, data)
 	}
 	var b strings.Builder
 	if err := got.Table(&b, report.Narrow); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
-		t.Errorf("got error %v and the table\n%s\nwant the guardrail and the proven recurrence", err, &b)
+		t.Errorf("err = %v, table =\n%s\nwant the guardrail and the proven recurrence", err, &b)
 	}
 	b.Reset()
 	if err := got.Explain(&b, "good", 200); err != nil || !strings.Contains(b.String(), "outcome   tokens proven: dearer: +") || !strings.Contains(b.String(), "guardrail dearer") {
-		t.Errorf("got error %v and the explanation\n%s\nwant the outcome tokens and the guardrail", err, &b)
+		t.Errorf("err = %v, explanation =\n%s\nwant the outcome tokens and the guardrail", err, &b)
 	}
 }
 
-// The guardrail of a row names each rise of an outcome that the operator guards.
-func TestGuardrailsListEachRise(t *testing.T) {
+// Guardrail names each guarded outcome that rises.
+func TestGuardrailListsEachRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	addObservedPicks(r, c, "bad@abc", 400, &effects{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
 		got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad"), Guardrails: strings.Fields(guarded)})
 		if got.Lessons[0].Guardrail != want {
-			t.Errorf("guarded outcomes %q: got guardrail %q, want %q", guarded, got.Lessons[0].Guardrail, want)
+			t.Errorf("guarded outcomes %q: Guardrail = %q, want %q", guarded, got.Lessons[0].Guardrail, want)
 		}
 	}
 }
 
-// With broken coins the verdict of each outcome is invalid.
-func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
+// If the share of withheld picks contradicts the propensity, the verdict of each outcome is invalid.
+func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	c := trial.NewCounters()
 	for i := range 300 {
 		a := &trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "bad", Arm: "bad@abc", Eps: 0.5, Injected: i > 20}}}
@@ -126,23 +125,23 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
-		t.Errorf("with broken coins: got outcome %+v, want verdict %q", x, report.Broken)
+		t.Errorf("outcome = %+v, want verdict %q", x, report.Broken)
 	}
 }
 
-// A planned trial on the outcome recurrence needs about 120 picks to detect a change by 25 points. Its one evaluation
+// A planned trial on the outcome recurrence needs about 120 picks to detect a change of 25 points. Its single evaluation
 // gives a finding about the outcome, and the verdict on the reward stays unproven.
-func TestTrialOnRecurrence(t *testing.T) {
+func TestPlannedTrialOnRecurrence(t *testing.T) {
 	blank := report.Build(report.Input{Lessons: lessonsOf("good")})
 	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
 	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
-		t.Fatalf("got error %v and forecast %+v, want no error and 110 to 130 picks on recurrence", err, plan)
+		t.Fatalf("err = %v, forecast = %+v, want 110 to 130 picks on recurrence", err, plan)
 	}
 	if _, err := blank.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
-		t.Errorf("an unknown outcome: got error %v, want an error with the known names", err)
+		t.Errorf("unknown outcome: err = %v, want an error with the known names", err)
 	}
 	if more, err := blank.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
-		t.Errorf("400 picks on tokens: got error %v and the detectable change %v, want no error and 0.05 to 1", err, more.Detect)
+		t.Errorf("400 picks on tokens: err = %v, Detect = %v, want 0.05 to 1", err, more.Detect)
 	}
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -160,19 +159,19 @@ func TestTrialOnRecurrence(t *testing.T) {
 	row := &got.Lessons[0]
 	planned := row.PlannedTrials[0]
 	if !planned.Taken || planned.Verdict != report.Verdict(report.Prevents) || *planned.Effect > -0.5 {
-		t.Errorf("got planned trial %+v, want Taken, verdict %q and an effect of at most -0.5", planned, report.Prevents)
+		t.Errorf("planned trial = %+v, want Taken, verdict %q and an effect of at most -0.5", planned, report.Prevents)
 	}
 	if got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
-		t.Errorf("got %d proven trials and state %q of the trial, want 1 and ended", got.PlannedTrials.Proven, row.Trial)
+		t.Errorf("PlannedTrials.Proven = %d, Trial = %q, want 1, ended", got.PlannedTrials.Proven, row.Trial)
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
-		t.Errorf("got finding %q and verdict %q, want %q and %q", x.Verdict, row.Verdict, report.Prevents, report.Unproven)
+		t.Errorf("finding = %q, verdict = %q, want %q and %q", x.Verdict, row.Verdict, report.Prevents, report.Unproven)
 	}
 }
 
-// All lessons, outcomes and directions share one error budget. Falls of recurrence have the largest part of the
-// budget, so the same e-value of 600 proves a fall of recurrence and does not prove a fall of errors.
-func TestProvenOutcomesAreOneFamily(t *testing.T) {
+// All lessons, outcomes and directions share one error budget. A fall of the recurrence has the largest part of the
+// budget, so an e-value of 600 proves a fall of the recurrence, but not a fall of the errors.
+func TestOutcomesShareOneErrorBudget(t *testing.T) {
 	c := trial.NewCounters()
 	names := make([]string, 20)
 	for i := range names {
@@ -183,7 +182,7 @@ func TestProvenOutcomesAreOneFamily(t *testing.T) {
 				logE = math.Log(600)
 			}
 			sums := map[string]float64{"n1": 50, "n0": 50, "y1": 5, "y0": 10, "z": -10, "zz": 20}
-			for k := range 4 { // the e-value is a mean of bets of several sizes, with one field for each size
+			for k := range 4 { // the e-value is the mean of bets of several sizes, with one field per size
 				sums[fmt.Sprintf("w-%d", k+1)] = logE
 			}
 			for field, v := range sums {
@@ -193,29 +192,29 @@ func TestProvenOutcomesAreOneFamily(t *testing.T) {
 	}
 	row := &report.Build(report.Input{Counters: c, Lessons: lessonsOf(names...)}).Lessons[0]
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents {
-		t.Errorf("recurrence with an e-value of %.0f: got finding %q, want %q", x.EFewer, x.Verdict, report.Prevents)
+		t.Errorf("recurrence with e-value %.0f: Verdict = %q, want %q", x.EFewer, x.Verdict, report.Prevents)
 	}
 	if x := outcomeOf(t, row, "errors"); x.Verdict.Proven() {
-		t.Errorf("errors with an e-value of %.0f: got finding %q, want no proven finding", x.EFewer, x.Verdict)
+		t.Errorf("errors with e-value %.0f: Verdict = %q, want no proven finding", x.EFewer, x.Verdict)
 	}
 }
 
-// The error of the lesson never recurs, so the formula gives fewer picks than a trial may have. The forecast has the
+// If the error of a lesson never recurs, the formula gives fewer picks than a trial may have, and Forecast returns the
 // minimum number of picks.
-func TestTrialOnASteadyOutcomeHasTheMinimumOfPicks(t *testing.T) {
+func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	addObservedPicks(r, c, "never@abc", 400, &effects{})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("never")})
 	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
 	if err != nil || f.Picks != trial.MinTrialPicks(0.5) {
-		t.Errorf("got error %v and %d picks, want no error and %d picks", err, f.Picks, trial.MinTrialPicks(0.5))
+		t.Errorf("err = %v, Picks = %d, want %d", err, f.Picks, trial.MinTrialPicks(0.5))
 	}
 }
 
-// The predicted number of picks is the number at which the present effect passes as a finding. An effect between 0 and
-// the material change needs a narrower interval than an effect of 0, and never "1 more pick" while the verdict is open.
-func TestNeededPicksOfAnOutcomeReachAFinding(t *testing.T) {
+// After NeedsPicks more picks, the current effect becomes a finding. An effect between 0 and the material change needs a
+// narrower interval than an effect of 0, and never "1 more pick" while the verdict is open.
+func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	open := 0
 	for _, with := range []int64{1000, 1030, 1060, 1090, 1150} {
@@ -232,15 +231,15 @@ func TestNeededPicksOfAnOutcomeReachAFinding(t *testing.T) {
 			if x.Unit == "percent" {
 				material = 10
 			}
-			// The half-width falls about with the root of the picks.
+			// The half-width is about proportional to 1/sqrt(picks).
 			after := half * math.Sqrt(got/(got+float64(x.NeedsPicks)))
 			if distance := math.Max(math.Abs(*x.Effect), material-math.Abs(*x.Effect)); after > 1.15*distance {
-				t.Errorf("tokens %d and 1000, %s: got an effect %.3f with the half-width %.3f, and %d needed picks; the half-width is then about %.3f, want at most %.3f",
+				t.Errorf("tokens %d and 1000, %s: effect %.3f with half-width %.3f, NeedsPicks = %d, which gives a half-width of about %.3f, want at most %.3f",
 					with, x.Name, *x.Effect, half, x.NeedsPicks, after, distance)
 			}
 		}
 	}
 	if open == 0 {
-		t.Error("no outcome is open, want at least one")
+		t.Error("no outcome has an open verdict")
 	}
 }

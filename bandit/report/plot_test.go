@@ -15,18 +15,18 @@ func TestPlotDrawsEffectAndInterval(t *testing.T) {
 		{0.03, 0.01, 0.1, "          |--o-------"},
 	} {
 		if got := a.plot(&c.e, &c.lo, &c.hi); got != c.want {
-			t.Errorf("%+v: got the plot\n%q, want\n%q", c, got, c.want)
+			t.Errorf("%+v: plot =\n%q, want\n%q", c, got, c.want)
 		}
 	}
 	if got := a.plot(nil, nil, nil); got != "          |          " {
-		t.Errorf("without an effect: got plot %q, want the axis alone", got)
+		t.Errorf("plot without an effect = %q, want only the axis", got)
 	}
 }
 
-func TestShortCounts(t *testing.T) {
+func TestShortFormatsCounts(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 999_999: "999k", 12_345_678: "12M", 1e12: "many"} {
 		if got := short(n); got != want {
-			t.Errorf("short(%d): got %q, want %q", n, got, want)
+			t.Errorf("short(%d) = %q, want %q", n, got, want)
 		}
 	}
 }
