@@ -354,7 +354,7 @@ func TestEffectIsDifferenceOfMeans(t *testing.T) {
 
 // LOODelta is the mean reward of the sessions with the lesson minus that of all other sessions. A helpful lesson that
 // matches hard sessions has a negative LOODelta, and LOOGap is the difference to the randomized effect.
-func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
+func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
 	addArm(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})

@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// flipCoins plays up to n sessions with the stated propensity eps. A session is withheld with probability p, and has a
-// reward with the probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions flipCoins calls
-// check, and returns true as soon as check returns true.
+// flipCoins simulates up to n sessions with the stated propensity eps. A session is withheld with probability p, and has a
+// reward with probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions, flipCoins calls check,
+// and returns true as soon as check does.
 func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
@@ -31,20 +31,19 @@ func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check 
 	return false
 }
 
-// Logarithms of the alarm thresholds of a report with one lesson, and of a report with 200 lessons, which has 402
-// checks: two for each lesson and two for all sessions.
-var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
+// singleAlarm is the logarithm of the alarm threshold of a report with one lesson, and alarmOf200 that of a report with 200
+// lessons, which has 402 checks: two for each lesson and two for all sessions.
+var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // constants of the tests
 
-// srmFails reports whether the check of the sample ratio (SRM) fails: the withheld share of s deviates too far from the
+// srmFails reports whether the sample ratio check (SRM) fails, because the withheld share of s deviates too far from the
 // propensity.
 func srmFails(s trial.Stratum) bool { return coinsLog([]trial.Stratum{s}) >= singleAlarm }
 
-// reportingFails reports whether the check of reporting fails: the share of sessions with a reward differs too much
+// reportingFails reports whether the reporting check fails, because the share of sessions with a reward differs too much
 // between the injected and the withheld sessions of s.
 func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= singleAlarm }
 
-// checkShare calls run so many times as runs says, and fails the test unless run returns true in a share of at least
-// atLeast of the calls.
+// checkShare calls run runs times, and fails the test unless the share of calls that return true is at least atLeast.
 func checkShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
@@ -60,8 +59,8 @@ func checkShare(t *testing.T, what string, runs int, atLeast float64, run func()
 	}
 }
 
-// The checks find coins with a wrong probability, and rewards that depend on the coin, in most runs.
-func TestBrokenRatiosAreFoundEarly(t *testing.T) {
+// In most runs, the checks detect a wrong withholding probability, and rewards that depend on the assignment.
+func TestChecksDetectWrongRatios(t *testing.T) {
 	r := seeded("broken")
 	checkShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
 	checkShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
@@ -73,10 +72,9 @@ func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	checkShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// reportingFailsAtAnyTime plays up to n sessions with one to three picks each; 5% of the sessions are control. A
-// session has a reward with the probability withOne if a lesson is injected, and with the probability without
-// otherwise. The function evaluates the check of reporting over all sessions after every 20 sessions, and returns
-// true if it fails.
+// reportingFailsAtAnyTime simulates up to n sessions with one to three picks each, of which 5% are control sessions. A
+// session has a reward with probability withOne if a lesson is injected, and without otherwise. The function evaluates the
+// reporting check over all sessions after every 20 sessions, and returns true as soon as the check fails.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -113,69 +111,69 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 	return false
 }
 
-// Uneven reporting means that lessons change which sessions have a reward. The control sessions alone need 6,000
-// sessions to reveal uneven reporting. With the coins of the lessons, the check needs 3,000 sessions.
-func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
+// Reporting is uneven if lessons change which sessions have a reward. The comparison with control sessions takes 6,000
+// sessions to detect it. With the assignments of the lessons, the check takes 3,000 sessions.
+func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
 	checkShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
 	checkShare(t, "40% rewarded with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
-			t.Errorf("run %d, a share of %v rewarded with and without a lesson: the check of reporting fails, want it passed", run, rewarded)
+			t.Errorf("run %d: reporting check failed, although a share of %v is rewarded with and without a lesson", run, rewarded)
 		}
 	}
 }
 
-// With coins and rewards as stated, no check fails in 400 runs with 150 evaluations each.
-func TestSoundCoinsRaiseNoAlarm(t *testing.T) {
+// If assignments and rewards are as stated, no check fails in 400 runs with 150 evaluations each.
+func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 	r := seeded("sound")
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
 		if flipCoins(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
-			t.Errorf("run %d, epsilon %v, a share of %v rewarded: a check fails, want both passed", run, eps, rewarded)
+			t.Errorf("run %d, epsilon %v, a share of %v rewarded: a check failed", run, eps, rewarded)
 		}
 	}
 }
 
-// The check of reporting fails if a lesson shifts rewards from one tier to another, even if the number of rewards is
-// unchanged.
-func TestUnevenTierSharesFailTheReportingCheck(t *testing.T) {
+// The reporting check fails if a lesson shifts rewards from one tier to another, even if the number of rewards does not
+// change.
+func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
 	if reportingFails(s) {
-		t.Error("equal shares of the tiers in both arms: the check of reporting fails, want it passed")
+		t.Error("reporting check failed for equal shares of the tiers")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !reportingFails(s) {
-		t.Error("unequal shares of the tiers: the check of reporting passes, want it failed")
+		t.Error("reporting check passed for unequal shares of the tiers")
 	}
 }
 
-// The withheld share equals the propensity in each of two strata, so the check of the coins passes. The sum of both
-// strata as one stratum would fail the check.
-func TestPropensitiesAreNotPooled(t *testing.T) {
+// The withheld share equals the propensity in each of two strata, so the sample ratio check passes. Both strata pooled
+// into one would fail the check.
+func TestStrataAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
-		t.Errorf("two strata: got check %+v, want it passed with an e-value of at most 1", got)
+		t.Errorf("two strata: check = %+v, want it passed with an e-value of at most 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
-		t.Errorf("the sum of two strata with one propensity: got check %+v, want it failed (otherwise this test proves nothing)", got)
+		t.Errorf("pooled strata: check = %+v, want it failed (otherwise this test proves nothing)", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
-		t.Errorf("a pick withheld with propensity 0: got check %+v, want it failed", got)
+		t.Errorf("withheld pick with epsilon 0: check = %+v, want it failed", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
-		t.Errorf("all picks withheld with propensity 1: got check %+v, want it passed", got)
+		t.Errorf("only withheld picks with epsilon 1: check = %+v, want it passed", got)
 	}
 	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
-		t.Errorf("no coin: got check %+v, want it passed with an e-value of 1", got)
+		t.Errorf("no stratum: check = %+v, want it passed with an e-value of 1", got)
 	}
 }
 
-// The mean of an e-value over all outcomes of n coins is 1.
+// The mean of an e-value over all outcomes of n random assignments is 1.
 func TestRatioIsAnEValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 60).Draw(t, "n")
@@ -189,50 +187,50 @@ func TestRatioIsAnEValue(t *testing.T) {
 			sum += chance * math.Exp(ratio(k, n, p))
 		}
 		if math.Abs(sum-1) > 1e-6 {
-			t.Fatalf("%d coins with probability %v: got the mean e-value %v, want 1", n, p, sum)
+			t.Fatalf("%d assignments with probability %v: mean e-value = %v, want 1", n, p, sum)
 		}
 	})
 	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
-		t.Errorf("impossible counts: got ratios %v, %v and %v, want 0, 0 and a number", ratio(5, 0, 0.2), ratio(-3, -1, 0.2), ratio(9, 3, 0.2))
+		t.Errorf("impossible counts: ratio = %v, %v, %v, want 0, 0 and a number", ratio(5, 0, 0.2), ratio(-3, -1, 0.2), ratio(9, 3, 0.2))
 	}
 	if got := check(1e9, alarm); got.EValue != capE || got.OK {
-		t.Errorf("a huge e-value: got check %+v, want it failed with the e-value %v", got, float64(capE))
+		t.Errorf("huge e-value: check = %+v, want it failed with the e-value %v", got, float64(capE))
 	}
 }
 
-// The lower bound of an effect assumes the least favourable reward for each session without a reward, the upper bound
+// The lower bound of an effect assumes the least favourable reward for each session without a reward, and the upper bound
 // the most favourable one.
-func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
+func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
-		t.Errorf("one stratum: got bounds %v and %v, want %v and %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
+		t.Errorf("one stratum: bounds = %v, %v, want %v, %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
-		t.Errorf("no stratum: got bounds %v and %v, want nil", lo, hi)
+		t.Errorf("no stratum: bounds = %v, %v, want nil", lo, hi)
 	}
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
-		t.Errorf("a stratum without sessions: got bounds %v and %v, want nil", lo, hi)
+		t.Errorf("stratum without sessions: bounds = %v, %v, want nil", lo, hi)
 	}
-	// The sessions with the small holdout succeeded, the sessions with the large holdout failed, and all have a reward.
-	// The lesson has no effect in either stratum. The difference of the sums would be 45 points.
+	// Most sessions with the small holdout succeeded, most with the large holdout failed, and all have a reward. The lesson
+	// has no effect in either stratum, although the pooled means differ by about 45 points.
 	simpson := []trial.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: rewarded(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
-		t.Errorf("two strata without an effect: got bounds %v and %v, want 0 and 0", *lo, *hi)
+		t.Errorf("two strata without an effect: bounds = %v, %v, want 0, 0", *lo, *hi)
 	}
-	// Without a withheld session, the mean reward of the withheld arm may have any value.
+	// Without a withheld session, the mean reward of withheld sessions may have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
-		t.Errorf("no withheld session: got bounds %v and %v, want -0.5 and 0.5", *lo, *hi)
+		t.Errorf("no withheld session: bounds = %v, %v, want -0.5, 0.5", *lo, *hi)
 	}
 }
 
-// addSessions adds n sessions to the three strata, four in five of them to the first. The probability to withhold
-// is the propensity of the stratum times epsFactor. rewarded holds the probabilities of a reward for withheld and
-// for injected sessions. The tier of a reward is random, from 1 to tiers+1.
+// addSessions adds n sessions to the three strata, four in five of them to the first. The withholding probability is the
+// epsilon of the stratum times epsFactor. The probability of a reward is rewarded[0] if withheld and rewarded[1] if
+// injected. The tier of a reward is random, from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

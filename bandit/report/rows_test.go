@@ -11,10 +11,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// The field Sooner of a row lists remedies for a late verdict. A trial or more feedback is a remedy if the verdict
-// comes at least a quarter sooner. The last remedy is wider triggers for a lesson with few picks, else more
-// traffic.
-func TestSoonerNamesTheFastestRemedy(t *testing.T) {
+// Sooner lists remedies for a late verdict. A trial or more feedback is a remedy if it reduces the time to the verdict by
+// at least a quarter. The last remedy is wider triggers for a lesson that is rarely picked, and more traffic for others.
+func TestSoonerListsRemedies(t *testing.T) {
 	usual := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
 	muted := func(mute1, mute0 int) arm {
 		a := usual
@@ -27,13 +26,13 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		eps    float64
 		want   []string
 	}{
-		"every pick rewarded":       {usual, 0, 0.45, []string{"more traffic"}},
+		"all picks rewarded":       {usual, 0, 0.45, []string{"more traffic"}},
 		"74% of the picks rewarded": {muted(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks have a reward", "more traffic"}},
 		"75% of the picks rewarded": {muted(132, 33), 0, 0.45, []string{"more traffic"}},
-		"picked in one of twenty":   {usual, 9500, 0.45, []string{"more traffic"}},
-		"picked in a bit fewer":     {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
-		"picked in one of hundred":  {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
-		"withheld seldom":           {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
+		"picked in 5% of the sessions":   {usual, 9500, 0.45, []string{"more traffic"}},
+		"picked in just below 5%":     {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
+		"picked in 1%":  {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
+		"small holdout":           {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
 		addArm(counters, "a", c.a)
@@ -42,11 +41,11 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		}
 		r := rowOfA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
 		if !slices.Equal(r.Sooner, c.want) {
-			t.Errorf("%s: got remedies %q, want %q", name, r.Sooner, c.want)
+			t.Errorf("%s: Sooner = %q, want %q", name, r.Sooner, c.want)
 		}
 		want := math.Ceil(float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.others) / float64(r.Rewarded))
 		if math.Abs(float64(r.NeedsSessions)-want) > 1 {
-			t.Errorf("%s: got %d needed sessions for %d needed picks, want %v sessions", name, r.NeedsSessions, r.NeedsPicks, want)
+			t.Errorf("%s: NeedsSessions = %d for %d needed picks, want %v", name, r.NeedsSessions, r.NeedsPicks, want)
 		}
 	}
 	// Without recent sessions, the duration of a trial is unknown.
@@ -54,34 +53,34 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := rowOfA(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
-		t.Errorf("without recent sessions: got Weeks %v, date %q and remedies %q, want no Weeks, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
+		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Sooner = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
 	}
 }
 
 // A verdict that is more than 520 weeks away has no date.
-func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
+func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
 		addArm(c, "a", arm{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
 		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
 		r := rowOfA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
-			t.Errorf("%d recent rewards in each arm: got date %q, want a date: %v", rewarded, r.Expected, want)
+			t.Errorf("%d recent rewards in each arm: Expected = %q, want a date: %v", rewarded, r.Expected, want)
 		}
 	}
 }
 
-// The cost of an injection is the average number of injected tokens, or the size of the lesson
-// before the first injection, times the price of a token.
-func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
+// The cost of an injection is the price of a token times the average number of injected tokens, or times the size of the
+// lesson before the first injection.
+func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	priced := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
 	if r := rowOfA(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
-		t.Errorf("never injected: got %d tokens, cost %v, want 33 and 0.0033", r.Tokens, r.Cost)
+		t.Errorf("never injected: Tokens = %d, Cost = %v, want 33, 0.0033", r.Tokens, r.Cost)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
 	if r := rowOfA(t, c, priced); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
-		t.Errorf("30 injections: got %d tokens each, %d in total and cost %v, want 40, 1200 and 0.004", r.Tokens, r.TokensTotal, r.Cost)
+		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200, 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
 		Decided: true,
@@ -90,63 +89,62 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	c.Add(weightless.Closing())
 	for _, r := range report.Build(input(c, "a", "b")).Lessons {
 		if r.Slug == "b" && r.Tokens != 33 {
-			t.Errorf("after an injection without a token count: got %d tokens, want the lesson's size of 33", r.Tokens)
+			t.Errorf("injection without a token count: Tokens = %d, want the lesson's size of 33", r.Tokens)
 		}
 	}
 }
 
-// LOODelta compares the sessions with the lesson and the other sessions. LOODelta is nil if there are no other
-// sessions.
-func TestLeaveOneOutDifferenceNeedsOtherSessions(t *testing.T) {
+// LOODelta compares the sessions with the lesson to all other sessions. It is nil if there are no other sessions.
+func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
 	if r := rowOfA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
-		t.Errorf("injected in every session: got difference %v, gap %v and means %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
+		t.Errorf("injected in every session: LOODelta = %v, LOOGap = %v, means = %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
 	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
 	if r := rowOfA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
-		t.Errorf("withheld once: got difference %v and gap %v, want a difference of -0.5 and no gap", r.LOODelta, r.LOOGap)
+		t.Errorf("withheld once: LOODelta = %v, LOOGap = %v, want -0.5 and nil", r.LOODelta, r.LOOGap)
 	}
 }
 
-// A window includes the whole of its first day, and excludes earlier days.
-func TestWindowBeginsWithAWholeDay(t *testing.T) {
+// A window includes all of its first day, and excludes earlier days.
+func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 	c := bandit.New()
-	for back, n := range []int{10, 20, 40, 80} { // rewarded sessions in each arm today, yesterday, and so on
+	for back, n := range []int{10, 20, 40, 80} { // injected and withheld sessions today, yesterday, and so on
 		addArm(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
 		r := rowOfA(t, c, func(in *report.Input) { in.Window = window })
 		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want {
-			t.Errorf("window %v: got %d injected, %d withheld and %d rewarded, want %d, %d and %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
+			t.Errorf("window %v: NInjected = %d, NWithheld = %d, Rewarded = %d, want %d, %d, %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
 		}
 		if r.MeanInjected != nil || r.LOODelta != nil || r.LOOGap != nil {
-			t.Errorf("window %v: got mean %v, difference %v and gap %v, want none in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
+			t.Errorf("window %v: MeanInjected = %v, LOODelta = %v, LOOGap = %v, want nil in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
 		}
 		if (r.Effect != nil) != (2*want >= 50) {
-			t.Errorf("window %v: got an effect: %t, with %d rewarded sessions; want an effect from 50 sessions", window, r.Effect != nil, r.Rewarded)
+			t.Errorf("window %v: row has an effect = %t with %d rewarded sessions, want an effect from 50 sessions on", window, r.Effect != nil, r.Rewarded)
 		}
 	}
 	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {
 		in := input(c, "a")
 		in.Window = window
 		if got := report.Build(in).Window; got != want {
-			t.Errorf("window %v: got text %q, want %q", window, got, want)
+			t.Errorf("window %v: Window = %q, want %q", window, got, want)
 		}
 	}
 }
 
-// A check of the coins fails at an e-value of 1,000. With more lessons the threshold is higher: 200 lessons have 402
-// checks, two for each lesson and two for all sessions, and a threshold of 8,040. The same e-value fails the check of a
-// single lesson and passes among 200 lessons.
-func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
-	// 122 of 400 picks withheld instead of 80: an e-value of about 5,000
+// The sample ratio check of a single lesson fails at an e-value of 1,000. The threshold grows with the number of checks:
+// 200 lessons have 402 checks, two for each lesson and two for all sessions, and a threshold of 8,040. The same e-value
+// fails the check of a single lesson and passes among 200 lessons.
+func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
+	// 122 of 400 picks are withheld instead of 80, which gives an e-value of about 5,000.
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
 	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
 	alone := rowOfA(t, c)
 	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 || alone.SRM.OK || alone.Verdict != report.Invalid {
-		t.Fatalf("one lesson alone: got check %+v and verdict %q, want a failed check at the threshold 1000, an e-value of 1000 to 8040 and %q", alone.SRM, alone.Verdict, report.Invalid)
+		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value of 1000 to 8040, and %q", alone.SRM, alone.Verdict, report.Invalid)
 	}
 	var slugs []string
 	for i := range 199 {
@@ -156,16 +154,15 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	}
 	addArm(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
 	if r := rowOfA(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
-		t.Errorf("among 200 lessons: got check %+v and verdict %q, want a passed check at the threshold 8040 with the e-value %v", r.SRM, r.Verdict, alone.SRM.EValue)
+		t.Errorf("among 200 lessons: SRM = %+v, Verdict = %q, want a passed check with threshold 8040 and e-value %v", r.SRM, r.Verdict, alone.SRM.EValue)
 	}
 	if r := report.Build(input(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
-		t.Errorf("with one more lesson that was never picked: got thresholds %v and %v, want 8040", r.SRM.Alarm, r.Reporting.Alarm)
+		t.Errorf("one more lesson that was never picked: thresholds = %v and %v, want 8040", r.SRM.Alarm, r.Reporting.Alarm)
 	}
 }
 
-// A picked lesson that is no longer listed keeps its row, with or without rewards; a lesson that
-// only matched does not.
-func TestUnlistedLessonKeepsItsRowAfterAPick(t *testing.T) {
+// A picked lesson that is no longer listed keeps its row, with or without rewards. A lesson that only matched does not.
+func TestUnlistedLessonKeepsItsRowIfPicked(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "rewarded", arm{eps: 0.2, n1: 1})
 	addArm(c, "unrewarded", arm{eps: 0.2, mute0: 1})
@@ -175,6 +172,6 @@ func TestUnlistedLessonKeepsItsRowAfterAPick(t *testing.T) {
 		got = append(got, r.Slug+" "+r.State)
 	}
 	if want := []string{"rewarded removed", "unrewarded removed"}; !slices.Equal(got, want) {
-		t.Errorf("the report has rows %q, want %q", got, want)
+		t.Errorf("rows = %q, want %q", got, want)
 	}
 }

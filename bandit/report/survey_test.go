@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// surveyed returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points, and has no
-// effect on the agent writer.
+// surveyed returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points and has no effect on
+// the agent writer.
 func surveyed(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
@@ -34,23 +34,23 @@ func surveyed(n int, seed uint64) *report.Survey {
 	return s
 }
 
-func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
+func TestSurveyFindsEffectPerAgent(t *testing.T) {
 	missed := 0
 	for seed := range uint64(20) {
 		cells, shown := surveyed(4000, seed).Cells(report.OfAgent)
 		if shown != 2 || len(cells) != 2 {
-			t.Fatalf("seed %d: got %d cells, %d of them shown, want 2 and 2", seed, len(cells), shown)
+			t.Fatalf("seed %d: %d cells, %d of them shown, want 2 and 2", seed, len(cells), shown)
 		}
 		for _, c := range cells {
 			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
 			if c.Lo > want || c.Hi < want {
-				missed++ // at 97.5%, one of 40 intervals is expected to exclude the true effect
+				missed++ // 1 of 40 is expected at a level of 97.5%
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
-				t.Errorf("%s: got cell %+v, want an effect within 0.12 of %v, and an interval above 0 if the effect is above 0", c.Value, c, want)
+				t.Errorf("%s: cell = %+v, want an effect within 0.12 of %v, and an interval above 0 if the true effect is above 0", c.Value, c, want)
 			}
 			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
-				t.Errorf("%s: got effect %v shrunk to %v, want a value nearer to %v, the effect on the other agent", c.Value, c.Effect, c.Shrunken, other)
+				t.Errorf("%s: Effect = %v, Shrunken = %v, want Shrunken nearer to %v, the effect on the other agent", c.Value, c.Effect, c.Shrunken, other)
 			}
 		}
 	}
@@ -59,26 +59,26 @@ func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 	}
 	s := surveyed(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
-		t.Errorf("got rewards %+v of the lesson, want 4000 sessions, at least 1000 of them injected with the reward 1", r)
+		t.Errorf("Rewards(l) = %+v, want 4000 sessions, at least 1000 of them injected with reward 1", r)
 	}
 	if r := s.Rewards("unknown"); r != nil || s.Sessions != 4000 {
-		t.Errorf("got rewards %+v of an unknown lesson and %d sessions, want none and 4000", r, s.Sessions)
+		t.Errorf("Rewards(unknown) = %+v, Sessions = %d, want nil, 4000", r, s.Sessions)
 	}
 }
 
-// A survey of 40 sessions shows no cell. An excluded session and a session without a reward do not count.
-func TestSurveyShowsNothingWithLittleData(t *testing.T) {
+// A survey of 40 sessions shows no cell. Excluded sessions and sessions without a reward do not count.
+func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	s := surveyed(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, shown := s.Cells(report.OfAgent)
 	if shown != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
-		t.Errorf("got %d shown cells of %+v and %d sessions, want 0 of two cells without enough data, and 40", shown, cells, s.Sessions)
+		t.Errorf("%d of the cells %+v are shown, Sessions = %d, want 0 of two cells without enough data, and 40", shown, cells, s.Sessions)
 	}
 }
 
-// The intervals are corrected for the number of cells. Of 200 surveys of 20 lessons without an effect, at most 22 have
-// any interval that excludes 0.
+// The intervals are corrected for the number of cells: of 200 surveys of 20 lessons without an effect, at most 22 have an
+// interval that excludes 0.
 func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {

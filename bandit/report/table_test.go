@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a flag of the tests
 
-// fleet returns a tenant with a row of every kind.
+// fleet returns the input of a report with a row of every kind.
 func fleet() report.Input {
 	c := bandit.New()
 	addArm(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
@@ -32,8 +32,7 @@ func fleet() report.Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-// text returns the table at full width. text fails the test if a line has more than 100 columns, unless the line holds
-// the long slug.
+// text returns the table of r at full width, and fails the test if a line without the long slug has more than 100 columns.
 func text(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
@@ -42,13 +41,13 @@ func text(t *testing.T, r report.Report) string {
 	}
 	for line := range strings.Lines(b.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && !strings.Contains(line, "a-slug") {
-			t.Errorf("got a line of %d columns, want at most 100: %s", n, line)
+			t.Errorf("line has %d columns, want at most 100: %s", n, line)
 		}
 	}
 	return b.String()
 }
 
-func TestTableMatchesTheGoldenFiles(t *testing.T) {
+func TestTableGolden(t *testing.T) {
 	whatIf := fleet()
 	whatIf.WhatIf, whatIf.Window, whatIf.Provisional = 0.5, 14*24*3600e9, true
 	whatIf.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
@@ -68,14 +67,14 @@ func TestTableMatchesTheGoldenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got != string(want) {
-			t.Errorf("got another table than testdata/%s (go test -update rewrites the file):\n%s", name, got)
+			t.Errorf("table differs from testdata/%s (go test -update rewrites the file):\n%s", name, got)
 		}
 	}
 }
 
-// Lessons without a match have no rows. One sentence of the table names each of them once, although first has two
-// rows in the report. A lesson on trial keeps its row.
-func TestTableNamesLessonsWithoutAMatchOnce(t *testing.T) {
+// Lessons without a match have no rows in the table. One sentence names each of them once, although first has two rows in
+// the report. A lesson on trial keeps its row.
+func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {
 		r.Lessons = append(r.Lessons, report.Row{Slug: slug, State: "active", Verdict: report.Unproven})
@@ -83,13 +82,13 @@ func TestTableNamesLessonsWithoutAMatchOnce(t *testing.T) {
 	r.Lessons = append(r.Lessons, report.Row{Slug: "on-trial", State: "trial", Verdict: report.Unproven, Trial: "running"})
 	got := text(t, r)
 	if !strings.Contains(got, "no match yet (2): first, second\n") || strings.Contains(got, "~like") || !strings.Contains(got, "\non-trial ") {
-		t.Errorf("got the table\n%s\nwant one sentence with first and second, and a row of on-trial", got)
+		t.Errorf("table =\n%s\nwant one sentence with first and second, and a row of on-trial", got)
 	}
 }
 
-// A table before the first closing names the lessons with a match in open sessions, the time of the first closing and
-// the number of sessions with an inserted lesson.
-func TestTableNamesLessonsThatMatchedInOpenSessions(t *testing.T) {
+// Before the first session closes, the table names the lessons that matched in open sessions, the time of the first
+// closing, and the number of sessions with an inserted lesson.
+func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	r.Open = &report.Open{Sessions: 3, CloseAfter: "24h0m0s", FirstCloses: noon.Add(time.Hour), Inserted: 2, Matched: map[trial.Arm]int{"first@1": 3}}
 	for _, slug := range []string{"first", "second"} {
@@ -101,12 +100,12 @@ func TestTableNamesLessonsThatMatchedInOpenSessions(t *testing.T) {
 		"match in open sessions only (1): first no match yet (1): second",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("got the table\n%s\nwant %q", got, want)
+			t.Errorf("table =\n%s\nwant it to contain %q", got, want)
 		}
 	}
 }
 
-// alarming returns a report with every alarm and with trials in all states.
+// alarming returns a report with every alarm and with planned trials in all states.
 func alarming() report.Report {
 	r := report.Build(fleet())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
@@ -138,7 +137,7 @@ func alarming() report.Report {
 	return r
 }
 
-// Below the full width, a table has lines of at most 80 columns and no plot, and keeps the numbers.
+// Below the full width, a table has lines of at most 80 columns and no plot, but all numbers.
 func TestTableFits80Columns(t *testing.T) {
 	in := fleet()
 	in.WhatIf, in.Window, in.Provisional = 0.5, 14*24*3600e9, true
@@ -154,16 +153,16 @@ func TestTableFits80Columns(t *testing.T) {
 		}
 		for line := range strings.Lines(b.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-				t.Errorf("table for %d columns: got a line of %d columns, want at most %d: %s", columns, n, report.Narrow, line)
+				t.Errorf("table for %d columns: line has %d columns, want at most %d: %s", columns, n, report.Narrow, line)
 			}
 		}
 		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {
 			if !strings.Contains(b.String(), want) {
-				t.Errorf("the table for %d columns has no %q:\n%s", columns, want, b.String())
+				t.Errorf("table for %d columns lacks %q:\n%s", columns, want, b.String())
 			}
 		}
 		if strings.Contains(b.String(), "--o--") {
-			t.Errorf("the table for %d columns has a plot, want none", columns)
+			t.Errorf("table for %d columns has a plot", columns)
 		}
 	}
 	var b strings.Builder
@@ -172,24 +171,24 @@ func TestTableFits80Columns(t *testing.T) {
 	}
 	for line := range strings.Lines(b.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-			t.Errorf("explanation: got a line of %d columns, want at most %d: %s", n, report.Narrow, line)
+			t.Errorf("explanation: line has %d columns, want at most %d: %s", n, report.Narrow, line)
 		}
 	}
 }
 
-// The table shows a long slug in full, and replaces the control characters of a slug by spaces.
-func TestTableKeepsNamesWholeAndEscaped(t *testing.T) {
+// The table shows a long slug in full, and replaces control characters of a slug with spaces.
+func TestTableShowsFullEscapedSlugs(t *testing.T) {
 	r := report.Build(fleet())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
 	got := text(t, r)
 	for _, want := range []string{"needs-a-line-of-its-own-v2\n", "evil [2J gnp.exe"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the table has no %q:\n%s", want, got)
+			t.Errorf("table lacks %q:\n%s", want, got)
 		}
 	}
 }
 
-// An older text of a lesson and a removed lesson get no more picks. Their rows state the reason and forecast no picks.
+// An older text of a lesson and a removed lesson get no more picks. Their rows state the reason instead of a forecast.
 func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	r := report.Build(fleet())
 	r.Lessons = r.Lessons[:2]
@@ -198,41 +197,41 @@ func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	}
 	got := text(t, r)
 	if !strings.Contains(got, "    an earlier text of this lesson") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
-		t.Errorf("got the table\n%s\nwant \"an earlier text of this lesson\", \"no longer in the bank\" and no \"more picks\"", got)
+		t.Errorf("table =\n%s\nwant \"an earlier text of this lesson\", \"no longer in the bank\" and no \"more picks\"", got)
 	}
 }
 
-// broken is a writer that fails.
+// broken is a writer that always fails.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
-func TestTableReturnsAWriteError(t *testing.T) {
+func TestTableReturnsWriteError(t *testing.T) {
 	if err := report.Build(fleet()).Table(broken{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
-		t.Errorf(`got error %v, want an error with "the pipe is closed"`, err)
+		t.Errorf(`err = %v, want "the pipe is closed"`, err)
 	}
 }
 
-// The table names the holdout rule earn or fixed, and says nothing about the default rule prove.
-func TestTableNamesAnUnusualHoldoutRule(t *testing.T) {
+// The table names the holdout rules earn and fixed, but not the default rule prove.
+func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} { // "" means no line
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
 		r := report.Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
-			t.Errorf("holdout rule %q: got Holdout = %q, want the name of the rule, and prove by default", rule, r.Holdout)
+			t.Errorf("holdout rule %q: Holdout = %q, want the name of the rule, and prove by default", rule, r.Holdout)
 		}
 		var b strings.Builder
 		if err := r.Table(&b, report.Full); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
-			t.Errorf("holdout rule %q: got the table\n%s\nwant text %q (empty: no line \"Holdout:\")", rule, out, want)
+			t.Errorf("holdout rule %q: table =\n%s\nwant %q in it (empty: no line \"Holdout:\")", rule, out, want)
 		}
 	}
 }
 
-// An interval from few sessions may be wider than any possible effect. Points limits its result to -100 to 100 points.
-func TestPointsAreLimitedToAHundred(t *testing.T) {
+// An interval from few sessions may be wider than any possible effect. Points limits its result to -100 to 100.
+func TestPointsAreLimitedTo100(t *testing.T) {
 	for effect, want := range map[float64]float64{0.05: 5, 1.5: 100, -1.02: -100, 0: 0} {
 		if got := report.Points(effect); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("Points(%v) = %v, want %v", effect, got, want)
@@ -240,15 +239,14 @@ func TestPointsAreLimitedToAHundred(t *testing.T) {
 	}
 }
 
-// A bound that is nearly 0 shows its sign with a second decimal. A number that is 0 within this precision has no
-// decimals that suggest a side.
-func TestNumbersNearZeroShowTheirSign(t *testing.T) {
+// A number near 0 has a second decimal to show its sign. A number that is 0 within this precision is shown as +0.0.
+func TestSignedPointsNearZeroShowSign(t *testing.T) {
 	for effect, want := range map[float64]string{
 		0.05: "+5.0", -0.05: "-5.0", -0.00047: "-0.05", 0.0004: "+0.04", -0.00049: "-0.05", -0.0006: "-0.1",
 		0: "+0.0", -0.00001: "+0.0", -3: "-100.0",
 	} {
 		if got := report.SignedPoints(effect); got != want {
-			t.Errorf("%v: got %q points, want %q", effect, got, want)
+			t.Errorf("SignedPoints(%v) = %q, want %q", effect, got, want)
 		}
 	}
 }

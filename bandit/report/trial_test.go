@@ -12,7 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions adds the sessions of a planned trial: n in each arm, with the given numbers of successes.
+// addTrialSessions adds the sessions of a planned trial: n injected with the given number of successes in with, and n
+// withheld with the number in without.
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
@@ -31,7 +32,7 @@ func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, with, wi
 	}
 }
 
-func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
+func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks, "") }
 	c := bandit.New()
 	var listed []report.Lesson
@@ -46,7 +47,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		{"helps", 200, 130, 100, 400, "ended", report.TrialHelps, report.TrialHelps, true},
 		{"harms", 200, 100, 130, 400, "ended", report.TrialHarms, report.TrialHarms, true},
 		{"no-effect", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
-		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing, and the trial does not count
+		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing
 		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
 		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
 	} {
@@ -61,19 +62,19 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 			l := row.PlannedTrials[0]
 			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.evaluation ||
 				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
-				t.Errorf(`%s: got trial %q, verdict %q, the next step %q and evaluation %+v; want trial %q, verdict %q or one by the chooser ("likely"), and an evaluation with verdict %q, an effect: %v, and Taken, P and a next step: %v`,
+				t.Errorf(`%s: Trial = %q, Verdict = %q, Next = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Taken, P and Next: %v`,
 					x.slug, row.Trial, row.Verdict, row.Next, l, x.trial, x.verdict, x.evaluation, x.shown, x.trial == "ended")
 			}
 		}
 		if r.PlannedTrials.Planned != len(listed) {
-			t.Errorf("got planned trials %+v, want Planned = %d", r.PlannedTrials, len(listed))
+			t.Errorf("PlannedTrials = %+v, want Planned = %d", r.PlannedTrials, len(listed))
 		}
 	}
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
-	// By hand: 130 instead of 100 successes of 200 give a score of 3.03 and p = 0.0024. Two such p-values among six
-	// trials are proofs, and the largest p-value of a proof is 0.05*2/6.
+	// 130 instead of 100 successes of 200 give a score of 3.03 and p = 0.0024. Two such p-values among six trials are
+	// proofs, and the largest p-value of a proof is 0.05*2/6.
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Taken != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
-		t.Errorf("the planned trials are %+v, want Planned = 6, Taken = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
+		t.Errorf("PlannedTrials = %+v, want Planned = 6, Taken = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
 	var text strings.Builder
 	if err := r.Table(&text, report.Full); err != nil {
@@ -84,14 +85,13 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		"consider retiring it", "the lesson stays active like any other lesson",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {
-			t.Errorf("the table has no %q:\n%s", want, text.String())
+			t.Errorf("table lacks %q:\n%s", want, text.String())
 		}
 	}
 }
 
-// With more planned trials a proof needs a smaller p-value: 0.027 is a proof of a single trial and no proof among
-// forty.
-func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
+// With more planned trials, a proof needs a smaller p-value: 0.027 is a proof in a single trial, but not among forty.
+func TestManyPlannedTrialsNeedStrongerEvidence(t *testing.T) {
 	for trials, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()
 		addTrialSessions(c, "found@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 122, 100) // p 0.027
@@ -100,7 +100,7 @@ func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
 		if l := r.Lessons[0].PlannedTrials[0]; l.Verdict != want {
-			t.Errorf("one of %d trials: got verdict %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
+			t.Errorf("one of %d trials: Verdict = %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
 		}
 	}
 }
@@ -116,24 +116,24 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
 	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.PlannedTrials != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
 		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
-		t.Errorf("got error %v and forecast %+v, want no error, Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, as many sessions, half of them withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
+		t.Errorf("err = %v, forecast = %+v, want Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, Sessions = Picks, half withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
 	}
 	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.Detect-0.05) > 1e-3 {
-		t.Errorf("forecast of %d picks: got error %v and Detect = %v, want no error and 0.05", f.Picks, err, second.Detect)
+		t.Errorf("forecast of %d picks: err = %v, Detect = %v, want 0.05", f.Picks, err, second.Detect)
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
-			t.Errorf("Forecast accepted goal %+v, want an error", bad)
+			t.Errorf("Forecast of the goal %+v: got no error", bad)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 100}); err == nil {
-		t.Error("an unknown lesson has a forecast, want an error")
+		t.Error("Forecast of an unknown lesson: got no error")
 	}
 }
 
-// An explanation has 9 to 13 lines, with the numbers from which the row is computed. A lesson without sessions also
-// has an explanation.
-func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
+// An explanation has 9 to 13 lines with the numbers from which the row is computed. A lesson without sessions has an
+// explanation too.
+func TestExplanationShowsNumbersOfRow(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
@@ -141,31 +141,31 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	e := row.Explain
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
-		t.Fatalf("got explanation %+v of row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
+		t.Fatalf("Explain = %+v of row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
 	}
 	if e.ProofBar != 0.025 { // one arm is tested in two directions
-		t.Errorf("got threshold %v for a proof, want 0.025", e.ProofBar)
+		t.Errorf("ProofBar = %v, want 0.025", e.ProofBar)
 	}
 	var text strings.Builder
 	if err := r.Explain(&text, "a", 1000); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(text.String(), "\n"); n < 9 || n > 13 {
-		t.Errorf("got an explanation of %d lines, want 9 to 13", n)
+		t.Errorf("explanation has %d lines, want 9 to 13", n)
 	}
 	for _, want := range []string{
 		"a@1 (removed): proven in trial: helps", "400 rewarded: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
 		"standard error", "whenever you look", "evidence  E+", "coins e", "1000 is an alarm", "one look", "missing",
 	} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("the explanation has no %q:\n%s", want, text.String())
+			t.Errorf("explanation lacks %q:\n%s", want, text.String())
 		}
 	}
 	if err := r.Explain(&text, "unknown", 1000); err == nil {
-		t.Error("an unknown lesson has an explanation, want an error")
+		t.Error("Explain of an unknown lesson: got no error")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
 	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {
-		t.Errorf(`lesson without sessions: got explanation %q, want no error, "hidden below 50" and no "NaN"`, text.String())
+		t.Errorf(`lesson without sessions: explanation = %q, want no error, "hidden below 50" and no "NaN"`, text.String())
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a
-// loop warning.
+// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
@@ -28,7 +27,7 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Other versions read a record: its JSON names are fixed.
+// The JSON names of an assignment are fixed, because other versions read stored records.
 func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	a := sampleAssignment()
 	b, err := json.Marshal(a)
@@ -38,21 +37,21 @@ func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	want := `{"g":0.05,"cat":"cat","base":0.6,"c":0.55,"dec":true,"m":[{"arm":"in@1","del":-0.1},{"arm":"out@1","del":0.05},{"arm":"not@1","del":0}],` +
 		`"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true,"m":0.04,"off":0.65,"c":0.55,"tok":30,"turn":1,"p":0}`
 	if string(b[:len(want)]) != want {
-		t.Errorf("the JSON of the assignment is %s, want prefix %q", b, want)
+		t.Errorf("JSON = %s, want prefix %q", b, want)
 	}
 }
 
-func TestSlugOfAnArmStripsTheHash(t *testing.T) {
+func TestSlugOfArmHasNoHash(t *testing.T) {
 	for arm, want := range map[trial.Arm]string{"a@0123456789ab": "a", "a@1.caution": "a", "a@b@1": "a@b", "@1": "", "a": "a", "": "", trial.LoopArm: "loop-warning"} {
 		if got := arm.Slug(); got != want {
-			t.Errorf("%s: got %q, want %q", arm, got, want)
+			t.Errorf("%q.Slug() = %q, want %q", arm, got, want)
 		}
 	}
 }
 
-// The propensity in the export is the frequency with which a pick of such a lesson is injected,
-// over all sessions, control sessions included.
-func TestPropensityIsTheFrequencyOfInjection(t *testing.T) {
+// The propensity of a pick is the frequency with which such a lesson is injected, over all sessions including control
+// sessions.
+func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 	const sessions = 20_000
 	for _, c := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
 		injected, withheld, p := 0.0, 0.0, math.NaN()
@@ -72,42 +71,42 @@ func TestPropensityIsTheFrequencyOfInjection(t *testing.T) {
 		}
 		for what, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, c.eps * (1 - c.control)}} {
 			if se := math.Sqrt(x[1] * (1 - x[1]) / sessions); math.Abs(x[0]-x[1]) > 4*se+1e-12 {
-				t.Errorf("%+v: %s in %v of the sessions, want the stated propensity %v", c, what, x[0], x[1])
+				t.Errorf("%+v: %s in %v of the sessions, want %v", c, what, x[0], x[1])
 			}
 		}
 	}
 }
 
-// The methods of an assignment return its content, and a copy is independent.
-func TestAssignmentReturnsItsFieldsAndCopies(t *testing.T) {
+// Pick and Match find the content of an assignment, and a clone is independent.
+func TestAssignmentPickMatchAndClone(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
-		t.Errorf(`got p %+v, ok %v, want ok = true and Arm = "in@1"`, p, ok)
+		t.Errorf(`Pick(in) = %+v, %v, want Arm "in@1", true`, p, ok)
 	}
 	if m, ok := a.Match("out@1"); !ok || m.Del != 0.05 {
-		t.Errorf("got m %+v, ok %v, want ok = true and Del = 0.05", m, ok)
+		t.Errorf("Match(out@1) = %+v, %v, want Del 0.05, true", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
-		t.Error("Pick found a match without a pick, want none")
+		t.Error("Pick found a match without a pick")
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
-		t.Error("Match found the loop warning, want no match")
+		t.Error("Match found the loop warning")
 	}
 	b := a.Clone()
 	b.Matched[0].Del, b.Picks[0].Injected = 9, false
 	if !reflect.DeepEqual(a, sampleAssignment()) {
-		t.Errorf("after a change of the copy the original is %+v, want %+v", a, sampleAssignment())
+		t.Errorf("original after a change of the clone = %+v, want %+v", a, sampleAssignment())
 	}
 	for want, a := range map[bool]trial.Assignment{true: {Looped: true}, false: {}} {
 		if a.InComparison() != want {
-			t.Errorf("%+v enters the comparison: %v, want %v", a, !want, want)
+			t.Errorf("%+v: InComparison = %v, want %v", a, !want, want)
 		}
 	}
 }
 
-// Replicas without knowledge of each other agree on one merged assignment, in either order. The
-// merge has the decisions of both; for the same lesson the earlier decision wins.
-func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
+// Independent replicas agree on one merged assignment, in either order. The merged assignment has the decisions of both;
+// for the same lesson, the earlier decision wins.
+func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyAssignment(t), anyAssignment(t)
 		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")
@@ -120,7 +119,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 		x, y := a.Clone(), b.Clone()
 		x.Merge(&b, first)
 		y.Merge(&a, !first)
-		if a.Decided == b.Decided && !a.Decided { // neither is decided yet: the merge is the other assignment
+		if a.Decided == b.Decided && !a.Decided { // merging two undecided assignments gives the other one
 			return
 		}
 		if !reflect.DeepEqual(x, y) {
@@ -131,16 +130,16 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 			head, other = &b, &a
 		}
 		if x.Control != head.Control || x.Base != head.Base || x.C != head.C || x.ControlP != head.ControlP || !x.Decided {
-			t.Fatalf("the merged assignment is %+v, want the decision of %+v", x, head)
+			t.Fatalf("merged assignment = %+v, want the decision of %+v", x, head)
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
-			t.Fatalf("the merged assignment is %+v, want Excluded and Refused if either side has them", x)
+			t.Fatalf("merged assignment = %+v, want Excluded and Refused if either side has them", x)
 		}
 		if want := cmp.Or(head.ExcludedFor, other.ExcludedFor); x.ExcludedFor != want {
-			t.Fatalf("the merged assignment is excluded for %q, want %q", x.ExcludedFor, want)
+			t.Fatalf("ExcludedFor of the merged assignment = %q, want %q", x.ExcludedFor, want)
 		}
 		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
-			t.Fatalf("got category and day of %+v, want those of the earlier of %+v and %+v", x, head, other)
+			t.Fatalf("merged assignment = %+v, want category and day of the earlier of %+v and %+v", x, head, other)
 		}
 		for _, p := range slices.Concat(head.Picks, other.Picks) {
 			want, ok := head.Pick(p.Slug)
@@ -148,7 +147,7 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 				want = p
 			}
 			if got, _ := x.Pick(p.Slug); got != want {
-				t.Fatalf("the merged pick is %+v, want %+v", got, want)
+				t.Fatalf("merged pick = %+v, want %+v", got, want)
 			}
 		}
 		for _, m := range slices.Concat(head.Matched, other.Matched) {
@@ -157,33 +156,33 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 				want = m
 			}
 			if got, _ := x.Match(m.Arm); got != want {
-				t.Fatalf("the merged match is %+v, want %+v", got, want)
+				t.Fatalf("merged match = %+v, want %+v", got, want)
 			}
 		}
 		second := x.Clone()
 		if second.Merge(&b, first); !reflect.DeepEqual(second.Picks, x.Picks) || !reflect.DeepEqual(second.Matched, x.Matched) {
-			t.Fatalf("a second Merge changed the picks: got %+v, want %+v", second, x)
+			t.Fatalf("assignment after a second Merge = %+v, want the picks and matches of %+v", second, x)
 		}
 	})
 }
 
-// Two texts of one lesson are one lesson: the unit keeps its first text.
-func TestMergeKeepsTheFirstTextOfALesson(t *testing.T) {
+// If two assignments have different texts of one lesson, the merged one keeps the earlier text.
+func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 	one := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
 	}
 	a := one("a@old")
 	a.Merge(one("a@new"), true)
 	if len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@old" {
-		t.Errorf(`got %+v, want one entry in Matched, one entry in Picks and Picks[0].Arm = "a@old"`, a)
+		t.Errorf(`merged assignment = %+v, want one match and one pick of "a@old"`, a)
 	}
 	a = one("a@old")
 	if a.Merge(one("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
-		t.Errorf(`got %+v, want one entry in Matched, one entry in Picks and Picks[0].Arm = "a@new"`, a)
+		t.Errorf(`merged assignment = %+v, want one match and one pick of "a@new"`, a)
 	}
 }
 
-func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
+func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {
 		a := trial.Assignment{Decided: true, Control: control, ControlP: 0.5, C: 0.25, Day: 3, Matched: []trial.Match{{Arm: "a@1"}}}
@@ -194,7 +193,7 @@ func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
 			a.Rules = marked
 			compared, arms := 0, 0
 			if beside := deltaValue(a.Closing(), "", "beside", 0); beside > 0 != marked {
-				t.Errorf("control %t, with a measured section %t: %v sessions outside of the comparison, want some only with a section", control, marked, beside)
+				t.Errorf("control %t, measured section %t: %v sessions beside the comparison, want some only with a section", control, marked, beside)
 			}
 			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
 				switch {
@@ -205,7 +204,7 @@ func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
 				}
 			}
 			if arms == 0 || compared > 0 == marked {
-				t.Errorf("control %t, with a measured section %t: %d additions to the comparison, want some only without a section; %d to the arm, want some", control, marked, compared, arms)
+				t.Errorf("control %t, measured section %t: %d deltas of the comparison, want some only without a section; %d deltas of the arm, want some", control, marked, compared, arms)
 			}
 		}
 	}

@@ -13,17 +13,17 @@ import (
 	"precept/bandit/trial"
 )
 
-// A coin follows from the documented hash, so that a reader of an export can recompute the coin.
-func TestCoinIsTheDocumentedHash(t *testing.T) {
+// Coin computes the documented hash, so that a reader of an export can recompute a coin.
+func TestCoinMatchesDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
 	if got := trial.Coin("salt", trial.ForHoldout, "session", "slug"); got != want {
-		t.Errorf("got coin %v, want %v by the formula", got, want)
+		t.Errorf("Coin = %v, want %v", got, want)
 	}
 	long := string(make([]byte, 1000)) // longer than the buffer of Coin
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
 	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
-		t.Errorf("a session name of 1000 bytes: got coin %v, want the coin of the whole name", got)
+		t.Errorf("Coin of a session name of 1000 bytes = %v, want the hash of the whole name", got)
 	}
 }
 
@@ -33,19 +33,19 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
 			u := trial.Coin(k[0], p, k[1], k[2])
 			if u < 0 || u >= 1 {
-				t.Fatalf("%v %v: got coin %v, want at least 0 and less than 1", p, k, u)
+				t.Fatalf("%v %v: Coin = %v, want a number in [0, 1)", p, k, u)
 			}
 			if was, ok := seen[u]; ok {
-				t.Errorf("%v %v: got the same coin as %s, want another", p, k, was)
+				t.Errorf("%v %v: Coin equals the coin of %s", p, k, was)
 			}
 			seen[u] = fmt.Sprint(p, k)
 		}
 	}
 }
 
-// Some hashes withhold each lesson in the right share of the sessions, and yet correlate between
-// lessons. The test therefore compares pairs of lessons.
-func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
+// Some hashes withhold each lesson in the right share of the sessions but correlate between lessons, so the test compares
+// pairs of lessons.
+func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)
 	for s := range names {
@@ -63,7 +63,7 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 			}
 		}
 		if math.Abs(share[j]-eps) > 4*math.Sqrt(eps*(1-eps)/sessions) {
-			t.Errorf("lesson %d is withheld in %v of the sessions, want %v", j, share[j], eps)
+			t.Errorf("lesson %d withheld in %v of the sessions, want %v", j, share[j], eps)
 		}
 	}
 	for i := range lessons {
@@ -74,13 +74,13 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 			}
 			cov := float64(both)/sessions - share[i]*share[j]
 			if r := cov / math.Sqrt(share[i]*(1-share[i])*share[j]*(1-share[j])); math.Abs(r) > 0.035 {
-				t.Errorf("the coins of lessons %d and %d correlate with r = %.3f, want at most 0.035", i, j, r)
+				t.Errorf("correlation of the coins of lessons %d and %d = %.3f, want at most 0.035", i, j, r)
 			}
 		}
 	}
 }
 
-func TestNormalQuantilesMatchTheTable(t *testing.T) {
+func TestNormalReturnsQuantiles(t *testing.T) {
 	for _, c := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
 		if got := trial.Normal(c.u); math.Abs(got-c.want) > 1e-5 {
 			t.Errorf("Normal(%v) = %v, want %v", c.u, got, c.want)
@@ -89,7 +89,7 @@ func TestNormalQuantilesMatchTheTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := float64(rapid.Uint64Range(0, 1<<53-1).Draw(t, "u")) / (1 << 53)
 		if z := trial.Normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
-			t.Fatalf("Normal(%v) = %v, want a finite number up to 9", u, z)
+			t.Fatalf("Normal(%v) = %v, want a finite number from -9 to 9", u, z)
 		}
 	})
 }

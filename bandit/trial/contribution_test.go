@@ -27,8 +27,8 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// The numbers that Contribution adds to the counters equal a calculation by hand.
-func TestContributionMatchesTheFormulas(t *testing.T) {
+// The deltas of Contribution follow the formulas.
+func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
 	z := (1 - 0.55) / 0.8
@@ -79,13 +79,13 @@ func TestContributionMatchesTheFormulas(t *testing.T) {
 		{string(trial.LoopArm), "z", 20000, 0.6 / 0.8},
 	} {
 		if got := deltaValue(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("scope %q, field %s: got %v, want %v", c.scope, c.field, got, c.want)
+			t.Errorf("scope %q, field %s = %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	ds = a.Contribution(0.3, 3)
 	for field, want := range map[string]float64{"failure": 1, "success": 0, "worse": 0.35, "y1": 0.3} {
 		if got := deltaValue(ds, "in@1", field, 0); math.Abs(got-want) > 1e-6 {
-			t.Errorf("reward 0.3, field %s: got %v, want %v", field, got, want)
+			t.Errorf("reward 0.3, field %s = %v, want %v", field, got, want)
 		}
 	}
 }
@@ -94,23 +94,23 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	ds := a.Contribution(1, 1)
 	if deltaValue(ds, "a@1", "nu", 7) != 1 {
-		t.Errorf("a match in a control session: got nu = %v, want 1", deltaValue(ds, "a@1", "nu", 7))
+		t.Errorf("match in a control session: nu = %v, want 1", deltaValue(ds, "a@1", "nu", 7))
 	}
 	if got := deltaValue(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
-		t.Errorf("a control session: got z = %v, want %v", got, -0.5/0.05)
+		t.Errorf("control session: z = %v, want %v", got, -0.5/0.05)
 	}
 	if deltaValue(a.Closing(), "", "a0@50000", 0) != 1 || deltaValue(ds, "", "told0.1@50000", 0) != 1 || deltaValue(ds, "", "n0", 7) != 1 {
-		t.Errorf("a control session: got a0 = %v, told0.1 = %v and n0 = %v, want 1 each", deltaValue(a.Closing(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
+		t.Errorf("control session: a0 = %v, told0.1 = %v, n0 = %v, want 1 each", deltaValue(a.Closing(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); deltaValue(ds, "", "n0", 7) != 0 || deltaValue(ds, "", "told", 0) != 1 {
-		t.Errorf("a control session without a match: got n0 = %v and told = %v, want 0 and 1", deltaValue(ds, "", "n0", 7), deltaValue(ds, "", "told", 0))
+		t.Errorf("control session without a match: n0 = %v, told = %v, want 0, 1", deltaValue(ds, "", "n0", 7), deltaValue(ds, "", "told", 0))
 	}
 }
 
-// A pick with the propensity 0 or 1 has no coin. Such a pick is counted, and adds nothing to the sums of the
-// comparison (n, z, zz) and of the evidence (w).
-func TestPickWithoutACoinAddsNoComparison(t *testing.T) {
+// A pick with epsilon 0 or 1 is not randomized. It is counted, but adds nothing to the sums of the comparison (n, z, zz)
+// and of the evidence (w).
+func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
 		a.ControlP = eps
@@ -119,14 +119,14 @@ func TestPickWithoutACoinAddsNoComparison(t *testing.T) {
 		}
 		for _, d := range a.Contribution(1, 1) {
 			if d.Key.Field == "n" || d.Key.Field == "z" || d.Key.Field == "zz" || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-				t.Errorf("epsilon %v: got comparison delta %v, want none", eps, d)
+				t.Errorf("epsilon %v: unexpected comparison delta %v", eps, d)
 			}
 		}
 	}
 	a := sampleAssignment()
 	a.Picks[0].Eps = 0
 	if deltaValue(a.Contribution(1, 1), "in@1", "m1", 0) != 1 {
-		t.Errorf("an injected pick without a coin: got m1 = %v, want 1", deltaValue(a.Contribution(1, 1), "in@1", "m1", 0))
+		t.Errorf("injected pick with epsilon 0: m1 = %v, want 1", deltaValue(a.Contribution(1, 1), "in@1", "m1", 0))
 	}
 }
 
@@ -145,50 +145,50 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 		{string(trial.LoopArm), "matched", 0}: 1, {string(trial.LoopArm), "a1@200000", 0}: 1,
 	} {
 		if got := deltaValue(ds, k.scope, k.field, k.day); got != want {
-			t.Errorf("counter %+v: got %v, want %v", k, got, want)
+			t.Errorf("counter %+v = %v, want %v", k, got, want)
 		}
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
 	if ds := empty.Closing(); len(ds) != 1 || ds[0].Key.Field != "closed" {
-		t.Errorf("a session without matches: got deltas %v, want only the field closed", ds)
+		t.Errorf("session without matches: deltas = %v, want only the field closed", ds)
 	}
 }
 
 func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
-		t.Errorf("the reward NaN: got deltas %v, want none", a.Contribution(math.NaN(), 1))
+		t.Errorf("reward NaN: deltas = %v, want none", a.Contribution(math.NaN(), 1))
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
-		t.Error("the deltas of the rewards 7 and -1 differ from those of the rewards 1 and 0, want equal deltas")
+		t.Error("deltas of the rewards 7 and -1 differ from those of 1 and 0")
 	}
 	if deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
-		t.Errorf("the unknown tier 99: got told1.0 = %v, want 1", deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))
+		t.Errorf("unknown tier 99: told1.0 = %v, want 1", deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))
 	}
 	a.Excluded = true
 	if a.Contribution(1, 1) != nil {
-		t.Errorf("an excluded session: got deltas %v of a reward, want none", a.Contribution(1, 1))
+		t.Errorf("excluded session: deltas of a reward = %v, want none", a.Contribution(1, 1))
 	}
 	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.One}}; !reflect.DeepEqual(a.Closing(), want) {
-		t.Errorf("an excluded session: got deltas %v at close, want only the reason: %v", a.Closing(), want)
+		t.Errorf("excluded session: deltas at close = %v, want only the reason: %v", a.Closing(), want)
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
-		t.Errorf("a session without a decision: got deltas %v, want 2", got)
+		t.Errorf("undecided session: deltas = %v, want 2", got)
 	}
 }
 
-func TestMergeAndNegate(t *testing.T) {
+func TestNegateCancelsContribution(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 1)
 	if got := merge(ds, trial.Negate(ds)); len(got) != 0 {
-		t.Errorf("a contribution and its negation: got deltas %v, want none", got)
+		t.Errorf("sum of a contribution and its negation = %v, want none", got)
 	}
 	if got := trial.CountRewards(merge(ds, ds)); got != 2 {
-		t.Errorf("two contributions: got %d rewards, want 2", got)
+		t.Errorf("two contributions: CountRewards = %d, want 2", got)
 	}
 	change := merge(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
 	if got := trial.CountRewards(change); got != 0 {
-		t.Errorf("a correction: got %d rewards, want 0", got)
+		t.Errorf("correction: CountRewards = %d, want 0", got)
 	}
 	if !slices.IsSortedFunc(change, func(x, y trial.Delta) int {
 		if x.Key.Scope != y.Key.Scope {
@@ -196,12 +196,11 @@ func TestMergeAndNegate(t *testing.T) {
 		}
 		return map[bool]int{true: -1, false: 1}[x.Key.Field <= y.Key.Field]
 	}) {
-		t.Errorf("got merged deltas %v, want the order of scope and field", change)
+		t.Errorf("merged deltas = %v, want them ordered by scope and field", change)
 	}
 }
 
-// merge sums deltas by key, drops zeros, and sorts: the smallest set of writes with the same
-// effect.
+// merge returns the sums of deltas by key, sorted and without zeros.
 func merge(sets ...[]trial.Delta) []trial.Delta {
 	sum := map[trial.Key]int64{}
 	for _, ds := range sets {
@@ -221,8 +220,8 @@ func merge(sets ...[]trial.Delta) []trial.Delta {
 	return out
 }
 
-// The mean of z over the coin is the effect of the lesson, for any numbers of the chooser in the assignment: the
-// base, the offset and the centre of the pick.
+// The mean of z over the random assignment is the effect of the lesson, whatever base, offset and centre the chooser
+// stored.
 func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.Float64Range(0, 1)
@@ -234,14 +233,14 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 			return deltaValue(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
-			t.Fatalf("got the mean of z %v, want effect %v", got, with-without)
+			t.Fatalf("mean of z = %v, want the effect %v", got, with-without)
 		}
 	})
 }
 
-// The fields any.a0 and any.a1 count the first picks of a session: withheld all, or any injected. An earlier loop
-// warning is not one of these picks.
-func TestLoopWarningIsNoFirstPick(t *testing.T) {
+// The fields any.a0 and any.a1 count sessions whose first picks were all withheld, or of which any was injected. An earlier
+// loop warning is not one of these picks.
+func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
 		Picks: []trial.Pick{
@@ -252,16 +251,15 @@ func TestLoopWarningIsNoFirstPick(t *testing.T) {
 	ds := a.Closing()
 	for field, want := range map[string]float64{"any.a0@200000": 1, "any.a1@100000": 0, "any.a0@100000": 0} {
 		if got := deltaValue(ds, "", field, 0); got != want {
-			t.Errorf("field %s: got %v, want %v", field, got, want)
+			t.Errorf("field %s = %v, want %v", field, got, want)
 		}
 	}
 }
 
-// The upstream may refuse a request that Precept changed. A request that was refused because sections of a rules
-// file were cut (Uncut) counts for the arms of the sections. A request that was refused with injected lessons
-// (Refused) counts for all arms. Such a refusal counts for all lessons together if the session has no measured
-// section (Rules).
-func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
+// The upstream may refuse a request that precept changed. A refusal of cut sections of a rules file (Uncut) counts for the
+// arms of the sections. A refusal of injected lessons (Refused) counts for all arms, and also for all lessons together if
+// the session has no measured section (Rules).
+func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},
 	}}
@@ -270,16 +268,16 @@ func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
 		refused, uncut, rules bool
 		want                  [4]float64 // the lesson, the cut section, the kept section, all lessons
 	}{
-		{"nothing", false, false, true, [4]float64{}},
-		{"the cut", false, true, true, [4]float64{0, 1, 1, 0}},
-		{"the insertion", true, false, true, [4]float64{1, 1, 1, 0}},
-		{"the insertion without sections before the control coin", true, false, false, [4]float64{1, 1, 1, 1}},
+		{"no refusal", false, false, true, [4]float64{}},
+		{"cut", false, true, true, [4]float64{0, 1, 1, 0}},
+		{"insertion", true, false, true, [4]float64{1, 1, 1, 0}},
+		{"insertion without measured sections", true, false, false, [4]float64{1, 1, 1, 1}},
 	} {
 		a.Refused, a.Uncut, a.Rules = c.refused, c.uncut, c.rules
 		ds := a.Closing()
 		got := [4]float64{deltaValue(ds, "a@1", "refused1", 0), deltaValue(ds, "rule:F#s@1", "refused0", 0), deltaValue(ds, "rule:F#k@1", "refused1", 0), deltaValue(ds, "", "refused1", 0)}
 		if got != c.want {
-			t.Errorf("refused: %s: got counts %v of the lesson, the cut section, the kept section and all lessons, want %v", c.name, got, c.want)
+			t.Errorf("%s: counts of the lesson, the cut section, the kept section and all lessons = %v, want %v", c.name, got, c.want)
 		}
 	}
 }

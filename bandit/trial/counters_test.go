@@ -9,10 +9,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// almostEqual reports whether two numbers differ by less than a millionth.
+// almostEqual reports whether got and want differ by less than a millionth.
 func almostEqual(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
-func TestMaximaNeverFall(t *testing.T) {
+func TestMaximaNeverDecrease(t *testing.T) {
 	c := trial.NewCounters()
 	now := time.Unix(86_400*100, 0)
 	a := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "a@1"}}}
@@ -20,7 +20,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Off: 0.5, C: 0.5}}
 	}
 	if got := c.Maxima(now); len(got) != 0 {
-		t.Fatalf("got maxima %v of empty counters, want none", got)
+		t.Fatalf("maxima of empty counters = %v, want none", got)
 	}
 	var all []trial.Delta
 	var done [][]trial.Delta
@@ -36,35 +36,35 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	s := c.Stats("a@1")
 	if s.Proof.LogUp < 5 || s.Proof.LogDown > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.OutUp < 5 {
-		t.Fatalf("got proof %+v, want LogUp of at least 5, LogDown of at most 0.1, ProvenAt = %d and OutUp of at least 5", s.Proof, now.Unix())
+		t.Fatalf("Proof = %+v, want LogUp >= 5, LogDown <= 0.1, ProvenAt = %d and OutUp >= 5", s.Proof, now.Unix())
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
-		t.Errorf("a proven lesson: got progress %+v, want Proven and Concluded", p)
+		t.Errorf("Progress of a proven lesson = %+v, want Proven and Concluded", p)
 	}
 	for _, d := range all {
 		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {
-			t.Fatalf("got delta %v, want a maximum of the lesson", d)
+			t.Fatalf("delta = %v, want a maximum of the lesson", d)
 		}
 	}
-	// Another replica that reads only the maxima has the same maxima; order and repetition do not matter.
+	// A replica that reads only the maxima, in any order and repeatedly, has the same maxima.
 	other := trial.NewCounters()
 	for _, d := range slices.Backward(all) {
 		other.Raise([]trial.Delta{d})
 	}
 	other.Raise(all)
 	if o := other.Stats("a@1"); o.Proof.LogUp != s.Proof.LogUp || o.Proof.LogDown != s.Proof.LogDown || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.OutUp != s.Proof.OutUp {
-		t.Errorf("after Raise: got maxima %+v, want %+v", o.Proof, s.Proof)
+		t.Errorf("Proof after Raise = %+v, want %+v", o.Proof, s.Proof)
 	}
-	other.Raise(done[0]) // Raise ignores deltas of sums
+	other.Raise(done[0]) // has only deltas of sums, which Raise ignores
 	if other.Stats("a@1").N != 0 {
-		t.Errorf("after Raise with deltas of sums: got N = %v, want 0", other.Stats("a@1").N)
+		t.Errorf("after Raise with deltas of sums: N = %v, want 0", other.Stats("a@1").N)
 	}
-	// A negation of all contributions lowers the sums, not the maxima.
+	// Withdrawing all contributions lowers the sums but not the maxima.
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogUp != s.Proof.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf("after the negation: got new maxima %v, LogUp = %v and N = %v, want none, %v and 0", got, c.Stats("a@1").Proof.LogUp, c.Stats("a@1").N, s.Proof.LogUp)
+		t.Errorf("after the negation: new maxima = %v, LogUp = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Proof.LogUp, c.Stats("a@1").N, s.Proof.LogUp)
 	}
 	// Counters that were loaded from a store compute the maxima in one call.
 	loaded := trial.NewCounters()
@@ -72,13 +72,13 @@ func TestMaximaNeverFall(t *testing.T) {
 		loaded.Add(d)
 	}
 	if got := loaded.Maxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
-		t.Errorf("loaded counters: got maxima %v, want emax+, proven_at and out+", got)
+		t.Errorf("maxima of loaded counters = %v, want emax+, proven_at and out+", got)
 	}
 }
 
-// Discoveries returns the largest p-value that is a discovery by the Benjamini-Hochberg procedure, or -1.
-// NextDiscovery returns a p-value at which one more test is a discovery.
-func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
+// Discoveries returns the largest p-value that is a discovery by the Benjamini-Hochberg procedure, or -1. NextDiscovery
+// returns a p-value at which one more test would be a discovery.
+func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	for _, k := range []struct {
 		p     []float64
 		tests int
@@ -94,25 +94,25 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 		{[]float64{0.01}, 0, 0.05},
 	} {
 		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
-			t.Errorf("p-values %v of %d tests: got threshold %v, want %v", k.p, k.tests, got, k.want)
+			t.Errorf("p-values %v of %d tests: Discoveries = %v, want %v", k.p, k.tests, got, k.want)
 		}
 		next := trial.NextDiscovery(k.p, k.tests, 0.05)
 		one := append(slices.Clone(k.p), next)
 		slices.Sort(one)
 		if trial.Discoveries(one, k.tests, 0.05) < next {
-			t.Errorf("p-values %v of %d tests: one more at %v is not a discovery, want a discovery", k.p, k.tests, next)
+			t.Errorf("p-values %v of %d tests: one more at %v is not a discovery", k.p, k.tests, next)
 		}
 		if alone := []float64{next * 1.001}; len(k.p) == 0 && trial.Discoveries(alone, k.tests, 0.05) > 0 {
-			t.Errorf("%d tests: %v counts as a discovery, want none", k.tests, alone)
+			t.Errorf("%d tests: %v is a discovery, want none", k.tests, alone)
 		}
 	}
 	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !almostEqual(trial.PValue(math.Log(40)), 0.025) {
-		t.Errorf("got the p-values %v, %v and %v of the e-values 1, e^-3 and 40, want 1, 1 and 0.025", trial.PValue(0), trial.PValue(-3), trial.PValue(math.Log(40)))
+		t.Errorf("p-values of the e-values 1, e^-3 and 40 = %v, %v, %v, want 1, 1, 0.025", trial.PValue(0), trial.PValue(-3), trial.PValue(math.Log(40)))
 	}
 }
 
-// Stats returns the counts of an arm that were added. A clone of the counters is independent.
-func TestStatsReturnTheAddedCounts(t *testing.T) {
+// Stats returns the added counts of an arm. A clone of the counters is independent.
+func TestStatsReturnsAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
 	c.Add(a.Closing())
@@ -120,44 +120,44 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Advance(20001)
 	s := c.Stats("in@1")
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("got statistics %+v, want Rewards.M1, Rewards.Y1, Rewards.Success, Matched and Picked = 1, Tokens = 30 and one day with N1 = 1", s)
+		t.Errorf("Stats(in@1) = %+v, want Rewards.M1, Rewards.Y1, Rewards.Success, Matched and Picked = 1, Tokens = 30 and one day with N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
-		t.Errorf("got strata %+v, want one with Eps = 0.2, one injected pick and one injected reward of tier 2", s.Strata)
+		t.Errorf("Strata = %+v, want one with Eps = 0.2, one injected pick and one injected reward of tier 2", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
-		t.Errorf("one pick in two days: got Recent = %v, want 0.5", s.Recent)
+		t.Errorf("one pick in two days: Recent = %v, want 0.5", s.Recent)
 	}
 	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("got the statistics of all lessons %+v, want All.Rewarded, All.SumY and Days[0].S1 = 1, and one treated session", g)
+		t.Errorf("Global = %+v, want All.Rewarded, All.SumY and Days[0].S1 = 1, and one treated session", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
 	if c.Stats("in@1").Rewards.M1 != 1 || d.Stats("in@1").Rewards.M1 != 2 || d.Global().All.Rewarded != 2 || c.Global().All.Rewarded != 1 {
-		t.Error("an addition to a clone changed the original, want two independent counters")
+		t.Error("adding to a clone changed the original, or did not change the clone")
 	}
 }
 
-// The tokens of a session count for the arm of each pick with a coin, by injected and withheld, without rounding.
+// The tokens of a session count for the arm of each randomized pick, as injected or withheld, without rounding.
 func TestSpentCountsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
 	c.Add(a.CostDeltas(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
-	c.Add(a.CostDeltas(trial.Usage{Input: 11, Cached: 12})) // more cached tokens than input tokens: a fault of the upstream
+	c.Add(a.CostDeltas(trial.Usage{Input: 11, Cached: 12})) // invalid usage: more cached than input tokens
 	c.Add(a.CostDeltas(trial.Usage{}))                      // no usage reported
 	want := trial.Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
-		t.Errorf("an injected pick: got costs %+v, want %+v", got, want)
+		t.Errorf("injected pick: Spent = %+v, want %+v", got, want)
 	}
 	if got := c.Stats("out@1").Spent; got != [2]trial.Spending{0: want} {
-		t.Errorf("a withheld pick: got costs %+v, want %+v", got, want)
+		t.Errorf("withheld pick: Spent = %+v, want %+v", got, want)
 	}
 	if got := c.Stats("sure@1").Spent; got != [2]trial.Spending{} {
-		t.Errorf("a pick without a coin: got costs %+v, want zeros", got)
+		t.Errorf("pick with epsilon 0: Spent = %+v, want zeros", got)
 	}
 	a.Excluded = true
 	if got := a.CostDeltas(trial.Usage{Input: 1}); got != nil {
-		t.Errorf("an excluded session: got deltas %v, want none", got)
+		t.Errorf("excluded session: CostDeltas = %v, want none", got)
 	}
 }
 
@@ -169,8 +169,8 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// Recent and ClosedPerDay are rates of the last four weeks, or of the days since the first day if there are fewer.
-func TestRatesCoverTheLastFourWeeks(t *testing.T) {
+// Recent and ClosedPerDay are rates over the last four weeks, or over the days since the first day if there are fewer.
+func TestRatesCoverLastFourWeeks(t *testing.T) {
 	for _, c := range []struct {
 		days           []int32 // days with a rewarded pick
 		today          int32
@@ -181,9 +181,9 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		{[]int32{499, 500, 500, 500}, 500, 2, 2},
 		{[]int32{491, 500}, 500, 0.2, 0.2},
 		{[]int32{473, 500}, 500, 2 / 28.0, 2 / 28.0},
-		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first is four weeks old: a rate of closings counts the days with a closing
-		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // the arm's first day is outside of the window, so its rate covers all 28 days
-		{[]int32{500, 501}, 500, 2, 1},                    // another replica's midnight came first
+		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first day is out of the window, which ClosedPerDay starts at the first closing in it
+		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // the arm is older than the window, so its rate covers all 28 days
+		{[]int32{500, 501}, 500, 2, 1},                    // the clock of another replica is a day ahead
 	} {
 		k := trial.NewCounters()
 		for _, day := range c.days {
@@ -193,10 +193,10 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		}
 		k.Advance(c.today)
 		if got := k.Stats("a@1").Recent; math.Abs(got-c.recent) > 1e-9 {
-			t.Errorf("%+v: got %v rewarded picks per day, want %v", c, got, c.recent)
+			t.Errorf("%+v: Recent = %v, want %v", c, got, c.recent)
 		}
 		if got := k.ClosedPerDay(c.today); math.Abs(got-c.closed) > 1e-9 {
-			t.Errorf("%+v: got %v closings per day, want %v", c, got, c.closed)
+			t.Errorf("%+v: ClosedPerDay = %v, want %v", c, got, c.closed)
 		}
 	}
 	for at, want := range map[time.Time]int32{
@@ -207,16 +207,16 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		}
 	}
 	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
-		t.Errorf("empty counters: got Recent = %v, want 0", never.Stats("a@1").Recent)
+		t.Errorf("empty counters: Recent = %v, want 0", never.Stats("a@1").Recent)
 	}
 	undated := trial.NewCounters() // sessions without a day
 	undated.Add(sessionWithPick(0.5, true, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
-		t.Errorf("sessions without a day: got %v rewarded picks per day, want 1/28", got)
+		t.Errorf("sessions without a day: Recent = %v, want 1/28", got)
 	}
 }
 
-// A correction that is added before its original makes counts negative. Stats and Global return 0 for such counts.
+// A correction that arrives before its original makes counts negative. Stats and Global return 0 for such counts.
 func TestNegativeCountsReadAsZero(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -230,13 +230,13 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 			"told by tier": float64(s.Strata[0].RewardedOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
-				t.Errorf("after a correction without its original, %s: got %v, want 0", what, x)
+				t.Errorf("correction without its original: %s = %v, want 0", what, x)
 			}
 		}
 	}
 }
 
-// Arms returns all counted arms in order, without the scopes of the tenant and of planned trials.
+// Arms returns all counted arms, sorted, without the scopes of the tenant and of planned trials.
 func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	c := trial.NewCounters()
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
@@ -245,23 +245,23 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
 	}
 	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
-		t.Errorf("got arms %v, want a@1, b@1 and c@2", got)
+		t.Errorf("Arms = %v, want [a@1 b@1 c@2]", got)
 	}
 }
 
-// CountRewards and Closed return the rewards and closings among deltas, net of corrections. SameScope returns the
-// number of first deltas with one scope.
-func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
+// CountRewards and Closed return the numbers of rewards and closings in deltas, net of corrections. SameScope returns the
+// number of leading deltas with the same scope.
+func TestCountRewardsAndClosedAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 || trial.CountRewards(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
-		t.Errorf("got %d rewards and %d closings, want 1 and 2, and 0 rewards with a negation", trial.CountRewards(ds), trial.Closed(ds))
+		t.Errorf("CountRewards = %d, Closed = %d, want 1, 2, and 0 rewards with a negation", trial.CountRewards(ds), trial.Closed(ds))
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
-		t.Errorf("with such fields of an arm: got %d rewards and %d closings, want 1 and 2 of the tenant", trial.CountRewards(ds), trial.Closed(ds))
+		t.Errorf("with fields of the same names of an arm: CountRewards = %d, Closed = %d, want 1, 2", trial.CountRewards(ds), trial.Closed(ds))
 	}
 	if got := trial.SameScope(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
-		t.Errorf("got %d deltas of one scope, want all with the first scope", got)
+		t.Errorf("SameScope = %d, want the number of leading deltas with the first scope", got)
 	}
 }

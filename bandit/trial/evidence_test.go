@@ -13,7 +13,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithPick returns a session with one pick, whose centre (the expected reward) is c.
+// sessionWithPick returns a session with one pick of arm a@1, whose centre, the expected reward, is c.
 func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Off: c, C: c}}}
 }
@@ -27,13 +27,13 @@ func weightedReward(y, c, eps float64, injected bool) float64 {
 	return -(y - c) / eps
 }
 
-// The evidence that a lesson helps is a mean over six sizes l of a bet: the mean of the products of 1 + l z over
-// all picks. The evidence for harm has 1 - l z. A size is at most 0.9 times the smaller probability of the coin.
+// The evidence that a lesson helps is the mean, over six bet sizes l, of the product of 1 + l z over all picks. The
+// evidence for harm has 1 - l z instead. A bet size is at most 0.9 times the smaller probability of the random assignment.
 // Maxima records the largest evidence so far.
-func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
+func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
-		var bets [2][6]float64 // products for help and for harm, by the size of the bet
+		var bets [2][6]float64 // products for help and for harm, by bet size
 		for i := range bets {
 			bets[i] = [6]float64{1, 1, 1, 1, 1, 1}
 		}
@@ -57,14 +57,14 @@ func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 		}
 		s := c.Stats("a@1")
 		if math.Abs(s.Proof.LogUp-largest[0]) > 1e-4 || math.Abs(s.Proof.LogDown-largest[1]) > 1e-4 {
-			t.Fatalf("got the logarithms of the largest evidence %v for help and %v for harm, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
+			t.Fatalf("LogUp = %v, LogDown = %v, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
 		}
 	})
 }
 
-// For a lesson without an effect, the evidence reaches 20 at any of 150 evaluations in at most one of twenty runs
-// (Ville's inequality), with any holdout.
-func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
+// For a lesson without an effect, the evidence reaches 20 at any of 150 evaluations in at most one of twenty runs (Ville's
+// inequality), whatever the holdout is.
+func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // tests repeat
 	const runs = 400
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
@@ -86,15 +86,14 @@ func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 				}
 			}
 		}
-		if most := runs/20 + 13; falseProofs[0] > most || falseProofs[1] > most { // 13: three standard errors
-			t.Errorf("holdout %v: got %v false proofs of help and of harm in %d runs, want at most %d of each", eps, falseProofs, runs, most)
+		if most := runs/20 + 13; falseProofs[0] > most || falseProofs[1] > most { // 13 is three standard errors
+			t.Errorf("holdout %v: %v false proofs of help and harm in %d runs, want at most %d each", eps, falseProofs, runs, most)
 		}
 	}
 }
 
-// Maxima records the time at which the evidence for help reaches 20, and keeps this time. Evidence for harm sets no
-// time.
-func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
+// Maxima records the time at which the evidence for help reaches 20, and keeps it. Evidence for harm sets no time.
+func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
 		c.Add(sessionWithPick(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))
@@ -103,14 +102,14 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
 		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogUp >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: got a time of the proof: %v, and Progress.Proven %v, with evidence %v; want both: %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogUp), want)
+			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogUp), want)
 		}
 		if before != 0 && s.Proof.ProvenAt != before {
-			t.Fatalf("after %d rewards: got the time of proof %d, want %d as before", n, s.Proof.ProvenAt, before)
+			t.Fatalf("after %d rewards: ProvenAt = %d, want %d as before", n, s.Proof.ProvenAt, before)
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {
-		t.Errorf("got proof %+v of a helpful and %+v of a harmful lesson, want ProvenAt for the first only, and LogDown of the second equal to LogUp of the first and at least %v", a.Proof, b.Proof, math.Log(20))
+		t.Errorf("proof of the helpful lesson = %+v, of the harmful lesson = %+v, want ProvenAt only in the first, and LogDown of the second equal to LogUp of the first and at least %v", a.Proof, b.Proof, math.Log(20))
 	}
 }
 
@@ -120,9 +119,9 @@ func onArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	return a
 }
 
-// Proof returns the threshold of Benjamini and Hochberg over the p-values of both directions of all tested arms,
-// and the threshold with one more discovery. The test finds the threshold by trying each candidate.
-func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
+// Proof returns the Benjamini-Hochberg threshold over the p-values of both directions of all tested arms, and the threshold
+// with one more discovery. The test finds the threshold by trying each candidate.
+func TestProofThresholdMatchesBenjaminiHochberg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
 		var ps []float64
@@ -130,10 +129,10 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 		for i := range rapid.IntRange(0, 8).Draw(t, "arms") {
 			arm := fmt.Sprintf("l%d@1", i)
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
-			case 0: // matched, but without a reward: not tested
+			case 0: // not tested: matched, but has no reward
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).Closing())
 				continue
-			case 1: // tested, without a discovery
+			case 1: // tested without a discovery
 				c.Add(onArm(sessionWithPick(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
 				ps = append(ps, 1, 1)
 			default:
@@ -153,19 +152,19 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 		}
 		bar, next := c.Proof()
 		if math.Abs(bar-want) > 1e-12 || math.Abs(next-0.05*float64(found+1)/float64(max(tests, 1))) > 1e-12 {
-			t.Fatalf("p-values %v of %d tests: got thresholds %v and %v, want %v and %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
+			t.Fatalf("p-values %v of %d tests: Proof = %v, %v, want %v, %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
 		}
 	})
 }
 
-// No single session can make the evidence 0: for any propensity and any reward, a pick multiplies the product of a
-// bet by 0.1 at least.
-func TestPickKeepsATenthOfTheEvidence(t *testing.T) {
+// No single session can make the evidence 0: for any propensity and reward, a pick multiplies the product of a bet by at
+// least 0.1 and at most 1.9.
+func TestPickKeepsAtLeastATenthOfEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range sessionWithPick(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
 			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
-				t.Fatalf("got delta %v of the logarithm of a bet, want a value of %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
+				t.Fatalf("delta of the logarithm of a bet = %v, want a value of %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
 			}
 		}
 	})

@@ -6,7 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Rewarded picks for effects of 5, 10 and 20 points, at the usual power and level and a holdout of 0.2.
+// PicksFor returns the number of rewarded picks that detect an effect of 5, 10 or 20 points, with the power 0.8, the level
+// 0.05 and a holdout of 0.2.
 func ExamplePicksFor() {
 	for _, detect := range []float64{0.05, 0.10, 0.20} {
 		fmt.Println(trial.PicksFor(detect, 0.8, 0.05, 0.2, 0.25))
@@ -17,7 +18,7 @@ func ExamplePicksFor() {
 	// 307
 }
 
-// The mean of z over both arms is the effect, whatever the centre of the rewards.
+// The mean of z over both arms is the effect, whatever centre is subtracted from the rewards.
 func ExampleZ() {
 	const epsilon = 0.2
 	injected, _ := trial.Z(0.9-0.5, true, epsilon)

@@ -7,8 +7,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// The closing of an excluded session counts its reason. The first reason stays. A record without a reason, and a
-// reason of a newer release, count as unknown.
+// Closing an excluded session counts its reason, which is the first one that was set. A missing reason and a reason of a
+// newer release count as unknown.
 func TestExcludedSessionCountsItsReason(t *testing.T) {
 	read := func(text string) (a trial.Assignment) {
 		if err := json.Unmarshal([]byte(text), &a); err != nil {
@@ -29,6 +29,6 @@ func TestExcludedSessionCountsItsReason(t *testing.T) {
 		want.Excluded[i] = map[trial.ExclusionReason]int64{trial.ExcludedTwin: 1, trial.ExcludedLate: 1, trial.ExcludedKeys: 1, trial.ExcludedUnknown: 2}[why]
 	}
 	if got.Closed != want.Closed || got.Members != want.Members || got.Excluded != want.Excluded {
-		t.Errorf("got counts %+v, want %+v", got, want)
+		t.Errorf("counts = %+v, want %+v", got, want)
 	}
 }

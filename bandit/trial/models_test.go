@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds rewarded picks of sessions with one model. The lesson raises the probability of success from 0.4
-// by effect.
+// addModelPicks adds sessions with one model and one rewarded pick each. The lesson raises the success rate of 0.4 by
+// effect.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
@@ -28,7 +28,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	}
 }
 
-// seen calls ModelEffect.Seen for the effect of an arm on each model, and returns the results by the name of the model.
+// seen returns ModelEffect.Seen for an arm, by model.
 func seen(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
@@ -37,9 +37,8 @@ func seen(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	return out
 }
 
-// The evidence of a lesson includes model b (Seen is true) if b has enough picks and an effect of the given sign.
-// With the sign 0, enough picks are sufficient.
-func TestSeenNeedsEnoughPicksAndTheSign(t *testing.T) {
+// Seen is true for a model with enough picks and an effect of the given sign. For sign 0, enough picks suffice.
+func TestSeenNeedsEnoughPicksAndSign(t *testing.T) {
 	for _, k := range []struct {
 		name   string
 		picks  int
@@ -47,26 +46,26 @@ func TestSeenNeedsEnoughPicksAndTheSign(t *testing.T) {
 		want   bool
 	}{
 		{"too few picks", 40, 0.5, false},
-		{"the same effect", 200, 0.5, true},
+		{"same effect", 200, 0.5, true},
 		{"no effect", 400, 0, false},
-		{"the reverse effect", 200, -0.3, false},
+		{"opposite effect", 200, -0.3, false},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
 		addModelPicks(r, c, "in@1", "a", 600, 0.5)
 		addModelPicks(r, c, "in@1", "b", k.picks, k.effect)
 		if got := seen(c, "in@1", 1); !got["a"] || got["b"] != k.want {
-			t.Errorf("%s on model b: got Seen(1) by model %v, want true for model a and %v for model b", k.name, got, k.want)
+			t.Errorf("%s on model b: Seen(1) = %v, want true for model a and %v for model b", k.name, got, k.want)
 		}
 		if k.picks >= trial.MinPicks && !seen(c, "in@1", 0)["b"] {
-			t.Errorf("%s on model b: got Seen(0) = false for model b, want true from %d picks on", k.name, trial.MinPicks)
+			t.Errorf("%s on model b: Seen(0) = false for model b, want true from %d picks on", k.name, trial.MinPicks)
 		}
 	}
 }
 
-// The effect on a model with few picks is shrunk towards the effect of the lesson, and the effect on a
-// model with many picks hardly moves.
-func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
+// The effect on a model with few picks is shrunk towards the effect of the lesson. The effect on a model with many picks
+// hardly changes.
+func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	addModelPicks(r, c, "in@1", "large", 5000, 0.3)
@@ -75,17 +74,17 @@ func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
 		own := c.Stats("in@1").Z / c.Stats("in@1").N
 		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
 		if e.Model == "small" && (moved < 0.1 || moved > 0.9) {
-			t.Errorf("model small: got effect %g shrunk to %g, want 10 to 90%% of the distance to the effect %g of the lesson", e.Effect, e.Shrunken, own)
+			t.Errorf("model small: Effect = %g, Shrunken = %g, want 10 to 90%% of the distance to the effect %g of the lesson", e.Effect, e.Shrunken, own)
 		}
 		if e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
-			t.Errorf("model large: got effect %g shrunk to %g, want a change of at most 0.005", e.Effect, e.Shrunken)
+			t.Errorf("model large: Effect = %g, Shrunken = %g, want a difference of at most 0.005", e.Effect, e.Shrunken)
 		}
 	}
 }
 
-// The name of a model comes from a request. Of a million names, AdmitModel keeps 32 and counts the others as
-// "other", even in counters that were read from a store or cloned.
-func TestModelNamesAreBounded(t *testing.T) {
+// Model names come from requests. Of a million names, AdmitModel keeps 32 and replaces the others by "other", even in
+// counters that were read from a store or cloned.
+func TestNumberOfModelNamesIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
 	for i := range 1_000_000 {
@@ -101,21 +100,21 @@ func TestModelNamesAreBounded(t *testing.T) {
 		c.Add(a.Closing())
 	}
 	if len(names) != 33 || !names[trial.OtherModels] || len(fields) > 33*6+100 || len(c.Models("in@1")) != 33 {
-		t.Errorf("got %d names, %d fields and %d models, want 33 names with other, at most %d fields and 33 models", len(names), len(fields), len(c.Models("in@1")), 33*6+100)
+		t.Errorf("%d names, %d fields, %d models, want 33 names including other, at most %d fields and 33 models", len(names), len(fields), len(c.Models("in@1")), 33*6+100)
 	}
 	copied := trial.NewCounters()
 	for _, e := range c.Models("in@1") {
 		a := &trial.Assignment{Decided: true, Model: e.Model, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5}}}
 		copied.Add(a.Closing())
 	}
-	for what, counters := range map[string]*trial.Counters{"read from the store": copied, "a clone": c.Clone()} {
+	for what, counters := range map[string]*trial.Counters{"counters read from a store": copied, "clone": c.Clone()} {
 		if counters.AdmitModel("new") != trial.OtherModels || counters.AdmitModel("model-7") != "model-7" {
-			t.Errorf("%s: AdmitModel returns %q for a new model and %q for model-7, want %q and model-7", what, counters.AdmitModel("new"), counters.AdmitModel("model-7"), trial.OtherModels)
+			t.Errorf("%s: AdmitModel = %q for a new model and %q for model-7, want %q and model-7", what, counters.AdmitModel("new"), counters.AdmitModel("model-7"), trial.OtherModels)
 		}
 	}
 }
 
-func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
+func TestWithdrawnRewardLeavesModelUnchanged(t *testing.T) {
 	c := trial.NewCounters()
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	addModelPicks(r, c, "in@1", "a:b@c", 80, 0.2)
@@ -123,10 +122,10 @@ func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
 	if after := c.Models("in@1"); after[0].M1 != before[0].M1+1 {
-		t.Errorf("after one more reward: got models %+v, want one rewarded injected pick (M1) more than %+v", after, before)
+		t.Errorf("after one more reward: models = %+v, want one more rewarded injected pick (M1) than %+v", after, before)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
 	if after := c.Models("in@1"); len(after) != 1 || after[0] != before[0] {
-		t.Errorf("after the reward is subtracted: got models %+v, want %+v", after, before)
+		t.Errorf("after the reward was withdrawn: models = %+v, want %+v", after, before)
 	}
 }
