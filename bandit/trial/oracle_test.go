@@ -86,16 +86,16 @@ func countersFor(list []unitDraw) *trial.Counters {
 	return c
 }
 
-// checkNear ends the test unless two numbers are equal up to rounding.
+// checkNear ends the test unless two numbers are equal except for rounding.
 func checkNear(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
-		t.Fatalf("%s: got %v, want %v", what, got, want)
+		t.Fatalf("%s = %v, want %v", what, got, want)
 	}
 }
 
-// The statistics of an arm equal a count of its sessions one by one.
-func TestStatsMatchASessionBySessionCount(t *testing.T) {
+// The statistics of an arm equal counts that the test makes session by session.
+func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawUnits(t)
 		c := countersFor(list)
@@ -163,47 +163,47 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 			}
 			got := c.Stats(arm)
 			for i := range got.Strata {
-				checkNear(t, "y (1-y), injected", got.Strata[i].Graded[1], coins.Graded[1])
-				checkNear(t, "y (1-y), withheld", got.Strata[i].Graded[0], coins.Graded[0])
+				checkNear(t, "sum of y (1-y) of injected sessions", got.Strata[i].Graded[1], coins.Graded[1])
+				checkNear(t, "sum of y (1-y) of withheld sessions", got.Strata[i].Graded[0], coins.Graded[0])
 				coins.Graded = got.Strata[i].Graded
 			}
 			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
-				t.Fatalf("%s: got strata %+v, want %+v, or none without a pick", arm, got.Strata, coins)
+				t.Fatalf("strata of %s = %+v, want %+v, or none without a pick", arm, got.Strata, coins)
 			}
 			sameDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("%s: got statistics %+v, want the counts of %+v", arm, got, want)
+				t.Fatalf("statistics of %s = %+v, want the counts of %+v", arm, got, want)
 			}
 			checkNear(t, "n", got.N, want.N)
 			checkNear(t, "z", got.Z, want.Z)
 			checkNear(t, "zz", got.ZZ, want.ZZ)
-			checkNear(t, "the number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
-			checkNear(t, "the sum of the injected sessions' rewards", got.Rewards.Y1, want.Rewards.Y1)
-			checkNear(t, "the number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
-			checkNear(t, "the sum of the withheld sessions' rewards", got.Rewards.Y0, want.Rewards.Y0)
+			checkNear(t, "number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
+			checkNear(t, "sum of the rewards of injected sessions", got.Rewards.Y1, want.Rewards.Y1)
+			checkNear(t, "number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
+			checkNear(t, "sum of the rewards of withheld sessions", got.Rewards.Y0, want.Rewards.Y0)
 			checkNear(t, "better", got.Rewards.Better, want.Rewards.Better)
 			checkNear(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
 		}
 	})
 }
 
-// sameDays compares the days, their order and their sums.
+// sameDays ends the test unless the days are sorted and have the sums in want.
 func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	t.Helper()
 	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
-		t.Fatalf("got days %+v, want %+v in order", got, want)
+		t.Fatalf("days = %+v, want %+v in order", got, want)
 	}
 	for _, d := range got {
 		w := want[d.Day]
 		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
-			checkNear(t, fmt.Sprintf("a sum of the day %+v, which should be %+v", d, w), x[0], x[1])
+			checkNear(t, fmt.Sprintf("one of the sums of day %+v (want %+v)", d, w), x[0], x[1])
 		}
 	}
 }
 
 // The comparison of treated and control sessions covers the sessions with a match. The strata All.Any count whether any
 // pick of the first turn with picks was injected. The test counts both session by session.
-func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
+func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawUnits(t)
 		got := countersFor(list).Global()
@@ -276,33 +276,33 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		}
 		sameDays(t, got.Days, days)
 		if got.Refused != refused {
-			t.Fatalf("got %v refused sessions (control, treated), want %v", got.Refused, refused)
+			t.Fatalf("numbers of refused sessions (control, treated) = %v, want %v", got.Refused, refused)
 		}
-		checkNear(t, "the number of rewarded sessions", float64(got.All.Rewarded), rewarded)
-		checkNear(t, "the sum of the rewards", got.All.SumY, sum)
+		checkNear(t, "number of rewarded sessions", float64(got.All.Rewarded), rewarded)
+		checkNear(t, "sum of the rewards", got.All.SumY, sum)
 		checkNear(t, "n", got.N, n)
 		checkNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
 			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != atClose {
-				t.Fatalf("got stratum %+v, want %v assigned sessions, the rewards by tier %v, and %v at close", s, coins, tiers, atClose)
+				t.Fatalf("stratum = %+v, want %v assigned sessions, the rewards %v by tier, and %v by tier at close", s, coins, tiers, atClose)
 			}
 		}
 		if len(got.Strata) == 0 && coins != [2]int64{} {
-			t.Fatalf("got no stratum, want one with %v assigned sessions", coins)
+			t.Fatalf("strata = [], want one with %v assigned sessions", coins)
 		}
 		if len(got.All.Any) != len(anything) {
-			t.Fatalf("got the strata All.Any %+v, want %d", got.All.Any, len(anything))
+			t.Fatalf("All.Any = %+v, want %d strata", got.All.Any, len(anything))
 		}
 		for _, s := range got.All.Any {
 			if want := anything[s.Eps]; want == nil || s != *want {
-				t.Fatalf("got stratum %+v in All.Any, want %+v", s, want)
+				t.Fatalf("stratum in All.Any = %+v, want %+v", s, want)
 			}
 		}
 	})
 }
 
 // The added tokens and the costs of a day cover the sessions with a match, except excluded sessions.
-func TestDailyCostsCoverSessionsWithAMatch(t *testing.T) {
+func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 	c := trial.NewCounters()
 	pick := func(tokens int, injected bool) trial.Pick {
 		return trial.Pick{Slug: "a", Arm: "a@1", Eps: holdout, Injected: injected, Tokens: tokens}
@@ -323,18 +323,18 @@ func TestDailyCostsCoverSessionsWithAMatch(t *testing.T) {
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
-		t.Fatalf("got days %+v, want two days with 42 and 5 added tokens", days)
+		t.Fatalf("days = %+v, want two days with 42 and 5 added tokens", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
-		t.Errorf("day 100: got costs %+v, want %+v", got, want)
+		t.Errorf("costs of day 100 = %+v, want %+v", got, want)
 	}
 	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
-		t.Errorf("got costs %+v of day 101 and days %+v of the lesson, want zeros and no day", days[1].Spent, c.Stats("a@1").Days)
+		t.Errorf("costs of day 101 = %+v and days of the lesson = %+v, want zeros and no day", days[1].Spent, c.Stats("a@1").Days)
 	}
 }
 
-// Subtracting a contribution and adding it later restores the sums.
-func TestCorrectionRestoresTheSums(t *testing.T) {
+// The sums are the same after a contribution is subtracted and later added again.
+func TestCorrectionRestoresSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawUnits(t)
 		c, plain := countersFor(list), countersFor(list)
@@ -352,15 +352,15 @@ func TestCorrectionRestoresTheSums(t *testing.T) {
 			checkNear(t, "z", got.Z, want.Z)
 			checkNear(t, "zz", got.ZZ, want.ZZ)
 			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("%s: got statistics %+v, want %+v", arm, got, want)
+				t.Fatalf("statistics of %s = %+v, want %+v", arm, got, want)
 			}
 		}
 	})
 }
 
-// Eps of a pick is the probability to withhold. A coin equal to Eps injects, and a smaller coin withholds. A
-// control coin below the chance of control makes a control session.
-func TestCoinEqualToThePropensityInjects(t *testing.T) {
+// Eps of a pick is the probability of withholding. The lesson is injected if its coin equals Eps, and withheld if its
+// coin is smaller. A session is a control session if its control coin is smaller than the probability of control.
+func TestCoinEqualToEpsInjects(t *testing.T) {
 	for i := range 50 {
 		session := fmt.Sprint("session-", i)
 		coin := trial.Coin("s", trial.ForHoldout, session, "a")
@@ -368,22 +368,22 @@ func TestCoinEqualToThePropensityInjects(t *testing.T) {
 			var a trial.Assignment
 			a.Flip("s", session, trial.Pick{Slug: "a", Eps: eps})
 			if p, ok := a.Pick("a"); !ok || p.Injected != injected {
-				t.Errorf("a coin of %v with Eps %v: got Injected = %v, want %v", coin, eps, p.Injected, injected)
+				t.Errorf("coin %v, Eps %v: Injected = %v, want %v", coin, eps, p.Injected, injected)
 			}
 		}
 		control := trial.Coin("s", trial.ForControl, session, "")
 		for chance, is := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
 			if !a.Open("s", session, chance) || a.Control != is || a.Open("s", session, 1) {
-				t.Errorf("a control coin of %v with chance %v: got Control = %v, want %v, decided at the first call of Open", control, chance, a.Control, is)
+				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided in the first call of Open", control, chance, a.Control, is)
 			}
 		}
 	}
 }
 
-// PicksFor follows the usual formula for the size of a trial. The quantiles are from a table of the normal
-// distribution.
-func TestPicksForMatchesThePublishedFormula(t *testing.T) {
+// PicksFor returns the result of the usual formula for the size of a trial. The quantiles are from a table of the
+// normal distribution.
+func TestPicksForMatchesPublishedFormula(t *testing.T) {
 	for _, c := range []struct {
 		detect, power, level, epsilon, variance float64
 		quantiles                               float64 // z(1-level/2) + z(power)
@@ -396,10 +396,10 @@ func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 		want := math.Pow(c.quantiles/c.detect, 2) * c.variance * (1/(1-c.epsilon) + 1/c.epsilon)
 		got := trial.PicksFor(c.detect, c.power, c.level, c.epsilon, c.variance)
 		if math.Abs(float64(got)-want) > 1.01 || float64(got) < want-0.01 {
-			t.Errorf("%+v: got %d picks, want %v", c, got, want)
+			t.Errorf("PicksFor(%+v) = %d, want %v", c, got, want)
 		}
 		if back := trial.DetectableEffect(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
-			t.Errorf("%+v: got detectable effect %v of %d picks, want %v", c, back, got, c.detect)
+			t.Errorf("DetectableEffect(%+v) of %d picks = %v, want %v", c, got, back, c.detect)
 		}
 	}
 }

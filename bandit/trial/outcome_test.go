@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// pickWithOutcomes returns a session with one pick that measures all outcomes.
+// pickWithOutcomes returns a closed session with one pick that measures all outcomes.
 func pickWithOutcomes(injected bool, recurred bool, after trial.Tally) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	w := trial.Watch{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
@@ -23,7 +23,7 @@ func pickWithOutcomes(injected bool, recurred bool, after trial.Tally) *trial.As
 }
 
 // Each outcome measures the part of the session after the pick.
-func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
+func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Tally{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
 	want := map[trial.Outcome]float64{
 		trial.Recurrence: 1, trial.Errors: 0.2, trial.Loops: 1, trial.Corrections: 1,
@@ -31,22 +31,22 @@ func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 	}
 	for o, y := range want {
 		if got, ok := a.Picks[0].Watch.Value(o); !ok || math.Abs(got-y) > 1e-6 {
-			t.Errorf("outcome %s: got %v, measured: %v, want %v", o, got, ok, y)
+			t.Errorf("Value(%s) = %v, %v, want %v, true", o, got, ok, y)
 		}
 	}
 	if n := trial.Count(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
-		t.Errorf("Count of the value of 7 turns: got %v, want 7", n)
+		t.Errorf("Count of the value of 7 turns = %v, want 7", n)
 	}
 	if c := trial.Change(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
-		t.Errorf("Change(EffectOf(40)): got %v, want 40", c)
+		t.Errorf("Change(EffectOf(40)) = %v, want 40", c)
 	}
 	if y := trial.Errors.Value(50); y != 1 {
-		t.Errorf("50 errors: got value %v, want the cap 1", y)
+		t.Errorf("Errors.Value(50) = %v, want the maximum, 1", y)
 	}
 }
 
-// The sums of an outcome equal a calculation by hand, for an injected and for a withheld pick.
-func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
+// The sums of an outcome follow the formulas, for an injected pick and for a withheld pick.
+func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	with := pickWithOutcomes(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
 	without := pickWithOutcomes(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
 	z := 0.5 / 0.8
@@ -69,37 +69,37 @@ func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 		{without, "errors.z", (0.5 - 0.2) / 0.2},
 	} {
 		if got := deltaValue(c.ds, "in@1", c.field, 0); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("field %s: got %v, want %v", c.field, got, c.want)
+			t.Errorf("field %s = %v, want %v", c.field, got, c.want)
 		}
 	}
 }
 
-// The outcomes of a session count only at close: a reward adds no outcome. An excluded session, an
-// open session and a pick without a coin have no outcome.
-func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
+// The outcomes of a session are counted only at close: a reward adds no outcome. An excluded session, an open session
+// and a pick that was certain have no outcome.
+func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Tally{Errors: 4})
 	counted := trial.NewCounters()
 	counted.Add(a.Closing())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
-		t.Errorf("a session with a reward: got outcome counts %+v, want N1 = 1 and N0 = 0", got)
+		t.Errorf("outcome counts of a session with a reward = %+v, want N1 = 1 and N0 = 0", got)
 	}
 	certain, open := pickWithOutcomes(true, true, trial.Tally{}), pickWithOutcomes(true, true, trial.Tally{})
 	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
 	excluded := pickWithOutcomes(true, true, trial.Tally{})
 	excluded.Excluded = true
-	for name, a := range map[string]*trial.Assignment{"without a coin": certain, "that is open": open, "that is excluded": excluded} {
+	for name, a := range map[string]*trial.Assignment{"certain pick": certain, "open session": open, "excluded session": excluded} {
 		none := trial.NewCounters()
 		none.Add(a.Closing())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
-			t.Errorf("a session %s: got outcome counts %+v, want none", name, got)
+			t.Errorf("outcome counts of the %s = %+v, want zeros", name, got)
 		}
 	}
 }
 
-// The sums of outcomes do not depend on the order of sessions or on corrections, and a clone has equal sums. Watch,
-// which a pick stores, has equal numbers as well.
-func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
+// The sums of outcomes do not depend on the order of the sessions or on corrections, and a clone has equal sums. The
+// Watch that a pick stores is equal too.
+func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	var all [][]trial.Delta
 	for range 80 {
@@ -117,45 +117,44 @@ func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
 		two.Add(all[i])
 	}
 	from, every := trial.Tally{Turns: 1}, trial.OutcomeSet(1<<trial.OutcomeCount-1)
-	for name, other := range map[string]*trial.Counters{"order and undo": two, "clone": one.Clone()} {
+	for name, other := range map[string]*trial.Counters{"other order with corrections": two, "clone": one.Clone()} {
 		if !reflect.DeepEqual(one.Outcomes("in@1"), other.Outcomes("in@1")) {
-			t.Errorf("%s: got sums %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
+			t.Errorf("%s: Outcomes(in@1) = %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
 		}
-		for _, arm := range []trial.Arm{"in@1", "fresh@1"} {
+		for _, arm := range []trial.Arm{"in@1", "new@1"} {
 			if one.Watch(arm, 0.2, every, from) != other.Watch(arm, 0.2, every, from) {
-				t.Errorf("%s: got watch %+v of %s, want %+v", name, other.Watch(arm, 0.2, every, from), arm, one.Watch(arm, 0.2, every, from))
+				t.Errorf("%s: Watch(%s) = %+v, want %+v", name, arm, other.Watch(arm, 0.2, every, from), one.Watch(arm, 0.2, every, from))
 			}
 		}
 	}
 }
 
-// The centre of a new lesson starts at the mean of all lessons. The bets on a scaled outcome begin
-// after 50 picks.
-func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
+// The centre of a new lesson is at first the mean of all lessons. The bets on a scaled outcome begin after 50 picks.
+func TestWatchStartsAtMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
 	if w := c.Watch("in@1", 0.2, every, trial.Tally{}); w.C[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("before any session: got watch %+v, want the centre 0.5 and the width 1 for recurrence, and the width 0 for tokens", w)
+		t.Errorf("Watch before any session = %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
 	}
 	for i := range 60 {
 		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
 	}
-	if w := c.Watch("fresh@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("a new lesson: got watch %+v, want the centre 0.25 of all lessons for recurrence and the width 0 for tokens", w)
+	if w := c.Watch("new@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
+		t.Errorf("Watch of a new lesson = %+v, want the centre of all lessons, 0.25, for recurrence and width 0 for tokens", w)
 	}
 	w := c.Watch("in@1", 0.2, every, trial.Tally{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
 	if want := 0.2*with + 0.8*without; math.Abs(w.C[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
-		t.Errorf("a lesson with 60 picks: got watch %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
+		t.Errorf("Watch of a lesson with 60 picks = %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
 	}
 	if w := c.Watch("in@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.C[trial.Recurrence] != 0 {
-		t.Errorf("only errors measured: got watch %+v, want the centre 0 for recurrence", w)
+		t.Errorf("Watch that measures only errors = %+v, want centre 0 for recurrence", w)
 	}
 }
 
-// An assignment that is stored as JSON and read again keeps its measurement of outcomes. A record of an older
+// An assignment that is stored as JSON and loaded keeps its measurement of outcomes. A record of an older version of
 // precept has no measurement.
-func TestWatchSurvivesAStore(t *testing.T) {
+func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Tally{Errors: 9, At: 1})
 	data, err := json.Marshal(a)
 	if err != nil {
@@ -163,7 +162,7 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	var b trial.Assignment
 	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.Closing(), b.Closing()) {
-		t.Errorf("read again: got error %v and closing %+v, want no error and %+v", err, b.Closing(), a.Closing())
+		t.Errorf("after loading: error = %v and Closing = %+v, want nil and %+v", err, b.Closing(), a.Closing())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
@@ -171,12 +170,12 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	old.Observe(trial.Tally{Turns: 5})
 	if _, ok := old.Picks[0].Watch.Value(trial.Turns); ok {
-		t.Error("a record of an older version of precept: got a value of the outcome turns, want none")
+		t.Error("record of an older version of precept: turns have a value, want none")
 	}
 }
 
 // EvidenceBar returns the threshold of the Benjamini-Hochberg procedure for e-values.
-func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
+func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 	for _, c := range []struct {
 		es   []float64
 		want float64
@@ -192,20 +191,20 @@ func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 			logs[i] = math.Log(e)
 		}
 		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("e-values %v: got threshold %v, want %v", c.es, got, c.want)
+			t.Errorf("threshold for the e-values %v = %v, want %v", c.es, got, c.want)
 		}
 	}
 }
 
 // A planned trial on an outcome counts each closed pick, with or without a reward. A trial on the reward counts only
 // rewarded picks.
-func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
+func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
 	a := pickWithOutcomes(false, true, trial.Tally{})
 	a.Picks[0].C = 0.5
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name
 		if got := [2]int{len(a.TrialEntries("0123456789", math.NaN())), len(a.TrialEntries("0123456789", 1))}; got != want {
-			t.Errorf("trial %s: got %d entries (without a reward, with one), want %d", name, got, want)
+			t.Errorf("trial %s: numbers of entries without and with a reward = %d, want %d", name, got, want)
 		}
 	}
 	a.Picks[0].Trial = "900.60.recurrence"
@@ -213,10 +212,10 @@ func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	c.Add(a.TrialEntries("0123456789", math.NaN()))
 	evaluations := c.Evaluations()
 	if len(evaluations) != 1 || evaluations[0].Outcome != "recurrence" || evaluations[0].Planned != 60 || math.Abs(evaluations[0].Z+0.5/0.2) > 1e-6 {
-		t.Errorf("got evaluations %+v, want one on recurrence with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
+		t.Errorf("evaluations = %+v, want one on recurrence with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
 	}
 	a.Picks[0].Watch.Closed = false
 	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {
-		t.Errorf("an open session: got entries %v, want none", ds)
+		t.Errorf("entries of an open session = %v, want none", ds)
 	}
 }

@@ -21,8 +21,8 @@ type rewardedSession struct {
 	y    float64
 }
 
-// trialSessions plays n sessions of lesson a in the planned trial of this name. The lesson raises the probability of
-// success from 0.5 by effect.
+// trialSessions simulates n sessions of lesson a in the planned trial with the given name. The lesson raises the
+// probability of success from 0.5 to 0.5 + effect.
 func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSession {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
 	var out []rewardedSession
@@ -43,14 +43,14 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	return out
 }
 
-// The evaluation of a planned trial of 200 picks covers the 200 rewarded picks whose sessions began first. The order of
-// counting, the number of replicas and the number of later picks do not matter.
-func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
+// The evaluation of a planned trial of 200 picks covers the 200 rewarded picks whose sessions began first. It does not
+// depend on the order of counting, the number of replicas or the number of later picks.
+func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 200, "")
 	all := trialSessions(500, name, 0.2, 7)
 	var z, zz float64
 	var n, injected int64
-	for _, s := range all { // by hand
+	for _, s := range all { // the formulas
 		for _, p := range s.a.Picks {
 			if n == 200 {
 				continue
@@ -70,25 +70,25 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
 			if l := c.Evaluations(); i == 20 && len(l) > 0 && l[0].Taken {
-				t.Fatalf("after %d sessions: got evaluation %+v, want Taken = false", i, l[0])
+				t.Fatalf("evaluation after %d sessions = %+v, want Taken = false", i, l[0])
 			}
 			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 		}
-		if round == 4 { // a third replica reads the merged writes of two replicas
+		if round == 4 { // a third replica loads the merged counts of two replicas
 			c = trial.NewCounters()
 			c.Add(merge(parts[0], parts[1]))
 		}
 		l := c.Evaluations()
 		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
 			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
-			t.Fatalf("round %d: got evaluations %+v, want one of %v picks, %v of them injected, with Z = %v and ZZ = %v", round, l, n, injected, z, zz)
+			t.Fatalf("round %d: evaluations = %+v, want one of %v picks, %v of them injected, with Z = %v and ZZ = %v", round, l, n, injected, z, zz)
 		}
 	}
 }
 
 // The scope of a planned trial is the arm, "#" and the name of the trial. A section of a rules file may contain "#"
 // in the name of its arm.
-func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
+func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.Name(time.Unix(100, 0), 2, ""), trial.NewCounters()
 	for i, id := range []string{"00000001", "00000002"} {
@@ -96,39 +96,39 @@ func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 		c.Add(a.TrialEntries(id, 1))
 	}
 	if l := c.Evaluations(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Taken || l[0].Injected != 1 || l[0].Withheld != 1 {
-		t.Errorf("got evaluations %+v, want one of %s with one session on each side", l, arm)
+		t.Errorf("evaluations = %+v, want one of %s with one injected and one withheld session", l, arm)
 	}
 }
 
-// PicksFor, DetectableEffect, PlannedWidth and PlannedP match a calculation by hand. For the first:
+// PicksFor, DetectableEffect, PlannedWidth and PlannedP follow their formulas. For PicksFor this is
 // (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014.
-func TestPlanningFunctionsMatchTheFormulas(t *testing.T) {
+func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
 	if n < 3010 || n > 3018 {
-		t.Errorf("got %d picks, want 3010 to 3018", n)
+		t.Errorf("PicksFor = %d, want 3010 to 3018", n)
 	}
 	if d := trial.DetectableEffect(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
-		t.Errorf("%d picks: got detectable effect %v, want 0.05", n, d)
+		t.Errorf("DetectableEffect of %d picks = %v, want 0.05", n, d)
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
-			t.Errorf("arguments %v: got %d picks, want 0", bad, n)
+			t.Errorf("PicksFor(%v) = %d, want 0", bad, n)
 		}
 	}
 	if w, always := trial.PlannedWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
-		t.Errorf("1000 picks: got the half-width %v for one evaluation and %v for any number of them, want a ratio of 0.6 to 0.7", w, always)
+		t.Errorf("half-widths for 1000 picks = %v for one evaluation and %v for any number, want a ratio of 0.6 to 0.7", w, always)
 	}
 	if p := trial.PlannedP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
-		t.Errorf("an effect of two standard errors: got p = %v, want 0.0455", p)
+		t.Errorf("PlannedP of two standard errors = %v, want 0.0455", p)
 	}
 	if p := trial.PlannedP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one standard error, below 0
-		t.Errorf("an effect of minus one standard error: got p = %v, want 0.3173", p)
+		t.Errorf("PlannedP of minus one standard error = %v, want 0.3173", p)
 	}
 }
 
-// A trial with the picks of PicksFor finds the effect in about 80% of the runs, which is the stated power. Without an
-// effect the trial has a finding in about 5% of the runs.
-func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
+// A trial with the number of picks from PicksFor finds the effect in about 80% of the runs, which is the stated power.
+// Without an effect, the trial reports one in about 5% of the runs.
+func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
 	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
@@ -145,13 +145,13 @@ func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 			}
 		}
 		if share := float64(found) / runs; share < c.least || share > c.most {
-			t.Errorf("effect %v: got a finding in a share of %v of the runs with %d picks, want %v to %v", c.effect, share, n, c.least, c.most)
+			t.Errorf("effect %v: share of runs of %d picks that report an effect = %v, want %v to %v", c.effect, n, share, c.least, c.most)
 		}
 	}
 }
 
-// A planned trial of 60 picks has ended (Reached is true) when the counted picks and the rewarded picks of open
-// sessions, whose number the caller passes, are 60 together.
+// A planned trial of 60 picks has ended (Reached is true) when the counted picks plus the rewarded picks of open
+// sessions are at least 60. The caller passes the number of the picks of open sessions.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
@@ -160,20 +160,20 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
 		if got := c.Progress("a@1", 0, name, open).Reached; got != want {
-			t.Errorf("40 counted and %d open picks: got Reached = %v, want %v", open, got, want)
+			t.Errorf("Reached after 40 counted and %d open picks = %v, want %v", open, got, want)
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
-		t.Errorf("got Reached = %v without a trial, %v for b without open picks and %v for b with 60 open picks; want false, false and true",
+		t.Errorf("Reached = %v without a trial, %v for b without open picks and %v for b with 60 open picks; want false, false and true",
 			c.Progress("a@1", 0, "", 100).Reached, c.Progress("b@1", 0, name, 0).Reached, c.Progress("b@1", 0, name, 60).Reached)
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
-		t.Errorf("a clone: got evaluations %+v, want one with 40 rewarded picks", l)
+		t.Errorf("evaluations of a clone = %+v, want one with 40 rewarded picks", l)
 	}
 }
 
-// A trial may end at a half-width of the interval instead of a number of picks. Such a trial stays ended when the
-// interval becomes wider again. Inherit passes the end of a trial to reloaded counters.
+// A trial may end at a half-width of the interval instead of a number of picks. Such a trial does not begin again when
+// the interval becomes wider. Inherit copies the end of a trial to reloaded counters.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
@@ -184,53 +184,53 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("after 500 picks: got Reached = true, want false: the interval is wider than 0.1")
+		t.Error("Reached after 500 picks = true, want false: the interval is wider than 0.1")
 	}
 	addRewards(700, 0.5)
 	if with, without := c.Progress("a@1", 0.1, "", 0).Reached, c.Progress("a@1", 0, "", 0).Reached; !with || without {
-		t.Errorf("after 1,200 picks: got Reached = %v for the width 0.1 and %v without a width, want true and false", with, without)
+		t.Errorf("Reached after 1,200 picks = %v for the width 0.1 and %v without a width, want true and false", with, without)
 	}
 	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("with a wider interval: got Reached = false, want true: the width was reached before")
+		t.Error("Reached when the interval is wider again = false, want true")
 	}
 	fresh := c.Clone()
 	if fresh.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("a clone: got Reached = true, want false (otherwise the interval is too narrow for this test)")
+		t.Error("Reached of a clone = true, want false: the interval is not wider than 0.1")
 	}
 	fresh = c.Clone()
 	fresh.Inherit(c)
 	if !fresh.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("after Inherit: got Reached = false, want true")
+		t.Error("Reached after Inherit = false, want true")
 	}
 }
 
-// The name of a trial holds its start and its number of rewarded picks. Any other text is not a trial.
-func TestTrialNameHoldsStartAndPicks(t *testing.T) {
+// The name of a trial contains its start and its number of rewarded picks.
+func TestTrialNameContainsStartAndPicks(t *testing.T) {
 	for name, want := range map[string]struct{ began, planned int64 }{
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
 	} {
 		if got := trial.NewEvaluation("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
-			t.Errorf("name %q: got evaluation %+v, want Began = %d and Planned = %d", name, got, want.began, want.planned)
+			t.Errorf("NewEvaluation(%q) = %+v, want Began = %d and Planned = %d", name, got, want.began, want.planned)
 		}
 		if got := trial.Planned(name); got != want.planned {
-			t.Errorf("name %q: got %d planned picks, want %d", name, got, want.planned)
+			t.Errorf("Planned(%q) = %d, want %d", name, got, want.planned)
 		}
 	}
 	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
 		if got := trial.Name(time.Unix(900, 5), picks, ""); got != want {
-			t.Errorf("%d picks: got name %q, want %q", picks, got, want)
+			t.Errorf("Name for %d picks = %q, want %q", picks, got, want)
 		}
 	}
 	if got := trial.Name(time.Unix(-7, 0), 3, ""); got != "0.3" {
-		t.Errorf("before 1970: got name %q, want 0.3", got)
+		t.Errorf("Name for a time before 1970 = %q, want 0.3", got)
 	}
 }
 
-// The evaluation of three picks is taken with the third pick. Before that, its sums cover the existing picks. At is
-// the start of the latest session in the sums. A pick that is counted later, of a session that began earlier,
+// A trial of three picks is evaluated when the third pick is counted. Before that, the sums cover the picks so far. At
+// is the start of the latest session in the sums. A pick that is counted later, but whose session began earlier,
 // replaces a pick in the sums.
-func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
+func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
 	addReward := func(session string, at int64, injected bool, y float64) {
@@ -243,10 +243,10 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
 		got := c.Evaluations()
 		if len(got) != 1 || math.Abs(got[0].Z-w.Z) > 1e-9 || math.Abs(got[0].ZZ-w.ZZ) > 1e-9 {
-			t.Fatalf("got evaluations %+v, want %+v", got, w)
+			t.Fatalf("evaluations = %+v, want %+v", got, w)
 		}
 		if got[0].Z, got[0].ZZ = w.Z, w.ZZ; got[0] != w {
-			t.Fatalf("got evaluation %+v, want %+v", got[0], w)
+			t.Fatalf("evaluation = %+v, want %+v", got[0], w)
 		}
 	}
 	with, without := 0.5/0.8, -0.5/0.2
@@ -262,8 +262,8 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	want(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
-// The entry of a pick in a planned trial holds z to the millionth and whether the pick was injected.
-func TestEntryHoldsValueAndCoin(t *testing.T) {
+// The entry of a pick in a planned trial contains z in millionths and whether the pick was injected.
+func TestPlannedEntryContainsZAndSide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
 		y, centre := rapid.Float64Range(-1, 2).Draw(t, "y"), rapid.Float64Range(0, 1).Draw(t, "c")
@@ -271,40 +271,39 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf("got entries %v, want one with a value other than 0 and a field name of at most 10 bytes", ds)
+			t.Fatalf("entries = %v, want one with a value other than 0 and a field name of at most 10 bytes", ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
 		l := c.Evaluations()[0]
 		z := trial.Round(weightedReward(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
-			t.Fatalf("got evaluation %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Taken = true", l, z, injected)
+			t.Fatalf("evaluation = %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Taken = true", l, z, injected)
 		}
 	})
 }
 
-// Excluded sessions, the reward NaN, and picks without a trial or a coin leave no entry.
-func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
+// An excluded session, the reward NaN, and a pick without a trial or a random choice add no entry.
+func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("no trial: got entries %v, want none", got)
+		t.Errorf("entries without a trial = %v, want none", got)
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.PlannedScope("b@1", "7.1") {
-		t.Errorf("got entries %v, want one of scope %q", got, trial.PlannedScope("b@1", "7.1"))
+		t.Errorf("entries = %v, want one of scope %q", got, trial.PlannedScope("b@1", "7.1"))
 	}
 	if got := a.TrialEntries("s", math.NaN()); got != nil {
-		t.Errorf("reward NaN: got entries %v, want none", got)
+		t.Errorf("entries for the reward NaN = %v, want none", got)
 	}
 	a.Excluded = true
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("an excluded session: got entries %v, want none", got)
+		t.Errorf("entries of an excluded session = %v, want none", got)
 	}
 }
 
-// Evaluations are in the order of the start of their trials. Equal starts are in the order of the name, then of the
-// arm.
-func TestEvaluationsAreInTheOrderOfTheirStart(t *testing.T) {
+// Evaluations are ordered by the start of their trials, then by the name of the trial, then by the arm.
+func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
 	for _, at := range []struct{ arm, name string }{{"c@1", "8.5"}, {"a@1", "9.10"}, {"b@1", "9.10"}, {"a@1", "9.2"}, {"a@1", "10.1"}} {
@@ -321,33 +320,33 @@ func TestEvaluationsAreInTheOrderOfTheirStart(t *testing.T) {
 		got = append(got, string(l.Arm)+" "+l.Trial)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got trials %v, want %v", got, want)
+		t.Errorf("trials = %v, want %v", got, want)
 	}
 }
 
 // PicksFor returns 0 for impossible arguments, and at most 1e12.
-func TestPicksForRefusesImpossibleEffects(t *testing.T) {
+func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 	good := [5]float64{0.05, 0.8, 0.05, 0.5, 0.24} // detect, power, level, epsilon, variance
 	for i, bad := range [][]float64{{0, -0.1}, {0, 1}, {0, 1}, {0, 1}, {0, -1}} {
 		for _, x := range append(bad, math.NaN()) {
 			g := good
 			g[i] = x
 			if n := trial.PicksFor(g[0], g[1], g[2], g[3], g[4]); n != 0 {
-				t.Errorf("arguments %v: got %d picks, want 0", g, n)
+				t.Errorf("PicksFor(%v) = %d, want 0", g, n)
 			}
 		}
 	}
 	if n := trial.PicksFor(1e-9, 0.8, 0.05, 0.5, 0.24); n != 1e12 {
-		t.Errorf("an effect of 1e-9: got %d picks, want 1e12", n)
+		t.Errorf("PicksFor of an effect of 1e-9 = %d, want 1e12", n)
 	}
 	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
-		t.Errorf("got detectable effect %v of one pick and %v of none, want equal and finite effects", one, none)
+		t.Errorf("DetectableEffect = %v of one pick and %v of none, want equal and finite effects", one, none)
 	}
 }
 
 // A trial by width ends with the pick that makes the interval narrow enough, and not before 50 rewarded picks. The
 // widths 0 and NaN end no trial.
-func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
+func TestTrialByWidthEndsAtItsWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &played{Counters: trial.NewCounters()}
 		ended := 0
@@ -356,10 +355,10 @@ func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 			_, v := trial.Moments(p.n, p.z, p.zz)
 			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
 			if got := p.Progress("a@1", until, "", 0).Reached; got != want {
-				t.Fatalf("width %v: got Reached = %v after %d picks, want %v", until, got, i, want)
+				t.Fatalf("width %v: Reached after %d picks = %v, want %v", until, i, got, want)
 			}
 			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
-				t.Fatalf("widths 0 and NaN: got Reached = true after %d picks, want false", i)
+				t.Fatalf("widths 0 and NaN: Reached after %d picks = true, want false", i)
 			}
 			if want && ended == 0 {
 				ended = i
@@ -367,7 +366,7 @@ func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 		}
 		t.Logf("half-width %v after %d picks", until, ended)
 		if ended == 0 || until == 0.9 && ended != 50 {
-			t.Errorf("width %v: got the end after %d picks, want more than 0, and 50 for the width 0.9", until, ended)
+			t.Errorf("width %v: the trial ends after %d picks (0: never), want an end, and 50 for the width 0.9", until, ended)
 		}
 	}
 }

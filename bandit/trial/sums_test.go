@@ -39,7 +39,7 @@ func anyAssignment(t *rapid.T) trial.Assignment {
 	return a
 }
 
-// readAgain returns an assignment after a round trip through its record.
+// readAgain returns the assignment as it is after storing and loading.
 func readAgain(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -51,8 +51,8 @@ func readAgain(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	return out
 }
 
-// countersText prints all results of the counters, without days and coins whose counts are zero: a
-// correction leaves such rows in memory, and a store has no such rows.
+// countersText returns all results of the counters as text, without days and strata whose counts are zero. A correction
+// leaves such rows in memory, but a store has no such rows.
 func countersText(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
@@ -60,7 +60,7 @@ func countersText(c *trial.Counters) string {
 		for _, of := range []*[]trial.Stratum{&s.Strata, &s.All.Any} {
 			*of = slices.DeleteFunc(*of, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
-		s.Recent = 0 // of the days in memory
+		s.Recent = 0 // depends on the days in memory
 		fmt.Fprintf(&out, "%s %+v\n", name, s)
 	}
 	c.Maxima(time.Unix(9, 0))
@@ -73,10 +73,10 @@ func countersText(c *trial.Counters) string {
 	return out.String()
 }
 
-// Corrections, replicas and late feedback rest on this property: sums do not depend on the order of
-// rewards, on the number of corrections or on the number of replicas. A record that went through
-// JSON contributes the same bytes.
-func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
+// The sums do not depend on the order of rewards, on the number of corrections or on the number of replicas. A record
+// contributes the same after it is stored as JSON and loaded. Corrections, replicas and late feedback rely on this
+// property.
+func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		straight, crooked := trial.NewCounters(), trial.NewCounters()
 		var steps [][]trial.Delta
@@ -105,15 +105,15 @@ func TestSumsIgnoreOrderAndCorrections(t *testing.T) {
 		}
 		want := countersText(straight)
 		if got := countersText(crooked); got != want {
-			t.Fatalf("in another order the counters are\n%s\nwant\n%s", got, want)
+			t.Fatalf("counters in another order =\n%s\nwant\n%s", got, want)
 		}
-		loaded := trial.NewCounters() // the store has the counts of both
+		loaded := trial.NewCounters() // the store has the counts of both replicas
 		loaded.Add(merge(merge(replicas[0]...), merge(replicas[1]...)))
 		if got := countersText(loaded); got != want {
-			t.Fatalf("after a merge the counters are\n%s\nwant\n%s", got, want)
+			t.Fatalf("counters of merged replicas =\n%s\nwant\n%s", got, want)
 		}
 		if got := countersText(straight.Clone()); got != want {
-			t.Fatalf("the counters of a clone are\n%s\nwant\n%s", got, want)
+			t.Fatalf("counters of a clone =\n%s\nwant\n%s", got, want)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 			return // a field of the chooser, or a bet, which shows only at a new maximum
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
-			t.Fatalf("the result does not depend on %v:\n%s", d, got)
+			t.Fatalf("counters without %v =\n%s\nwant other counters than with it", d, got)
 		}
 	})
 }
@@ -189,23 +189,23 @@ func TestCounterNamesAreFixed(t *testing.T) {
 		"told0.0@ told0.1@ told0.2@ told0.3@ told1.0@ told1.1@ told1.2@ told1.3@ w+1 w+2 w+3 w+4 w+5 w+6 w-1 w-2 w-3 w-4 w-5 w-6 worse y0 y0@ y1 y1@ z zz"
 	for name := range strings.FieldsSeq(want) {
 		if !names[name] {
-			t.Errorf("got no counter %s", name)
+			t.Errorf("no counter has the name %s, want one", name)
 		}
 		delete(names, name)
 	}
 	if len(names) > 0 {
-		t.Errorf("got unknown counters %v, want none", names)
+		t.Errorf("unknown counters = %v, want none", names)
 	}
 }
 
-// An older version of precept reads the data of a newer one: unknown fields are ignored.
+// An older version of precept can read the data of a newer one, because unknown fields are ignored.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := countersText(c)
 	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish", "spent", "spent2", "0", "closed1"} {
 		c.Add([]trial.Delta{{Key: key("", f, 0), Value: trial.One}, {Key: key("l0@1", f, 0), Value: trial.One}})
 	}
-	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of another definition, of no trial
+	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of another definition of the reward, of no trial
 		c.Add([]trial.Delta{{Key: key(scope, "n", 0), Value: trial.One}})
 	}
 	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.One}}) // a residual of the chooser's
@@ -217,15 +217,15 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 		c.Add([]trial.Delta{{Key: key(trial.PlannedScope("l0@1", "1.5"), field, 0), Value: value}})
 	}
 	if got := countersText(c); got != before {
-		t.Errorf("after an unknown field the counters are %s, want %s", got, before)
+		t.Errorf("counters after unknown fields = %s, want %s", got, before)
 	}
 	if s := c.Stats("l0@1"); len(s.Days) != 0 || len(s.Strata) != 0 || c.Stats("").N != 0 || c.Stats("none@1").Picked != 0 {
-		t.Errorf(`got %+v, want an empty s.Days, an empty s.Strata, c.Stats("").N = 0 and c.Stats("none@1").Picked = 0`, s)
+		t.Errorf(`Stats(l0@1) = %+v, want no days and no strata; Stats("").N = %v and Stats(none@1).Picked = %v, want 0`, s, c.Stats("").N, c.Stats("none@1").Picked)
 	}
 }
 
 // The fields that only the chooser reads do not change the counters of the trial.
-func TestChooserFieldsDoNotChangeTheTrial(t *testing.T) {
+func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone, beside := trial.NewCounters(), trial.NewCounters()
 		a := anyAssignment(t)
@@ -237,13 +237,13 @@ func TestChooserFieldsDoNotChangeTheTrial(t *testing.T) {
 		}
 		beside.Add(ds)
 		if got, want := countersText(beside), countersText(alone); got != want {
-			t.Fatalf("with fields of the chooser the counters are\n%s\nwant\n%s", got, want)
+			t.Fatalf("counters with fields of the chooser =\n%s\nwant\n%s", got, want)
 		}
 	})
 }
 
 // Fixed limits a number to 1e12 millionths, so that a sum does not overflow. NaN counts as 0.
-func TestFixedPointSumsAreBounded(t *testing.T) {
+func TestFixedIsLimitedAndZeroForNaN(t *testing.T) {
 	for x, want := range map[float64]int64{
 		0.1234567: 123457, -0.0000005: -1, 1e6: 1e12, 1e6 + 1: 1e12, -1e30: -1e12, math.Inf(1): 1e12, math.Inf(-1): -1e12, 0.0000004: 0,
 	} {
@@ -257,12 +257,12 @@ func TestFixedPointSumsAreBounded(t *testing.T) {
 		}
 	}
 	if fixed, rounded := trial.Fixed(math.NaN()), trial.Round(math.NaN()); fixed != 0 || rounded != 0 {
-		t.Errorf("Fixed and Round of NaN are %d and %v, want 0 and 0", fixed, rounded)
+		t.Errorf("Fixed(NaN) = %d and Round(NaN) = %v, want 0", fixed, rounded)
 	}
 }
 
-// A scope belongs to an arm unless the scope is that of the tenant or begins with a mark, a letter
-// and a colon.
+// A scope belongs to an arm unless it is the scope of the tenant (the empty one) or begins with a mark: a character and
+// a colon.
 func TestIsArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
 		if got := trial.IsArm(scope); got != want {

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick returns a closed session with one pick that is followed by the given number of errors. The surrogate is a
-// prediction of the reward from outcomes, here from the errors alone. weight is the weight of the surrogate.
+// closedPick returns a closed session with one pick that is followed by the given number of errors. weight is the weight
+// of the surrogate, a prediction of the reward from outcomes, here from the errors alone.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: weight}
 	w.C[trial.Errors] = 0.2
@@ -18,45 +18,46 @@ func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	return a
 }
 
-// A late reward arrives after the session closes. The session then counts as rewarded, and the strata count the
-// late reward. Subtracting the reward restores the sums.
+// A late reward is a reward that arrives after the session has closed. The session then counts as rewarded, and the
+// strata count the late reward. The sums are as before when the reward is subtracted.
 func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)
 	c.Add(a.Closing())
 	before := c.Surrogate("in@1")
 	if before.N1 != 1 || before.M1 != 0 {
-		t.Errorf("after close: got sums %+v, want one injected session without a reward", before)
+		t.Errorf("sums after close = %+v, want N1 = 1 and M1 = 0", before)
 	}
 	c.Add(a.Contribution(1, 2))
 	if s := c.Surrogate("in@1"); s.M1 != 1 || math.Abs(s.G+0.1) > 1e-6 || math.Abs(s.D-1.1) > 1e-6 {
-		t.Errorf("after the late reward: got sums %+v, want M1 = 1, G = -0.1 and D = 1.1", s)
+		t.Errorf("sums after the late reward = %+v, want M1 = 1, G = -0.1 and D = 1.1", s)
 	}
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{0, 1} || s.Rewards.M1 != 1 {
-		t.Errorf("after the late reward: got strata %+v and M1 = %v, want one late reward of an injected session and 1", s.Strata, s.Rewards.M1)
+		t.Errorf("after the late reward: strata = %+v and M1 = %v, want one late reward of an injected session and 1", s.Strata, s.Rewards.M1)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 2)))
 	if s := c.Surrogate("in@1"); s != before {
-		t.Errorf("after the reward is subtracted: got sums %+v, want %+v", s, before)
+		t.Errorf("sums after the reward is subtracted = %+v, want %+v", s, before)
 	}
 	a.First = &trial.AtClosing{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
-		t.Errorf("a reward at close: got strata %+v, want no late reward", s.Strata)
+		t.Errorf("strata with a reward at close = %+v, want no late reward", s.Strata)
 	}
 }
 
-// The weight of the surrogate follows from 100 rewarded picks of any lesson and is between 0 and 1.
-func TestWeightOfTheSurrogateFollowsFromRewardedPicks(t *testing.T) {
+// The weight of the surrogate is estimated from the rewarded picks of all lessons if there are at least 100. It is
+// between 0 and 1.
+func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	for name, k := range map[string]struct {
 		picks  int
 		reward func(errors int64) float64
 		lo, hi float64
 	}{
-		"too few picks":           {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
-		"errors cost their share": {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
-		"errors cost the reward":  {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
-		"errors are a good sign":  {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
+		"99 picks":                            {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
+		"an error costs 5 points of reward":   {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
+		"an error costs 50 points of reward":  {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
+		"an error adds 10 points of reward":   {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
@@ -68,13 +69,13 @@ func TestWeightOfTheSurrogateFollowsFromRewardedPicks(t *testing.T) {
 			c.Add(a.Contribution(k.reward(errors), 1))
 		}
 		if w := c.Watch("other@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.Weight < k.lo || w.Weight > k.hi {
-			t.Errorf("%s: got weight %g, want %g to %g", name, w.Weight, k.lo, k.hi)
+			t.Errorf("%s: weight = %g, want %g to %g", name, w.Weight, k.lo, k.hi)
 		}
 	}
 }
 
-// Effect returns the estimate from all sessions and its variance. Both equal a calculation over the single sessions.
-func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
+// Effect returns the estimate from all sessions and its variance, which follow the formulas over the single sessions.
+func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	type one struct{ d, g, rewarded float64 }
@@ -101,20 +102,20 @@ func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 	s := c.Surrogate("in@1")
 	effect, variance := s.Effect()
 	if math.Abs(effect-(sumD/m+sumG/n)) > 1e-4 || math.Abs(variance-var2*share) > 1e-4 {
-		t.Errorf("got estimate %.5f with variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
+		t.Errorf("Effect = %.5f, %.5f, want %.5f, %.5f", effect, variance, sumD/m+sumG/n, var2*share)
 	}
 }
 
-// A correction of a session that an earlier release closed changes only the sums that the release added.
-func TestSessionOfAnEarlierReleaseHasNoNewSums(t *testing.T) {
+// A correction of a session that an earlier release closed changes only the sums that this release added.
+func TestSessionOfEarlierReleaseHasNoNewSums(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)
 	a.Graded = false
 	c.Add(a.Contribution(0.3, 2))
 	if s := c.Stats("in@1"); s.Strata[0].GradedN != [2]float64{} || s.Strata[0].Late != [2]int64{} || s.Rewards.M1 != 1 {
-		t.Errorf("got strata %+v and M1 = %v, want no graded and no late reward, and 1", s.Strata, s.Rewards.M1)
+		t.Errorf("strata = %+v and M1 = %v, want no graded and no late reward, and 1", s.Strata, s.Rewards.M1)
 	}
 	if s := c.Surrogate("in@1"); s != (trial.SurrogateStats{}) {
-		t.Errorf("got the sums of all sessions %+v, want zeros", s)
+		t.Errorf("sums of all sessions = %+v, want zeros", s)
 	}
 }

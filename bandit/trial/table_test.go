@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// A Table holds the values that an array per row holds, in the order of the rows.
-func TestTableHoldsWhatArraysHold(t *testing.T) {
+// A Table contains the same values as a map with an array for each row, in the order of the rows.
+func TestTableContainsValuesOfArrays(t *testing.T) {
 	type key struct {
 		group uint8
 		at    int64
@@ -30,22 +30,22 @@ func TestTableHoldsWhatArraysHold(t *testing.T) {
 				}
 			})
 			if string(before) != copied {
-				t.Fatalf("the bytes of a copy are %q after a change, want %q", before, copied)
+				t.Fatalf("bytes of a copy after a change = %q, want %q", before, copied)
 			}
 		}
 		var r, last trial.Row
 		n := 0
 		for rest := table; rest.Next(&r); n++ {
 			if n > 0 && (r.Group < last.Group || r.Group == last.Group && r.At <= last.At) {
-				t.Fatalf("row %d.%d follows row %d.%d, want rising rows", r.Group, r.At, last.Group, last.At)
+				t.Fatalf("row %d.%d is after row %d.%d, want rows in order", r.Group, r.At, last.Group, last.At)
 			}
 			if want, found := arrays[key{r.Group, r.At}]; !found || r.V != want {
-				t.Fatalf("row %d.%d is %v, want %v", r.Group, r.At, r.V, want)
+				t.Fatalf("row %d.%d = %v, want %v", r.Group, r.At, r.V, want)
 			}
 			last = r
 		}
 		if n != len(arrays) {
-			t.Fatalf("the table has %d rows, want %d", n, len(arrays))
+			t.Fatalf("number of rows = %d, want %d", n, len(arrays))
 		}
 		for k, want := range arrays {
 			if got := table.Row(k.group, k.at); got != want {
@@ -53,7 +53,7 @@ func TestTableHoldsWhatArraysHold(t *testing.T) {
 			}
 		}
 		if got := table.Row(9, 0); got != [trial.Columns]int64{} {
-			t.Fatalf("a missing row is %v, want 0", got)
+			t.Fatalf("Row(9, 0), which is missing, = %v, want zeros", got)
 		}
 	})
 }

@@ -11,59 +11,58 @@ import (
 	"precept/bandit/trial"
 )
 
-// The half-widths that docs/EXPERIMENT.md promises, in points, for yes/no rewards.
-func TestHalfWidthsOfTheDocumentation(t *testing.T) {
+// The half-widths are those in docs/EXPERIMENT.md, in points, for yes/no rewards.
+func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
 	for n, row := range map[float64][3]float64{
 		100: {84.6, 46.1, 36.9}, 300: {41.1, 22.4, 17.9}, 1000: {21.6, 11.8, 9.4}, 3000: {12.8, 6.9, 5.6}, 10_000: {7.3, 4.0, 3.2}, 30_000: {4.4, 2.4, 1.9},
 	} {
 		for i, eps := range []float64{0.05, 0.2, 0.5} {
 			if got := 100 * trial.HalfWidth(n, 0.24*(1/(1-eps)+1/eps), trial.TightLesson); math.Abs(got-row[i]) > 0.051 {
-				t.Errorf("%v picks with propensity %v: got %.2f points, want %v as in the documentation", n, eps, got, row[i])
+				t.Errorf("half-width of %v picks with Eps %v = %.2f points, want %v", n, eps, got, row[i])
 			}
 		}
 	}
 }
 
-// The interval that is tuned for n sessions is narrower at n sessions than intervals with other
-// tunings.
-func TestIntervalIsTightestAtItsTuning(t *testing.T) {
+// After n sessions, the interval that is tuned for n sessions is narrower than intervals with other tunings.
+func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
 		if own, off := trial.HalfWidth(n, 1, n), trial.HalfWidth(n, 1, other); own >= off {
-			t.Fatalf("%v sessions: got a half-width of %v, want less than %v, the half-width tuned for %v", n, own, off, other)
+			t.Fatalf("half-width after %v sessions = %v, want less than %v, the half-width tuned for %v sessions", n, own, off, other)
 		}
 	})
 }
 
-// The p-value agrees with the interval: an effect at the edge has 0.05, one outside less, alike on
-// both sides of 0.
-func TestPValueMatchesTheInterval(t *testing.T) {
+// The p-value of 0 is 0.05 if 0 is at an end of the interval, and less if 0 is outside. It does not depend on the sign of
+// the effect.
+func TestPValueMatchesInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
 		tight := rapid.SampledFrom([]float64{trial.TightLesson, 5000, 100}).Draw(t, "tight")
 		h := trial.HalfWidth(n, v, tight)
 		if p := trial.Exclusion(h, n, v, tight); math.Abs(p-trial.Alpha) > 1e-9 {
-			t.Fatalf("0 at the edge of the interval: got p = %v, want %v", p, trial.Alpha)
+			t.Fatalf("0 at an end of the interval: p = %v, want %v", p, trial.Alpha)
 		}
 		far := rapid.Float64Range(0, 3).Draw(t, "far")
 		p, mirrored := trial.Exclusion(far*h, n, v, tight), trial.Exclusion(-far*h, n, v, tight)
 		if p != mirrored || p > 1 || p < 0 || far > 1.001 && p >= trial.Alpha || far < 0.999 && p <= trial.Alpha {
-			t.Fatalf("0 at %v half-widths: got p = %v and %v mirrored, want equal, and below alpha only outside", far, p, mirrored)
+			t.Fatalf("0 at %v half-widths: p = %v, and %v with the other sign, want equal, and below alpha only outside", far, p, mirrored)
 		}
 	})
 }
 
 func TestMomentsAreMeanAndVariance(t *testing.T) {
 	if m, v := trial.Moments(4, 2, 3); m != 0.5 || v != 0.5 {
-		t.Errorf("got mean %v and variance %v, want 0.5 and 0.5", m, v)
+		t.Errorf("Moments(4, 2, 3) = %v, %v, want 0.5, 0.5", m, v)
 	}
 	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
-		t.Errorf("the variance of equal numbers is %v, want more than 0 and at most 1e-8", v)
+		t.Errorf("variance of equal numbers = %v, want more than 0 and at most 1e-8", v)
 	}
 }
 
-// Enough is true from 50 rewarded sessions with 5 in each arm, Claimable from 50 in each arm.
+// Enough needs 50 rewarded sessions, with 5 injected and 5 withheld. Claimable needs 50 injected and 50 withheld.
 func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	for _, c := range []struct {
 		n, injected, withheld float64
@@ -79,18 +78,18 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{100, 50, 50, true, true},
 	} {
 		if shown, claimed := trial.Enough(c.n, c.injected, c.withheld), trial.Claimable(c.injected, c.withheld); shown != c.shown || claimed != c.claimed {
-			t.Errorf("%+v: Enough is %v and Claimable is %v, want %v and %v", c, shown, claimed, c.shown, c.claimed)
+			t.Errorf("%+v: Enough = %v and Claimable = %v, want %v and %v", c, shown, claimed, c.shown, c.claimed)
 		}
 	}
 }
 
-// played holds the counters of rewarded picks of one lesson, and sums of the same picks by hand.
+// played has the counters of rewarded picks of one lesson, and the sums of the same picks that the test adds up.
 type played struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
 }
 
-// session adds one session with the reward y to the counters and to the sums by hand.
+// session adds a session with the reward y to the counters and to the sums.
 func (p *played) session(eps float64, injected bool, y, centre float64) {
 	p.Add(sessionWithPick(eps, injected, centre).Contribution(y, 1))
 	z := trial.Round(weightedReward(y, centre, eps, injected))
@@ -102,10 +101,10 @@ func (p *played) session(eps float64, injected bool, y, centre float64) {
 	}
 }
 
-// The maxima of an arm record the intervals farthest above and below 0, with 50 rewarded picks in
-// each arm, and the time of the first interval within 3 points of 0.
-func TestExtremeIntervalsAreRecorded(t *testing.T) {
-	for name, c := range map[string]struct{ with, without, centre float64 }{"helps": {0.9, 0.5, 0.5}, "harms": {0.5, 0.9, 0.5}, "idles": {0.98, 0.98, 0.95}} {
+// The maxima of an arm are those of the intervals farthest above 0 and farthest below 0, among the intervals with 50
+// injected and 50 withheld rewarded picks. They also include the time of the first interval within 3 points of 0.
+func TestMaximaRecordFarthestIntervals(t *testing.T) {
+	for name, c := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
 		p := &played{Counters: trial.NewCounters()}
 		var up, down float64
@@ -139,22 +138,21 @@ func TestExtremeIntervalsAreRecorded(t *testing.T) {
 			}
 			s := p.Stats("a@1")
 			if math.Abs(s.Proof.OutUp-up) > 1e-3 || math.Abs(s.Proof.OutDown-down) > 1e-3 || s.Proof.IdleAt != idle {
-				t.Fatalf("%s after %d: above %v, below %v, idle at %d; want %v, %v, %d", name, i, s.Proof.OutUp, s.Proof.OutDown, s.Proof.IdleAt, up, down, idle)
+				t.Fatalf("%s after %d picks: OutUp = %v, OutDown = %v, IdleAt = %d; want %v, %v, %d", name, i, s.Proof.OutUp, s.Proof.OutDown, s.Proof.IdleAt, up, down, idle)
 			}
 			above, below := up >= math.Log(20), down >= math.Log(20)
 			if got := p.Progress("a@1", 0, "", 0).Concluded; got != (idle > 0 || above && !below) {
-				t.Fatalf("%s after %d rewards: concluded is %v, want another value; above %v, below %v, idle at %d", name, i, got, up, down, idle)
+				t.Fatalf("%s after %d picks: Concluded = %v, want %v", name, i, got, !got)
 			}
 		}
-		if reached := map[string]bool{"helps": up > 3, "harms": down > 3, "idles": idle > 0}; !reached[name] {
-			t.Errorf("%s was never reached: up %v, down %v, idle %d", name, up, down, idle)
+		if reached := map[string]bool{"lesson helps": up > 3, "lesson harms": down > 3, "lesson has no effect": idle > 0}; !reached[name] {
+			t.Errorf("%s: OutUp = %v, OutDown = %v, IdleAt = %d, want the maximum for this effect", name, up, down, idle)
 		}
 	}
 }
 
-// An arm whose interval was once above 0 and once below is not concluded, unless an interval was
-// within 3 points of 0.
-func TestArmWithChangedSignIsNotConcluded(t *testing.T) {
+// An arm is not concluded if its interval was once above 0 and once below 0, unless an interval was within 3 points of 0.
+func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, c := range []struct {
 		up, down, idle int64
@@ -163,14 +161,13 @@ func TestArmWithChangedSignIsNotConcluded(t *testing.T) {
 		k := trial.NewCounters()
 		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: c.up}, {Key: key("a@1", "out-", 0), Value: c.down}, {Key: key("a@1", "idle_at", 0), Value: c.idle}})
 		if got := k.Progress("a@1", 0, "", 0); got.Concluded != c.want || got.Proven {
-			t.Errorf("%+v: got %+v, want Concluded = %v and Proven = false", c, got, c.want)
+			t.Errorf("%+v: Progress = %+v, want Concluded = %v and Proven = false", c, got, c.want)
 		}
 	}
 }
 
-// The interval of a lesson without effect excludes 0 at any of a thousand evaluations in at most
-// one case of twenty.
-func TestIntervalHoldsAtEveryEvaluation(t *testing.T) {
+// For at most 5% of the lessons without an effect, the interval excludes 0 in at least one of 1,000 evaluations.
+func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // tests repeat
 	const runs = 400
 	missed := 0
@@ -196,6 +193,6 @@ func TestIntervalHoldsAtEveryEvaluation(t *testing.T) {
 		}
 	}
 	if missed > runs/20+13 { // three standard errors
-		t.Errorf("the interval missed the effect in %d of %d runs, want at most %d", missed, runs, runs/20+13)
+		t.Errorf("number of %d runs whose interval excludes 0 = %d, want at most %d", runs, missed, runs/20+13)
 	}
 }
