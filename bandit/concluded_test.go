@@ -9,9 +9,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// measured returns a chooser that counted n sessions with a pick of lesson a, which is withheld with probability eps. The
+// newMeasuredChooser returns a chooser that counted n sessions with a pick of lesson a, which is withheld with probability eps. The
 // lesson raises the success rate of 0.5 by effect.
-func measured(n int, effect, eps float64) *bandit.Chooser {
+func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
 		injected, p := r.Float64() >= eps, 0.5
@@ -49,7 +49,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		{"no effect, narrow interval", 30_000, 0, 0.5, true},
 		{"no effect, wide interval", 3000, 0, 0.5, false},
 	} {
-		c := measured(k.n, k.effect, k.eps)
+		c := newMeasuredChooser(k.n, k.effect, k.eps)
 		c.Maxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
@@ -57,7 +57,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", k.what, got.Concluded, eps, k.want)
 		}
 		// A replica that reads the same sums without the maxima computes the maxima from the sums. A clone has the maxima.
-		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
+		if again := newMeasuredChooser(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
 			t.Errorf("%s, replica: Concluded = %v, want %v", k.what, !k.want, k.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != k.want {

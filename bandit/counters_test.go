@@ -30,17 +30,17 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 // this state.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
-	was := bandit.Posterior{} // belief before the latest sessions
+	before := bandit.Posterior{} // belief before the latest sessions
 	for range 40 {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
-		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
-			t.Fatalf("belief = %+v, want a lower mean than %v, and Benched = %v", p, was.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
+		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= before.Mean && before.Var > 0 {
+			t.Fatalf("belief = %+v, want a lower mean than %v, and Benched = %v", p, before.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
 		}
-		was = p
+		before = p
 	}
-	if !was.Benched {
-		t.Fatalf("after 200 sessions 20 points below expectation: belief = %+v, want Benched = true", was)
+	if !before.Benched {
+		t.Fatalf("after 200 sessions 20 points below expectation: belief = %+v, want Benched = true", before)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
 	if p := c.Posterior(lesson("a")); p.Benched {
@@ -117,7 +117,7 @@ func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 100*trial.One), delta("a@1", "s1", 0, 50*trial.One)})
-	at := func(day int32, half float64) float64 {
+	meanAt := func(day int32, half float64) float64 {
 		c.Advance(day, half)
 		return c.Posterior(lesson("a")).Mean
 	}
@@ -127,7 +127,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 		weight float64
 	}{{0, 7, 1}, {7, 7, 0.5}, {14, 7, 0.25}, {14, 14, 0.5}, {-5, 7, 1}, {14, 0, 0.25}, {14, math.NaN(), 0.25}, {1000, 7, 0}, {200, 200, 0.5}} {
 		want, _, _, _ := seen{n1: 100 * k.weight, s1: 50 * k.weight}.solve(bandit.DefaultPriors(), 0.01)
-		if got := at(k.day, k.half); !almostEqual(got, want) {
+		if got := meanAt(k.day, k.half); !almostEqual(got, want) {
 			t.Errorf("day %d, half-life %v: mean = %v, want %v", k.day, k.half, got, want)
 		}
 	}
@@ -168,17 +168,17 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.One), delta("bad@1", "s1", 1, -400*trial.One), delta("bad@1", "nu", 1, 4000*trial.One)}
 	c.Add(good)
 	c.Add(bad)
-	half := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
+	wantHalf := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
 	for _, k := range []struct {
 		what string
 		c    bandit.Action
 		want float64
 	}{
-		{"successor of a good lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, half},
+		{"successor of a good lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, wantHalf},
 		{"successor of a bad lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
 		{"successor of an unknown lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
-		{"edited good lesson with its parent", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, half},
-		{"edited good lesson", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, half},
+		{"edited good lesson with its parent", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, wantHalf},
+		{"edited good lesson", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, wantHalf},
 		{"edited bad lesson", bandit.Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
 		{"new lesson", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
 		{"lesson that is its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
@@ -187,8 +187,8 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 			t.Errorf("%s: mean = %v, want %v", k.what, got, k.want)
 		}
 	}
-	if half < 0.03 {
-		t.Errorf("mean of the parent = %v, want at least 0.06 for this test", 2*half)
+	if wantHalf < 0.03 {
+		t.Errorf("mean of the parent = %v, want at least 0.06 for this test", 2*wantHalf)
 	}
 	first := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean
 	second := seen{n1: 900, s1: -9}

@@ -49,32 +49,32 @@ func slugs(ps []trial.Pick) (out []string) {
 // neverWithhold returns a configuration with epsilon 0 and no control sessions.
 func neverWithhold() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
-// name returns the unit name of session i, on which its random decisions depend.
-func name(i int) string { return fmt.Sprintf("session-%06d", i) }
+// unitName returns the unit name of session i, on which its random decisions depend.
+func unitName(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 func TestDecidePicksBestLessonsWithPositiveEffect(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Benched: true}, "f": {}}
 	for i := range 50 {
 		a := trial.Assignment{}
-		got := slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
+		got := slugs(bandit.Decide(neverWithhold(), b, &a, unitName(i), lessons("a", "b", "c", "d", "f"), 1))
 		if !slices.Equal(got, []string{"b", "c", "d"}) {
 			t.Fatalf("picked %v, want b, c and d", got)
 		}
 		a = trial.Assignment{}
-		if got = slugs(bandit.Decide(neverWithhold(), b, &a, name(i), lessons("f"), 1)); got != nil {
+		if got = slugs(bandit.Decide(neverWithhold(), b, &a, unitName(i), lessons("f"), 1)); got != nil {
 			t.Fatalf("expected effect of 0: Decide picked %v, want no pick", got)
 		}
 	}
 }
 
-// history is a fake chooser in which each category has n sessions with rewards that add up to sum.
-type history struct {
+// fixedBaseline is a fake chooser in which each category has n sessions with rewards that add up to sum.
+type fixedBaseline struct {
 	beliefsBySlug
 	n, sum float64
 }
 
-func (history) Expected(*trial.Assignment) (float64, bool) { return 0, false }
-func (h history) Baseline(string) (float64, float64)       { return h.n, h.sum }
+func (fixedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
+func (h fixedBaseline) Baseline(string) (float64, float64)       { return h.n, h.sum }
 
 // The base of a session, its expected reward, is 0.5 without data and follows the sessions of the category. A negative
 // number of sessions, as after a correction that arrives before its original, is ignored. The base is between 0 and 1.
@@ -83,7 +83,7 @@ func TestBaseFollowsCategory(t *testing.T) {
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
 	} {
 		a := &trial.Assignment{Category: "c"}
-		bandit.Decide(neverWithhold(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
+		bandit.Decide(neverWithhold(), fixedBaseline{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
 		if a.Base != c.want {
 			t.Errorf("%v sessions with a sum of %v: Base = %v, want %v", c.n, c.sum, a.Base, c.want)
 		}
@@ -107,11 +107,11 @@ func TestExpensiveLessonIsNotPicked(t *testing.T) {
 
 // Under the default objective, a new lesson with confidence 0.5 is picked in about 84% of the sessions.
 func TestNewLessonIsPickedInMostSessions(t *testing.T) {
-	picked, n, fresh := 0.0, 20_000, bandit.New()
+	picked, n, chooser := 0.0, 20_000, bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2}
 	for i := range n {
 		a := trial.Assignment{}
-		picked += float64(len(bandit.Decide(cfg, fresh, &a, name(i), lessons("fresh"), 1)))
+		picked += float64(len(bandit.Decide(cfg, chooser, &a, unitName(i), lessons("fresh"), 1)))
 	}
 	if share := picked / float64(n); math.Abs(share-0.8413) > 0.01 {
 		t.Errorf("new lesson picked in %.3f of the sessions, want 0.841", share)
@@ -136,7 +136,7 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	control, picks, withheld := 0.0, map[string]float64{}, map[string]float64{}
 	for i := range n {
 		a := trial.Assignment{}
-		ps := bandit.Decide(cfg, b, &a, name(i), append(lessons("a", "leaning", "proven", "benched"), tried), 1)
+		ps := bandit.Decide(cfg, b, &a, unitName(i), append(lessons("a", "leaning", "proven", "benched"), tried), 1)
 		if a.Control {
 			control++
 			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 5 {
@@ -153,23 +153,23 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 			}
 		}
 	}
-	near := func(what string, got, n, want float64) {
+	checkShare := func(what string, got, n, want float64) {
 		t.Helper()
 		if sd := math.Sqrt(want * (1 - want) / n); math.Abs(got/n-want) > 4*sd {
 			t.Errorf("share of %s = %.4f, want %.4f", what, got/n, want)
 		}
 	}
-	near("control", control, n, 0.05)
+	checkShare("control", control, n, 0.05)
 	treated := n - control
-	near("withheld", withheld["a"], picks["a"], 0.20)
-	near("withheld when leaning", withheld["leaning"], picks["leaning"], 0.10)
-	near("withheld when proven", withheld["proven"], picks["proven"], 0.05)
-	near("probed", picks["benched"], treated, 0.02)
-	near("withheld when probed", withheld["benched"], picks["benched"], 0.50)
+	checkShare("withheld", withheld["a"], picks["a"], 0.20)
+	checkShare("withheld when leaning", withheld["leaning"], picks["leaning"], 0.10)
+	checkShare("withheld when proven", withheld["proven"], picks["proven"], 0.05)
+	checkShare("probed", picks["benched"], treated, 0.02)
+	checkShare("withheld when probed", withheld["benched"], picks["benched"], 0.50)
 	if picks["tried"] != treated {
 		t.Errorf("lesson in a trial: %v picks in %v treated sessions, want a pick in each", picks["tried"], treated)
 	}
-	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
+	checkShare("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
 // Under the rule earn, the objective uplift reduces the holdout of a leaning or trusted lesson. All other objectives keep
@@ -206,7 +206,7 @@ func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	probed := map[string]int{}
 	for i := range 20_000 {
 		a := trial.Assignment{}
-		ps := slugs(bandit.Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
+		ps := slugs(bandit.Decide(cfg, b, &a, unitName(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
 			t.Fatalf("picks = %v, want two, the first b", ps)
 		}
@@ -218,11 +218,11 @@ func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	}
 }
 
-// moved is beliefsBySlug with another baseline.
-type moved struct{ beliefsBySlug }
+// movedBaseline is beliefsBySlug with another baseline.
+type movedBaseline struct{ beliefsBySlug }
 
-func (moved) Expected(*trial.Assignment) (float64, bool) { return 0, false }
-func (moved) Baseline(string) (float64, float64)         { return 1000, 10 }
+func (movedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
+func (movedBaseline) Baseline(string) (float64, float64)         { return 1000, 10 }
 
 // The base of a session is set at its first decision. The offset of a later pick uses the same base, although the
 // baseline of the category has changed.
@@ -231,7 +231,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	a := trial.Assignment{Category: "x"}
 	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	base := a.Base
-	later := bandit.Decide(neverWithhold(), moved{b}, &a, "s", lessons("b"), 2)
+	later := bandit.Decide(neverWithhold(), movedBaseline{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
 		t.Errorf("Base = %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
 	}
@@ -246,7 +246,7 @@ func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
 	for i := range 5_000 {
-		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, name(i), lessons("a"), 1))
+		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, unitName(i), lessons("a"), 1))
 	}
 	if tried < 60 || tried > 150 {
 		t.Errorf("benched lesson picked in %d of 5,000 sessions, want 60 to 150", tried)
@@ -328,12 +328,12 @@ func TestObjectiveDecidesOrderOfLessons(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
 	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
-	first := func(o bandit.Objective, k int) map[string]int {
+	pickCounts := func(o bandit.Objective, k int) map[string]int {
 		cfg := bandit.Config{K: k, Objective: o}
 		out := map[string]int{}
 		for i := range 2000 {
 			a := trial.Assignment{}
-			for _, p := range bandit.Decide(cfg, b, &a, name(i), cs, 1) {
+			for _, p := range bandit.Decide(cfg, b, &a, unitName(i), cs, 1) {
 				if !p.Injected && o == bandit.All {
 					t.Fatalf("objective all with epsilon 0: pick = %+v, want it injected", p)
 				}
@@ -342,13 +342,13 @@ func TestObjectiveDecidesOrderOfLessons(t *testing.T) {
 		}
 		return out
 	}
-	if got := first(bandit.All, 3); got["c"] != 2000 || got["d"] != 2000 || got["a"] != 2000 || got["b"] != 0 {
+	if got := pickCounts(bandit.All, 3); got["c"] != 2000 || got["d"] != 2000 || got["a"] != 2000 || got["b"] != 0 {
 		t.Errorf("objective all: picks = %v, want c, d and a in all 2000 sessions and b in none", got)
 	}
-	if got := first(bandit.Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
+	if got := pickCounts(bandit.Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
 		t.Errorf("objective random: picks = %v, want each lesson in at least 400 of 2000 sessions", got)
 	}
-	if got := first(bandit.Raw, 1); got["a"] < 1500 || got["b"] > 100 {
+	if got := pickCounts(bandit.Raw, 1); got["a"] < 1500 || got["b"] > 100 {
 		t.Errorf("objective raw: picks = %v, want a in at least 1500 of 2000 sessions and b in at most 100", got)
 	}
 }
@@ -395,20 +395,20 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	base := (65 + 5.0) / (90 + 10)
 	del := -0.1 + 0.05 + 0.02
 	want := map[string]float64{"a": base + del + 0.1 + 0.04, "b": base + del - 0.05 + 0.06}
-	check := func(p trial.Pick, off, own float64) {
+	checkPick := func(p trial.Pick, off, own float64) {
 		t.Helper()
 		if centre := min(max(off+own, 0.05), 0.95); math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-centre) > 2e-6 {
 			t.Errorf("%s: offset = %v, centre = %v, want %v and %v", p.Slug, p.Off, p.C, off, centre)
 		}
 	}
-	check(ps[0], want["a"], -0.1)
-	check(ps[1], want["b"], 0.05)
+	checkPick(ps[0], want["a"], -0.1)
+	checkPick(ps[1], want["b"], 0.05)
 	if math.Abs(a.C-(base+del)) > 2e-6 {
 		t.Errorf("centre of the session = %v, want %v", a.C, base+del)
 	}
 	frozen := slices.Clone(a.Picks)
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
-	check(ps[0], base+del+0.06+0.04, 0.01)
+	checkPick(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
 		t.Errorf("after a later decision: first picks = %+v, centre of the session = %v, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
 	}
@@ -438,16 +438,16 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			if rapid.Bool().Draw(t, "loop") {
 				cs = append(cs, bandit.Action{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
 			}
-			was := clone(t, a)
+			before := clone(t, a)
 			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
-			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
-				t.Fatalf("assignment = %+v, want it decided, with Control and Base of the earlier %+v", a, was)
+			if before.Decided && (a.Control != before.Control || a.Base != before.Base) || !a.Decided {
+				t.Fatalf("assignment = %+v, want it decided, with Control and Base of the earlier %+v", a, before)
 			}
-			if len(was.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks) {
-				t.Fatalf("picks after a later turn = %+v, want %+v first", a.Picks, was.Picks)
+			if len(before.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(before.Picks)], before.Picks) {
+				t.Fatalf("picks after a later turn = %+v, want %+v first", a.Picks, before.Picks)
 			}
-			if len(a.Picks)-len(was.Picks) != len(ps) {
-				t.Fatalf("Decide returned %d picks but added %d to the assignment", len(ps), len(a.Picks)-len(was.Picks))
+			if len(a.Picks)-len(before.Picks) != len(ps) {
+				t.Fatalf("Decide returned %d picks but added %d to the assignment", len(ps), len(a.Picks)-len(before.Picks))
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
 				t.Fatal("a repeated turn made a new decision")
@@ -492,7 +492,7 @@ func BenchmarkDecide(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		a := trial.Assignment{Category: "x"}
-		bandit.Decide(cfg, c, &a, name(i), cs, 1)
+		bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
 		i++
 	}
 }
@@ -507,7 +507,7 @@ func BenchmarkDecideAfterAdd(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		a := trial.Assignment{Category: "x", Day: 60}
-		bandit.Decide(cfg, c, &a, name(i), cs, 1)
+		bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
 		b.StopTimer()
 		c.Add(bandit.Contribution(&a, 1, 1))
 		b.StartTimer()

@@ -36,7 +36,7 @@ func TestFadingEvidenceDropsLessonThatBecomesHarmful(t *testing.T) {
 	fading, lasting := c.Clone(), c.Clone()
 	fading.Advance(40, 7)
 	lasting.Advance(0, 1000)
-	with, without := w.later(cfg, fading, 3000), w.later(cfg, lasting, 3000)
+	with, without := w.playLater(cfg, fading, 3000), w.playLater(cfg, lasting, 3000)
 	t.Logf("gain before the change %.3f; after it %.3f with fading evidence, %.3f without", before, with, without)
 	if before < 0.02 || with <= without {
 		t.Errorf("gain before the change = %v, want at least 0.02; after it = %v with fading evidence and %v without, want more with fading evidence", before, with, without)

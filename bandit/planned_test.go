@@ -45,7 +45,7 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	k.Epsilon, k.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")
 	c, rewarded := bandit.New(), 0
-	var early []bandit.Provisional
+	var provisional []bandit.Provisional
 	for i := range all {
 		if len(all[i].a.Picks) == 0 || rewarded == 60 {
 			continue
@@ -55,7 +55,7 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		}
 		rewarded++
 		if rewarded > 40 {
-			early = append(early, c.AddProvisional(&all[i].a, all[i].y, 1))
+			provisional = append(provisional, c.AddProvisional(&all[i].a, all[i].y, 1))
 			continue
 		}
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
@@ -67,14 +67,14 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	if e := copied.Measured().Evaluations()[0]; copied.Counted(k).Reached || e.Rewarded != 40 {
 		t.Errorf("clone: Counted.Reached = %v, Rewarded = %d, want false, 40", copied.Counted(k).Reached, e.Rewarded)
 	}
-	fresh := bandit.New()
-	fresh.Inherit(c)
-	fresh.Add(nil)
-	for _, e := range early {
-		fresh.DropProvisional(e)
+	reloaded := bandit.New()
+	reloaded.Inherit(c)
+	reloaded.Add(nil)
+	for _, e := range provisional {
+		reloaded.DropProvisional(e)
 		c.DropProvisional(e)
 	}
-	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
+	if c.Posterior(k).Reached || reloaded.Posterior(k).Reached {
 		t.Error("trial is still ended after its rewards were withdrawn")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}

@@ -33,8 +33,8 @@ func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar f
 	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
 }
 
-// anySeen draws the counts and residual sums of one arm.
-func anySeen(t *rapid.T) seen {
+// genSeen draws the counts and residual sums of one arm.
+func genSeen(t *rapid.T) seen {
 	n, r := rapid.Float64Range(0, 300), rapid.Float64Range(-0.3, 0.3)
 	e := seen{
 		n1: trial.Round(n.Draw(t, "n1")),
@@ -63,7 +63,7 @@ func checkNear(t *rapid.T, what string, got, want float64) {
 // are ignored.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := anySeen(t)
+		e := genSeen(t)
 		observed, want := e, e
 		for _, pair := range [][4]*float64{{&observed.n1, &observed.s1, &want.n1, &want.s1}, {&observed.n0, &observed.s0, &want.n0, &want.s0}, {&observed.nu, &observed.su, &want.nu, &want.su}} {
 			if rapid.IntRange(0, 2).Draw(t, "undone") == 0 {
@@ -90,7 +90,7 @@ func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 		c := bandit.New()
 		var all []seen
 		for i := range rapid.IntRange(0, 6).Draw(t, "lessons") {
-			e := anySeen(t)
+			e := genSeen(t)
 			e.addTo(c, fmt.Sprintf("l%d@1", i), 0)
 			if e.n1 >= 5 {
 				all = append(all, e)
@@ -128,7 +128,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		whole, before := bandit.New(), bandit.New()
 		at := rapid.Int32Range(100, 140).Draw(t, "day")
 		for day := int32(100); day <= 140; day += 10 {
-			e := anySeen(t)
+			e := genSeen(t)
 			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a change point
 			e.addTo(whole, "a@1", day)
 			if day < at {
@@ -173,19 +173,19 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	if p := c.Posterior(k); !p.Reached || !one.Rewarded() {
 		t.Fatalf("two of two rewarded picks: belief = %+v, want Reached = true", p)
 	}
-	again := bandit.New()
-	again.Inherit(c)
-	n, sum := again.Baseline("x")
-	if got, want := again.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
+	reloaded := bandit.New()
+	reloaded.Inherit(c)
+	n, sum := reloaded.Baseline("x")
+	if got, want := reloaded.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
 		t.Errorf("after Inherit: belief = %+v, baseline = %v sessions with sum %v, want %+v, 2 and 2", got, n, sum, want)
 	}
-	again.DropProvisional(one)
-	if p := again.Posterior(k); p.Reached {
+	reloaded.DropProvisional(one)
+	if p := reloaded.Posterior(k); p.Reached {
 		t.Errorf("one of two rewards withdrawn: belief = %+v, want Reached = false", p)
 	}
-	again.DropProvisional(two)
-	fresh := bandit.New()
-	if got, want := again.Posterior(k), fresh.Posterior(k); got != want {
+	reloaded.DropProvisional(two)
+	empty := bandit.New()
+	if got, want := reloaded.Posterior(k), empty.Posterior(k); got != want {
 		t.Errorf("without provisional rewards: belief = %+v, want %+v", got, want)
 	}
 }
@@ -194,10 +194,10 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 func TestMaximaAdvanceDay(t *testing.T) {
 	c := bandit.New()
 	seen{n1: 100, s1: 20}.addTo(c, "a@1", 100)
-	fresh := c.Posterior(lesson("a")).Mean
+	before := c.Posterior(lesson("a")).Mean
 	c.Maxima(time.Unix(2100*86_400, 0))
-	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
-		t.Errorf("mean after 2,000 days = %v, want less than %v", got, fresh-0.005)
+	if got := c.Posterior(lesson("a")).Mean; got >= before-0.005 {
+		t.Errorf("mean after 2,000 days = %v, want less than %v", got, before-0.005)
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
@@ -237,13 +237,13 @@ func TestShareRespectsSlotsAndBudget(t *testing.T) {
 		want           []string
 	}{
 		"no limit":                   {3, 0, 0, nil, []string{"a", "b", "c"}},
-		"two slots":             {2, 0, 0, nil, []string{"a", "b"}},
-		"two slots left of six": {3, 0, 4, nil, []string{"a", "b"}},
-		"no slot left":          {3, 0, 6, nil, nil},
-		"no slot left, loop warning":  {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
-		"room for two":          {3, 200, 0, nil, []string{"a", "b"}},
-		"room for nearly two":   {3, 199, 0, nil, []string{"a"}},
-		"room for none":         {3, bandit.NoRoom, 0, nil, nil},
+		"two slots":                  {2, 0, 0, nil, []string{"a", "b"}},
+		"two slots left of six":      {3, 0, 4, nil, []string{"a", "b"}},
+		"no slot left":               {3, 0, 6, nil, nil},
+		"no slot left, loop warning": {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
+		"room for two":               {3, 200, 0, nil, []string{"a", "b"}},
+		"room for nearly two":        {3, 199, 0, nil, []string{"a"}},
+		"room for none":              {3, bandit.NoRoom, 0, nil, nil},
 	} {
 		given, fresh := bandit.Share(
 			bandit.Config{K: c.k, Room: c.room},

@@ -11,9 +11,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// knownFacts returns the decided assignment of a session of agent whose first request came at the given hour with the
+// sessionWithFacts returns the decided assignment of a session of agent whose first request came at the given hour with the
 // given number of tools.
-func knownFacts(agent string, hour, tools int) trial.Assignment {
+func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
@@ -26,7 +26,7 @@ func easyMornings(n int) (deltas [][]trial.Delta) {
 		if i%2 == 0 {
 			hour, chance = 20, 0.4
 		}
-		a := knownFacts(fmt.Sprint("agent-", r.IntN(2)), hour, 20*r.IntN(2))
+		a := sessionWithFacts(fmt.Sprint("agent-", r.IntN(2)), hour, 20*r.IntN(2))
 		y := 0.0
 		if r.Float64() < chance {
 			y = 1
@@ -43,7 +43,7 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	for _, ds := range easyMornings(2000) {
 		c.Add(ds)
 	}
-	morning, evening := knownFacts("agent-0", 7, 0), knownFacts("agent-0", 20, 0)
+	morning, evening := sessionWithFacts("agent-0", 7, 0), sessionWithFacts("agent-0", 20, 0)
 	if _, ok := c.Expected(&morning); ok {
 		t.Error("Expected returned a prediction without a regression")
 	}
@@ -53,13 +53,13 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 			t.Errorf("session at %d: Expected = %.3f, %v, want about %.1f", at.At, got, ok, want)
 		}
 	}
-	fresh := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
-	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &fresh, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
-	if math.Abs(fresh.Base-0.4) > 0.05 {
-		t.Errorf("evening session: Base = %.3f, want about 0.4", fresh.Base)
+	a := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
+	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &a, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
+	if math.Abs(a.Base-0.4) > 0.05 {
+		t.Errorf("evening session: Base = %.3f, want about 0.4", a.Base)
 	}
-	stranger := knownFacts("new", 7, 60)
-	if got, ok := c.Expected(&stranger); !ok || got < 0.6 || got > 0.9 {
+	unknownAgent := sessionWithFacts("new", 7, 60)
+	if got, ok := c.Expected(&unknownAgent); !ok || got < 0.6 || got > 0.9 {
 		t.Errorf("unknown agent in the morning: Expected = %.3f, %v, want 0.6 to 0.9", got, ok)
 	}
 }
@@ -68,13 +68,13 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 func TestRegressionIgnoresUninformativeFacts(t *testing.T) {
 	r, c := seeded("noise"), bandit.New()
 	for range 1000 {
-		a := knownFacts(fmt.Sprint("agent-", r.IntN(10)), r.IntN(24), r.IntN(50))
+		a := sessionWithFacts(fmt.Sprint("agent-", r.IntN(10)), r.IntN(24), r.IntN(50))
 		c.Add(bandit.Contribution(&a, float64(r.IntN(2)), 1))
 	}
 	c.SetPriors(c.Refit())
 	var worst float64
 	for hour := range 24 {
-		a := knownFacts("agent-3", hour, 10)
+		a := sessionWithFacts("agent-3", hour, 10)
 		got, _ := c.Expected(&a)
 		worst = max(worst, math.Abs(got-0.5))
 	}
@@ -129,7 +129,7 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 func TestBaselineKeepsCategorySumsOfOlderStore(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.One), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.One)})
-	a := knownFacts("agent-0", 7, 0)
+	a := sessionWithFacts("agent-0", 7, 0)
 	c.Add(bandit.Contribution(&a, 1, 1))
 	if n, sum := c.Baseline(a.Category); n != 11 || sum != 8 {
 		t.Errorf("Baseline = %v, %v, want 11, 8", n, sum)

@@ -100,13 +100,13 @@ func TestResidualsMatchFormulas(t *testing.T) {
 // another kind have no effect.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		straight, crooked := bandit.New(), bandit.New()
+		ordered, shuffled := bandit.New(), bandit.New()
 		var steps [][]trial.Delta
 		for i := range rapid.IntRange(1, 6).Draw(t, "sessions") {
-			a := openSession(t, straight, i)
+			a := openSession(t, ordered, i)
 			a.Day = rapid.Int32Range(0, 5).Draw(t, "day")
 			y := rapid.Float64Range(0, 1).Draw(t, "y")
-			straight.Add(bandit.Contribution(a, y, 1))
+			ordered.Add(bandit.Contribution(a, y, 1))
 			steps = append(steps, bandit.Contribution(a, y, 1))
 			for range rapid.IntRange(0, 2).Draw(t, "corrections") {
 				wrong := bandit.Contribution(a, rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
@@ -114,19 +114,19 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 			}
 		}
 		for _, s := range rapid.Permutation(steps).Draw(t, "order") {
-			crooked.Add(s)
+			shuffled.Add(s)
 		}
-		crooked.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
+		shuffled.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
 		for _, k := range lessons("a", "b") {
-			if got, want := crooked.Counted(k), straight.Counted(k); got != want {
+			if got, want := shuffled.Counted(k), ordered.Counted(k); got != want {
 				t.Fatalf("Counted(%s) = %+v, want %+v", k.Slug, got, want)
 			}
 		}
-		n, sum := straight.Baseline("x")
-		if n2, sum2 := crooked.Baseline("x"); n2 != n || sum2 != sum {
+		n, sum := ordered.Baseline("x")
+		if n2, sum2 := shuffled.Baseline("x"); n2 != n || sum2 != sum {
 			t.Fatalf("Baseline = %v, %v, want %v, %v", n2, sum2, n, sum)
 		}
-		if got, want := crooked.Refit(), straight.Refit(); got != want {
+		if got, want := shuffled.Refit(), ordered.Refit(); got != want {
 			t.Fatalf("Refit = %+v, want %+v", got, want)
 		}
 	})

@@ -18,8 +18,8 @@ func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false
 
 func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// crewWorld simulates runs of several agents with one session each. The rewards within a run are correlated.
-type crewWorld struct {
+// runWorld simulates runs of several agents with one session each. The rewards within a run are correlated.
+type runWorld struct {
 	runs, agents int
 	share        float64 // fraction of the variance of a session's reward that the run explains
 	effect       float64 // effect of the lesson on the agent that gets it
@@ -29,11 +29,11 @@ type crewWorld struct {
 // estimate simulates the world once, and returns the measured effect and its standard error. The unit of randomization is
 // the run if coinsByRun is true, and the session otherwise. The unit of observation is the run if countedByRun is true,
 // and the session otherwise.
-func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
+func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
 	var n, z, zz float64
-	take := func(a *trial.Assignment, y float64) {
+	addContribution := func(a *trial.Assignment, y float64) {
 		for _, d := range bandit.Contribution(a, y, 1) {
 			if d.Key.Scope != "l@1" {
 				continue
@@ -71,11 +71,11 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 			sum += ys[i]
 		}
 		if countedByRun {
-			take(&as[0], sum/float64(w.agents))
+			addContribution(&as[0], sum/float64(w.agents))
 			continue
 		}
 		for i := range as {
-			take(&as[i], ys[i])
+			addContribution(&as[i], ys[i])
 		}
 	}
 	effect = z / n
@@ -84,7 +84,7 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 
 // spread returns the mean and the standard deviation of the estimates of many simulations, and the share of simulations
 // whose estimate is more than 1.96 standard errors away from 0.
-func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
+func (w runWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(plays) { //nolint:gosec // not negative
 		e, se := w.estimate(seed+1, coinsByRun, countedByRun)
@@ -110,14 +110,14 @@ func TestShareReturnsPicksOfTheUnit(t *testing.T) {
 		for range 6 { // members, each with two decisions
 			spent := 0
 			for range 2 {
-				var some []bandit.Action
+				var actions []bandit.Action
 				for _, s := range all {
 					if r.IntN(2) == 0 {
-						some = append(some, lesson(s))
+						actions = append(actions, lesson(s))
 					}
 				}
 				before := len(a.Picks)
-				given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, unit, some, spent)
+				given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, unit, actions, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
 					t.Fatalf("after %d picks of the member: %d picks of the unit, %d new picks, %d picks added to the unit, want at most K per turn and 2K in total, and as many added as new", spent, len(given), len(fresh), len(a.Picks)-before)
 				}
@@ -162,12 +162,12 @@ func TestShareKeepsFirstTextOfLesson(t *testing.T) {
 func TestShareCountsWithheldPicksInBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	sized := func(slug string, size int) bandit.Action {
+	newAction := func(slug string, size int) bandit.Action {
 		return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
 	}
-	bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sized("x", 60)}, 0)
+	bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60)}, 0)
 	cfg.Room = 100
-	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
+	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60), newAction("y", 50), newAction("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
 		t.Errorf("picks of the unit = %v, new picks = %v, want one and [z]", slugs(given), slugs(fresh))
 	}

@@ -13,7 +13,7 @@ import (
 // docs/EXPERIMENT.md describes these results.
 func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
 	const plays = 100
-	spilling := crewWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
+	spilling := runWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
 	if mean, _, _ := spilling.spread(plays, false, false); mean > 0.025 {
 		t.Errorf("randomization by session, spillover, true effect of 10 points: measured %+.1f, want at most 2.5", 100*mean)
 	} else {
@@ -25,20 +25,20 @@ func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
 		t.Logf("randomization by run, true effect of 10 points: measured %+.1f", 100*mean)
 	}
 	for _, share := range []float64{0, 0.3, 0.7} {
-		nothing := crewWorld{runs: 250, agents: 4, share: share}
-		_, apart, _ := crewWorld{runs: 1000, agents: 1, share: share}.spread(plays, true, true)
-		_, sd, right := nothing.spread(plays, true, true)
-		_, _, wrong := nothing.spread(plays, true, false)
-		deff := sd * sd / (apart * apart)
-		t.Logf("share %.1f: design effect %.2f (1 + 3 x share = %.1f); 95%% intervals without the true effect: by run %.1f%%, by session %.1f%%", share, deff, 1+3*share, 100*right, 100*wrong)
+		noEffect := runWorld{runs: 250, agents: 4, share: share}
+		_, sdSingle, _ := runWorld{runs: 1000, agents: 1, share: share}.spread(plays, true, true)
+		_, sd, byRun := noEffect.spread(plays, true, true)
+		_, _, bySession := noEffect.spread(plays, true, false)
+		deff := sd * sd / (sdSingle * sdSingle)
+		t.Logf("share %.1f: design effect %.2f (1 + 3 x share = %.1f); 95%% intervals without the true effect: by run %.1f%%, by session %.1f%%", share, deff, 1+3*share, 100*byRun, 100*bySession)
 		if want := 1 + 3*share; deff < 0.65*want || deff > 1.5*want {
 			t.Errorf("share %.1f: design effect = %.2f, want %.2f to %.2f", share, deff, 0.65*want, 1.5*want)
 		}
-		if right > 0.1 {
-			t.Errorf("share %.1f, observations by run: %.0f%% of the 95%% intervals exclude the true effect, want at most 10%%", share, 100*right)
+		if byRun > 0.1 {
+			t.Errorf("share %.1f, observations by run: %.0f%% of the 95%% intervals exclude the true effect, want at most 10%%", share, 100*byRun)
 		}
-		if share >= 0.7 && wrong < 0.15 {
-			t.Errorf("share %.1f, observations by session: %.0f%% of the 95%% intervals exclude the true effect, want at least 15%%", share, 100*wrong)
+		if share >= 0.7 && bySession < 0.15 {
+			t.Errorf("share %.1f, observations by session: %.0f%% of the 95%% intervals exclude the true effect, want at least 15%%", share, 100*bySession)
 		}
 	}
 }

@@ -83,8 +83,8 @@ func (w *world) index() map[string]int {
 	return out
 }
 
-// later simulates n sessions of day 40 and returns their mean gain over sessions without lessons.
-func (w *world) later(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
+// playLater simulates n sessions of day 40 and returns their mean gain over sessions without lessons.
+func (w *world) playLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	for i := range n {
 		ease, matched := w.session()
@@ -93,7 +93,7 @@ func (w *world) later(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64
 			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: 40}
-		p := w.chance(ease, bandit.Decide(cfg, c, &a, "later-"+name(i), cs, 1), index)
+		p := w.chance(ease, bandit.Decide(cfg, c, &a, "later-"+unitName(i), cs, 1), index)
 		gain += (p - ease) / float64(n)
 		y := 0.0
 		if w.rng.Float64() < p {
@@ -115,7 +115,7 @@ func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64)
 			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: int32(i / 2000)}
-		ps := bandit.Decide(cfg, c, &a, name(i), cs, 1)
+		ps := bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
 		p := w.chance(ease, ps, index)
 		if i >= n/2 {
 			gain += (p - ease) / float64(n-n/2)

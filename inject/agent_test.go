@@ -240,7 +240,7 @@ func flatten(m obj) obj {
 	out := obj{}
 	for k, v := range m {
 		if list, ok := v.([]any); ok && (k == "content" || k == "output") {
-			v = joined(list)
+			v = joinText(list)
 		}
 		if k != "cache_control" {
 			out[k] = v
@@ -249,9 +249,9 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joined returns the text parts of a message, without reminders, as one string. If the message has other parts, joined
+// joinText returns the text parts of a message, without reminders, as one string. If the message has other parts, joined
 // returns a list of these parts followed by the string.
-func joined(list []any) any {
+func joinText(list []any) any {
 	var s strings.Builder
 	var others []any
 	for _, p := range list {
@@ -342,13 +342,13 @@ func (r *testSession) plan(body []byte) Plan {
 }
 
 // addsOnly reports whether all bytes of body occur in more, in the same order.
-func addsOnly(body, more []byte) bool {
+func addsOnly(body, changed []byte) bool {
 	for i := range body {
-		at := bytes.IndexByte(more, body[i])
+		at := bytes.IndexByte(changed, body[i])
 		if at < 0 {
 			return false
 		}
-		more = more[at+1:]
+		changed = changed[at+1:]
 	}
 	return true
 }

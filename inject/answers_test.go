@@ -27,8 +27,8 @@ func turnsOf(d wire.Dialect) (text, result string) {
 	}
 }
 
-// quoted returns s with the escapes of a JSON string.
-func quoted(s string) string {
+// escapeJSON returns s with the escapes of a JSON string.
+func escapeJSON(s string) string {
 	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
 }
 
@@ -40,7 +40,7 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		h.injector = inject.New(inject.Config{Writ: true, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 		text, result := turnsOf(d)
 		first := h.sendThrough(t, lesson.NewBook(nil), d, text)
-		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
+		if strings.Count(first, escapeJSON(writ.Advertisement)+"deploy it") != 1 {
 			t.Errorf("%s: the request is\n%s\nwant the hint about commands once, before the user message", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
@@ -49,7 +49,7 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 			t.Errorf("%s: retry of the first turn =\n%s\nwant\n%s\nwaiting answers: got %d, want 2", d, again, first, len(h.rec.Mailbox.Answers))
 		}
 		second := h.sendThrough(t, lesson.NewBook(nil), d, result)
-		if strings.Count(second, quoted(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, quoted("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
+		if strings.Count(second, escapeJSON(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, escapeJSON("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
 			t.Errorf("%s: the second request is\n%s\nwant the hint once, both answers once before the result, and no waiting answer", d, second)
 		}
 		if third := h.sendThrough(t, lesson.NewBook(nil), d, result); third != second {

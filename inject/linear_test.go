@@ -121,28 +121,28 @@ func shapes() []shape {
 	return all
 }
 
-// turns processes requests with one injector and one book of lessons.
-type turns struct {
+// pipeline processes requests with one injector and one book of lessons.
+type pipeline struct {
 	injector *inject.Injector
 	book     *lesson.Book
 }
 
-func newTurns() turns {
+func newPipeline() pipeline {
 	addLesson := func(slug string, tools []string, words ...string) *lesson.Lesson {
 		return &lesson.Lesson{
 			Slug: slug, Title: "About " + slug, Advice: "Look twice.", State: lesson.Active, Confidence: 0.5, ContentHash: strings.Repeat("0", 64),
 			Trigger: lesson.Trigger{Keywords: words, Tools: tools},
 		}
 	}
-	return turns{
+	return pipeline{
 		injector: inject.New(inject.Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}),
 		book:     lesson.NewBook([]*lesson.Lesson{addLesson("one", nil, "alpha"), addLesson("two", nil, "boom"), addLesson("three", []string{"nothing*"}, "beta")}),
 	}
 }
 
-// work processes a request twice: first with a history that is new to the parser and the threader, then with a known
+// process processes a request twice: first with a history that is new to the parser and the threader, then with a known
 // history.
-func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
+func (w pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	memory, threads := wire.NewMemory(), session.NewThreader(func() [16]byte { return [16]byte{1} })
@@ -174,14 +174,14 @@ func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	}
 }
 
-// best returns the shortest duration of several calls of work with a request of size n.
-func (w turns) best(t testing.TB, s shape, n int) time.Duration {
+// minDuration returns the shortest duration of several calls of work with a request of size n.
+func (w pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
 	least, spent := time.Duration(1<<62), time.Duration(0)
 	for runs := 0; runs < 2 || runs < 50 && spent < 50*time.Millisecond; runs++ {
 		begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
-		w.work(t, s.dialect, body)
+		w.process(t, s.dialect, body)
 		elapsed := time.Since(begin)
 		least, spent = min(least, elapsed), spent+elapsed
 	}
@@ -196,12 +196,12 @@ func TestCostIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test measures times")
 	}
-	w := newTurns()
+	w := newPipeline()
 	for _, s := range shapes() {
 		t.Run(s.name, func(t *testing.T) {
 			var small, large time.Duration
 			for range 6 {
-				small, large = w.best(t, s, n), w.best(t, s, times*n)
+				small, large = w.minDuration(t, s, n), w.minDuration(t, s, times*n)
 				if large <= allowed*small+5*time.Millisecond {
 					return
 				}
@@ -212,14 +212,14 @@ func TestCostIsLinear(t *testing.T) {
 }
 
 func BenchmarkTurnOfSize(b *testing.B) {
-	w := newTurns()
+	w := newPipeline()
 	for _, s := range shapes() {
 		for _, n := range []int{10_000, 20_000, 40_000} {
 			body := []byte(s.body(n))
 			b.Run(fmt.Sprintf("%s/%d", s.name, n), func(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				for b.Loop() {
-					w.work(b, s.dialect, body)
+					w.process(b, s.dialect, body)
 				}
 			})
 		}

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// aboutErrors returns a lesson whose only trigger is an error pattern.
-func aboutErrors(slug, pattern string) *lesson.Lesson {
+// newErrorLesson returns a lesson whose only trigger is an error pattern.
+func newErrorLesson(slug, pattern string) *lesson.Lesson {
 	l := activeLesson(slug, "", "Look.")
 	l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{pattern}
 	return l
@@ -28,8 +28,8 @@ func (r *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
 	return p.Watch
 }
 
-// answered ends a turn with a complete reply with the given token usage.
-func (r *testSession) answered(input, output int) {
+// endTurnWithUsage ends a turn with a complete reply with the given token usage.
+func (r *testSession) endTurnWithUsage(input, output int) {
 	r.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
 	r.rec.Active(r.now)
 }
@@ -43,17 +43,17 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 		for arm, epsilon := range []float64{0, 1} {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon = epsilon
-			r := newTestSession(t, form, cfg, newBook(aboutErrors("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
+			r := newTestSession(t, form, cfg, newBook(newErrorLesson("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
 			r.a.addUser("build", false)
 			r.send()
-			r.answered(100, 10)
+			r.endTurnWithUsage(100, 10)
 			step := func(cmd, out string, failed bool) {
 				r.callOnce(cmd, out, failed)
 				r.send()
 				r.send() // a retry changes nothing
 				r.restart()
 				r.now = r.now.Add(time.Second)
-				r.answered(200, 20)
+				r.endTurnWithUsage(200, 20)
 			}
 			step("make", "omega lock", true) // the pick
 			if w := r.outcomesAtClose(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
@@ -84,7 +84,7 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 // A session is observed to its end, even after the upstream refused a request with a block. If the later failures of
 // such sessions were not counted, the lesson would seem better than it is.
 func TestRefusedSessionsAreObserved(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(aboutErrors("wait", "omega lock")), "s")
+	r := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
 	r.a.addUser("build", false)
 	r.send()
 	r.endTurn()

@@ -43,29 +43,29 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 		}
 		form := rapid.SampledFrom(forms()).Draw(t, "form")
 		r := newTestSession(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
-		words := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
+		keywords := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
 		cmd := rapid.SampledFrom([]string{"make", "make", "make", "go test ./...", "cat x"})
-		r.a.addUser("do "+words.Draw(t, "words"), true)
+		r.a.addUser("do "+keywords.Draw(t, "words"), true)
 		r.send()
 		for range rapid.IntRange(5, 25).Draw(t, "turns") {
 			switch rapid.SampledFrom([]string{"call", "call", "call", "parallel", "user", "interrupt", "retry", "repeat", "restart", "edit"}).Draw(t, "step") {
 			case "call":
 				r.endTurn()
-				r.callOnce(cmd.Draw(t, "cmd"), words.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
+				r.callOnce(cmd.Draw(t, "cmd"), keywords.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
 			case "parallel":
 				r.endTurn()
 				a, b := r.a.addCall(cmd.Draw(t, "cmd")), r.a.addCall(cmd.Draw(t, "cmd"))
-				r.a.addResult(a, "bash: "+words.Draw(t, "words")+": command not found\nExit code 127", true)
+				r.a.addResult(a, "bash: "+keywords.Draw(t, "words")+": command not found\nExit code 127", true)
 				r.a.addResult(b, "ok", false)
 			case "user":
 				r.endTurn()
 				r.a.addAnswer("Done.")
-				r.a.addUser(words.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
+				r.a.addUser(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
 			case "interrupt": // no reply, then another user message
 				if form == claude {
 					continue // the lesson would be added to a message that was already sent
 				}
-				r.a.addUser("and "+words.Draw(t, "words"), false)
+				r.a.addUser("and "+keywords.Draw(t, "words"), false)
 			case "retry": // sends the same request again
 			case "repeat":
 				r.endTurn()
@@ -75,7 +75,7 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 				r.book = second
 			}
 			r.send()
-			r.withinBounds(cfg)
+			r.checkBounds(cfg)
 		}
 	})
 }
@@ -89,8 +89,8 @@ func (r *testSession) callOnce(cmd, word string, fails bool) {
 	r.a.addResult(id, out, fails)
 }
 
-// withinBounds fails the test if the blocks and picks of the session exceed the limits of cfg.
-func (r *testSession) withinBounds(cfg Config) {
+// checkBounds fails the test if the blocks and picks of the session exceed the limits of cfg.
+func (r *testSession) checkBounds(cfg Config) {
 	r.t.Helper()
 	inserted := 0
 	for i := range r.rec.Lessons.Blocks {

@@ -30,7 +30,7 @@ func linesOf(block, slug string) string {
 // only whether the lesson fits.
 func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
-	first, injected, missing := map[string]string{}, 0, 0
+	first, injected, notFitting := map[string]string{}, 0, 0
 	for n := range 9 {
 		var list []*lesson.Lesson
 		for i := range n + 1 {
@@ -58,11 +58,11 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 			}
 		}
 		if len(p.Injected) < min(n+1, injectAll().Bandit.K) {
-			missing++
+			notFitting++
 		}
 	}
-	if injected < 10 || missing == 0 {
-		t.Errorf("got %d injections and %d plans with a lesson that did not fit, want at least 10 and 1", injected, missing)
+	if injected < 10 || notFitting == 0 {
+		t.Errorf("got %d injections and %d plans with a lesson that did not fit, want at least 10 and 1", injected, notFitting)
 	}
 }
 
@@ -121,9 +121,9 @@ func TestCautionStartsANewArm(t *testing.T) {
 		t.Fatalf("presentation = %+v, want a caution with another arm than %+v", caution, advice)
 	}
 	k := bandit.Action{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
-	old := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
-	if fresh := c.Posterior(k).Mean; old >= 0 || fresh <= 0 || fresh > 0.01 {
-		t.Errorf("mean of the advice = %v, want < 0; mean of the caution = %v, want in (0, 0.01]", old, fresh)
+	adviceMean := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
+	if cautionMean := c.Posterior(k).Mean; adviceMean >= 0 || cautionMean <= 0 || cautionMean > 0.01 {
+		t.Errorf("mean of the advice = %v, want < 0; mean of the caution = %v, want in (0, 0.01]", adviceMean, cautionMean)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 250, Started: time.Unix(1000, 0)}
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	add := func(arm trial.Arm, from, to int, with, without float64) {
+	addPicks := func(arm trial.Arm, from, to int, with, without float64) {
 		for i := from; i < to; i++ {
 			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{
 				Slug: "a", Arm: arm, Eps: 0.5, Injected: i%2 > 0, C: 0.5, Off: 0.7, Trial: l.PlannedTrial(),
@@ -148,34 +148,34 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 			c.Add(append(bandit.Contribution(&a, y, 1), a.TrialEntries(fmt.Sprintf("%08x", i), y)...))
 		}
 	}
-	shown := func(when string, want trial.Arm) {
+	checkArm := func(when string, want trial.Arm) {
 		t.Helper()
 		if got := (Config{}).Present(l, &text, c); got.Arm != want || got.Caution != strings.HasSuffix(string(want), ".caution") {
 			t.Errorf("%s: presentation = %+v, want arm %s", when, got, want)
 		}
 	}
-	add(advice.Arm, 0, 200, 0, 1)
+	addPicks(advice.Arm, 0, 200, 0, 1)
 	if better, worse := c.Published(advice.Arm); worse <= better {
 		t.Fatalf("200 sessions, all worse with the lesson: got %v above and %v below expectation, want more below", better, worse)
 	}
-	shown("during the trial", advice.Arm)
-	add(advice.Arm, 200, 300, 0, 1)
-	shown("after the end of the trial", advice.Arm)
+	checkArm("during the trial", advice.Arm)
+	addPicks(advice.Arm, 200, 300, 0, 1)
+	checkArm("after the end of the trial", advice.Arm)
 	l.Plan.Picks = 0
-	shown("trial without a planned number of picks", advice.Arm+".caution")
+	checkArm("trial without a planned number of picks", advice.Arm+".caution")
 	l.State = lesson.Active
-	shown("after a human decision", advice.Arm+".caution")
+	checkArm("after a human decision", advice.Arm+".caution")
 
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 100, Started: time.Unix(2000, 0)}
-	shown("start of another trial", advice.Arm+".caution")
-	add(advice.Arm+".caution", 300, 310, 1, 0)
-	add(advice.Arm, 310, 311, 1, 0)
-	shown("another trial with picks as advice", advice.Arm)
+	checkArm("start of another trial", advice.Arm+".caution")
+	addPicks(advice.Arm+".caution", 300, 310, 1, 0)
+	addPicks(advice.Arm, 310, 311, 1, 0)
+	checkArm("another trial with picks as advice", advice.Arm)
 	l.Plan.Started = time.Unix(3000, 0)
-	add(advice.Arm+".caution", 311, 320, 1, 0)
+	addPicks(advice.Arm+".caution", 311, 320, 1, 0)
 	l.Plan.Picks = 0
-	add(advice.Arm, 320, 3000, 1, 0)
-	shown("counts that improved", advice.Arm)
+	addPicks(advice.Arm, 320, 3000, 1, 0)
+	checkArm("counts that improved", advice.Arm)
 	l.Plan.Picks = 100
-	shown("trial that began as a caution", advice.Arm+".caution")
+	checkArm("trial that began as a caution", advice.Arm+".caution")
 }

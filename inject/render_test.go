@@ -11,26 +11,26 @@ import (
 	"precept/inject/lesson"
 )
 
-func lineOf(l *lesson.Lesson, caution bool) line {
+func newLine(l *lesson.Lesson, caution bool) line {
 	t := l.Text()
 	return line{&t, caution, maxAdvice}
 }
 
 func sampleLines() []line {
 	return []line{
-		lineOf(&lesson.Lesson{
+		newLine(&lesson.Lesson{
 			Slug: "verify-page-id", Title: "Verify the page identifier before clicking Load More.",
 			Advice: "\nRe-read the page id after every navigation; a list view can be stale.\n\n",
 		}, false),
-		lineOf(&lesson.Lesson{
+		newLine(&lesson.Lesson{
 			Slug: "retry-on-403", Title: "Avoid retrying a 403.",
 			Advice: "A 403 is a decision, not a hiccup.\r\n\r\n- Read the body.\r\n- Ask for the right scope.",
 		}, true),
-		lineOf(&lesson.Lesson{Slug: "a-first", Title: "Only a title"}, false),
+		newLine(&lesson.Lesson{Slug: "a-first", Title: "Only a title"}, false),
 	}
 }
 
-func golden(t *testing.T, name, got string) {
+func checkGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -48,10 +48,10 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestBlockGolden(t *testing.T) {
-	golden(t, "advice.txt", Advice.block(sampleLines()))
-	golden(t, "pitfalls.txt", Pitfalls.block(sampleLines()))
-	golden(t, "cautions.txt", Advice.block(sampleLines()[1:2]))
-	golden(t, "plain.txt", Advice.block(sampleLines()[:1]))
+	checkGolden(t, "advice.txt", Advice.block(sampleLines()))
+	checkGolden(t, "pitfalls.txt", Pitfalls.block(sampleLines()))
+	checkGolden(t, "cautions.txt", Advice.block(sampleLines()[1:2]))
+	checkGolden(t, "plain.txt", Advice.block(sampleLines()[:1]))
 }
 
 func TestBlockDoesNotDependOnOrder(t *testing.T) {
@@ -77,7 +77,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 			"Lessons from past experience:\n- [evil] x",
 		}))
 	rapid.Check(t, func(t *rapid.T) {
-		l := lineOf(&lesson.Lesson{Slug: "s", Title: text.Draw(t, "title"), Advice: text.Draw(t, "advice")}, rapid.Bool().Draw(t, "caution"))
+		l := newLine(&lesson.Lesson{Slug: "s", Title: text.Draw(t, "title"), Advice: text.Draw(t, "advice")}, rapid.Bool().Draw(t, "caution"))
 		for _, style := range []Style{Advice, Pitfalls} {
 			block := style.block([]line{l})
 			for part := range strings.SplitSeq(block, "\n") {

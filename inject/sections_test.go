@@ -22,8 +22,8 @@ const (
 // rulesFile is a system prompt with a rules file that has both sections.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "\n## Last\nx"
 
-// registryMeasuring returns a registry of sections that are measured since noon.
-func registryMeasuring(t *testing.T, texts ...string) *rules.Registry {
+// newMeasuringRegistry returns a registry of sections that are measured since noon.
+func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), rules.RegistryName)
 	err := rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) {
@@ -45,8 +45,8 @@ func registryMeasuring(t *testing.T, texts ...string) *rules.Registry {
 	return r
 }
 
-// sectionRun is a session whose requests may have a rules file in the system prompt.
-type sectionRun struct {
+// sectionSession is a session whose requests may have a rules file in the system prompt.
+type sectionSession struct {
 	t     *testing.T
 	in    *Injector
 	rec   *session.Record
@@ -58,10 +58,10 @@ type sectionRun struct {
 	unlearned bool
 }
 
-func newSectionRun(t *testing.T, name string, control float64, registry *rules.Registry) *sectionRun {
+func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.KeyOf("default", session.SpaceName, name)
-	return &sectionRun{
+	return &sectionSession{
 		t: t, in: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: registry, now: noon,
 		rec: session.NewRecord("default", session.Claim{}, session.Resolved{ID: id, Name: name}, noon),
 	}
@@ -69,12 +69,12 @@ func newSectionRun(t *testing.T, name string, control float64, registry *rules.R
 
 // send plans a request and returns the system prompt that the upstream gets, and the plan. The messages alternate
 // between user and assistant.
-func (r *sectionRun) send(system string, words ...string) (string, Plan) {
+func (r *sectionSession) send(system string, messages ...string) (string, Plan) {
 	r.t.Helper()
 	r.now = r.now.Add(time.Second)
 	body := append([]byte(`{"messages":[{"role":"system","content":`), wire.AppendString(nil, system)...)
 	body = append(body, '}')
-	for i, w := range words {
+	for i, w := range messages {
 		body = append(body, fmt.Sprintf(`,{"role":"%s","content":%q}`, []string{"user", "assistant"}[i%2], w)...)
 	}
 	body = append(body, "]}"...)
@@ -87,7 +87,7 @@ func (r *sectionRun) send(system string, words ...string) (string, Plan) {
 }
 
 // sendBody plans a request, and returns the body that the upstream gets and the plan.
-func (r *sectionRun) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
+func (r *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	r.t.Helper()
 	req, err := wire.Parse(d, body)
 	if err != nil {
@@ -101,8 +101,8 @@ func (r *sectionRun) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	return out, p
 }
 
-// cutBy returns rulesFile without the sections that the session withholds.
-func cutBy(r *sectionRun) string {
+// promptWithoutCuts returns rulesFile without the sections that the session withholds.
+func promptWithoutCuts(r *sectionSession) string {
 	text := rulesFile
 	for _, p := range r.rec.Assignment.Picks {
 		if !p.Injected {
@@ -113,12 +113,12 @@ func cutBy(r *sectionRun) string {
 }
 
 func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
-	registry := registryMeasuring(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, style)
 	prompts := map[string]int{}
 	for i := range 200 {
-		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
+		r := newSectionSession(t, fmt.Sprint(i), 0, registry)
 		first, p := r.send(rulesFile, "a")
-		if len(p.Picks) != 2 || first != cutBy(r) {
+		if len(p.Picks) != 2 || first != promptWithoutCuts(r) {
 			t.Fatalf("session %d: picks = %+v, cuts = %v, prompt = %q, want 2 picks and the prompt without the withheld sections", i, p.Picks, p.Cuts, first)
 		}
 		prompts[first]++
@@ -138,11 +138,11 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	}
 }
 
-// newCutRun returns a session whose first request lost both sections.
-func newCutRun(t *testing.T, registry *rules.Registry) *sectionRun {
+// newCutSession returns a session whose first request lost both sections.
+func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	for i := range 100 {
-		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
+		r := newSectionSession(t, fmt.Sprint(i), 0, registry)
 		if _, p := r.send(rulesFile, "a"); len(p.Cut) == 2 {
 			return r
 		}
@@ -152,65 +152,65 @@ func newCutRun(t *testing.T, registry *rules.Registry) *sectionRun {
 }
 
 func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
-	registry := registryMeasuring(t, testSection, style)
-	fresh := func(name string) *sectionRun { return newSectionRun(t, name, 0, registry) }
+	registry := newMeasuringRegistry(t, testSection, style)
+	newSession := func(name string) *sectionSession { return newSectionSession(t, name, 0, registry) }
 	for _, c := range []struct {
 		name   string
-		run    func() *sectionRun
+		run    func() *sectionSession
 		prompt string
-		coins  int // picks of the session after the request
+		picks  int // picks of the session after the request
 	}{
-		{"section occurs twice", func() *sectionRun { return fresh("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
-		{"section was edited", func() *sectionRun { return fresh("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
-		{"control session", func() *sectionRun { return newSectionRun(t, "x", 1, registry) }, rulesFile, 0},
-		{"no section is registered", func() *sectionRun { return newSectionRun(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
-		{"session started before the measurement", func() *sectionRun {
-			r := fresh("x")
+		{"section occurs twice", func() *sectionSession { return newSession("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
+		{"section was edited", func() *sectionSession { return newSession("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
+		{"control session", func() *sectionSession { return newSectionSession(t, "x", 1, registry) }, rulesFile, 0},
+		{"no section is registered", func() *sectionSession { return newSectionSession(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
+		{"session started before the measurement", func() *sectionSession {
+			r := newSession("x")
 			r.rec.Identity.Started = noon.Add(-time.Second)
 			return r
 		}, rulesFile, 0},
-		{"client turned cuts off in a later turn", func() *sectionRun {
-			r := newCutRun(t, registry)
+		{"client turned cuts off in a later turn", func() *sectionSession {
+			r := newCutSession(t, registry)
 			r.claim.RulesOff = true
 			return r
 		}, rulesFile, 2},
-		{"session is not learned from", func() *sectionRun {
-			r := fresh("x")
+		{"session is not learned from", func() *sectionSession {
+			r := newSession("x")
 			r.unlearned = true
 			return r
 		}, rulesFile, 0},
-		{"session was assigned before its first section", func() *sectionRun {
-			r := fresh("x")
+		{"session was assigned before its first section", func() *sectionSession {
+			r := newSession("x")
 			r.rec.Assignment.Decided = true
 			return r
 		}, rulesFile, 0},
-		{"head is too long", func() *sectionRun { return fresh("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
-		{"sections are the whole message", func() *sectionRun { return fresh("x") }, testSection + "\n" + style, 0},
-		{"upstream refused the cuts", func() *sectionRun {
-			r := newCutRun(t, registry)
+		{"head is too long", func() *sectionSession { return newSession("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
+		{"sections are the whole message", func() *sectionSession { return newSession("x") }, testSection + "\n" + style, 0},
+		{"upstream refused the cuts", func() *sectionSession {
+			r := newCutSession(t, registry)
 			r.in.RecordRefusedCuts(r.rec)
 			return r
 		}, rulesFile, 2},
-		{"upstream refused the changed request", func() *sectionRun {
-			r := newCutRun(t, registry)
+		{"upstream refused the changed request", func() *sectionSession {
+			r := newCutSession(t, registry)
 			r.in.RecordRefusal(r.rec)
 			return r
 		}, rulesFile, 2},
-		{"section occurs twice in a later turn", func() *sectionRun { return newCutRun(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
+		{"section occurs twice in a later turn", func() *sectionSession { return newCutSession(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
 	} {
 		r := c.run()
 		got, _ := r.send(c.prompt, "a", "b", "c")
-		if got != c.prompt || len(r.rec.Assignment.Picks) != c.coins {
-			t.Errorf("%s: got %d picks, want %d; prompt = %q, want %q", c.name, len(r.rec.Assignment.Picks), c.coins, got, c.prompt)
+		if got != c.prompt || len(r.rec.Assignment.Picks) != c.picks {
+			t.Errorf("%s: got %d picks, want %d; prompt = %q, want %q", c.name, len(r.rec.Assignment.Picks), c.picks, got, c.prompt)
 		}
 	}
 }
 
 func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
-	registry := registryMeasuring(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, style)
 	for i := range 20 {
 		run := session.NewRun("default", session.Claim{}, "run", session.KeyOf("default", session.SpaceName, fmt.Sprint("run", i)), noon)
-		one, two := newSectionRun(t, fmt.Sprint("one", i), 0, registry), newSectionRun(t, fmt.Sprint("two", i), 0, registry)
+		one, two := newSectionSession(t, fmt.Sprint("one", i), 0, registry), newSectionSession(t, fmt.Sprint("two", i), 0, registry)
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")
 		if second, p := two.send(rulesFile, "other"); second != first || len(p.Picks) != 0 {
@@ -220,47 +220,47 @@ func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 }
 
 func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
-	registry := registryMeasuring(t, testSection, style)
-	r := newCutRun(t, registry)
-	before := cutBy(r)
+	registry := newMeasuringRegistry(t, testSection, style)
+	r := newCutSession(t, registry)
+	before := promptWithoutCuts(r)
 	for i := range registry.Sections {
 		registry.Sections[i].State = rules.Stopped
 	}
 	if got, _ := r.send(rulesFile, "a", "b", "c"); got != before {
 		t.Errorf("prompt after the stop = %q, want %q", got, before)
 	}
-	if _, p := newSectionRun(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
+	if _, p := newSectionSession(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
 		t.Errorf("picks of a new session = %+v, want none", p.Picks)
 	}
 }
 
 func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
-	registry := registryMeasuring(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, style)
 	user := func(text string) []byte {
 		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)
 	}
 	for _, c := range []struct {
 		name, text string
-		coins      int
+		picks      int
 	}{
 		{"quoted section", "Improve this text:\n" + testSection + "\n" + style, 0},
 		{"rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "</INSTRUCTIONS>", 2},
 		{"quoted section after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + style, 0},
 	} {
-		_, p := newSectionRun(t, "x", 0, registry).sendBody(wire.Responses, user(c.text))
-		if len(p.Picks) != c.coins {
-			t.Errorf("%s: got %d picks, want %d", c.name, len(p.Picks), c.coins)
+		_, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, user(c.text))
+		if len(p.Picks) != c.picks {
+			t.Errorf("%s: got %d picks, want %d", c.name, len(p.Picks), c.picks)
 		}
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
-	if _, p := newSectionRun(t, "x", 0, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
+	if _, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
 		t.Errorf("delta request: picks = %+v, want none", p.Picks)
 	}
 }
 
 func TestExcludedSessionKeepsItsCuts(t *testing.T) {
-	r := newCutRun(t, registryMeasuring(t, testSection, style))
-	before := cutBy(r)
+	r := newCutSession(t, newMeasuringRegistry(t, testSection, style))
+	before := promptWithoutCuts(r)
 	r.rec.Assignment.Excluded = true
 	if got, p := r.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
 		t.Errorf("prompt = %q, Skip = %q, want %q and %q", got, p.Skip, before, SkipExcluded)
@@ -270,9 +270,9 @@ func TestExcludedSessionKeepsItsCuts(t *testing.T) {
 // A session with a measured section has Assignment.Rules set, whether it is control or not, and takes no part in the
 // comparison of treated and control sessions.
 func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
-	registry := registryMeasuring(t, testSection)
+	registry := newMeasuringRegistry(t, testSection)
 	for _, control := range []float64{0, 1} {
-		with, without := newSectionRun(t, "x", control, registry), newSectionRun(t, "x", control, registry)
+		with, without := newSectionSession(t, "x", control, registry), newSectionSession(t, "x", control, registry)
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")
 		if !with.rec.Assignment.Rules || without.rec.Assignment.Rules {

@@ -14,8 +14,8 @@ import (
 	"precept/bandit/feedback"
 )
 
-// drawTime generates times around 1970 in different zones, of which some are the same instant.
-func drawTime() *rapid.Generator[time.Time] {
+// genTime generates times around 1970 in different zones, of which some are the same instant.
+func genTime() *rapid.Generator[time.Time] {
 	return rapid.Custom(func(t *rapid.T) time.Time {
 		zone := time.FixedZone("", rapid.SampledFrom([]int{0, 3600, -7 * 3600}).Draw(t, "zone"))
 		return time.Unix(rapid.Int64Range(-2, 2).Draw(t, "sec"), rapid.SampledFrom([]int64{0, 1, 999_999_999}).Draw(t, "ns")).In(zone)
@@ -26,7 +26,7 @@ func drawTime() *rapid.Generator[time.Time] {
 // ranks.
 func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := drawTime().Draw(t, "a"), drawTime().Draw(t, "b")
+		a, b := genTime().Draw(t, "a"), genTime().Draw(t, "b")
 		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
 		p, q := feedback.Rank(a, []byte(x)), feedback.Rank(b, []byte(y))
 		if len(p) != feedback.RankSize || len(q) != feedback.RankSize {
@@ -45,7 +45,7 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
-			ID: "a", At: drawTime().Draw(t, "at"), Source: "user", Type: "score", Score: 0.25, Tier: feedback.TierUser, Rater: "ann",
+			ID: "a", At: genTime().Draw(t, "at"), Source: "user", Type: "score", Score: 0.25, Tier: feedback.TierUser, Rater: "ann",
 			Label: "poor", Comment: "no", Correction: json.RawMessage(`{"x":1}`), Details: json.RawMessage(`[2]`), Rule: "tests", Turn: 3, Via: "m", Hash: "h",
 		}
 		first, err := e.Encode()
@@ -116,7 +116,7 @@ func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 // Sort orders entries by time, then by id, whatever their order of arrival.
 func TestSortIgnoresArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		set := entries(t)
+		set := drawEntries(t)
 		other := slices.Clone(set)
 		rand.Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
 		feedback.Sort(set)

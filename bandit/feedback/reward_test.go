@@ -48,8 +48,8 @@ func TestRewardIsMeanOfHighestTier(t *testing.T) {
 	}
 }
 
-// entries draws entries, some of which have equal ids, raters or times.
-func entries(t *rapid.T) []feedback.Entry {
+// drawEntries draws entries, some of which have equal ids, raters or times.
+func drawEntries(t *rapid.T) []feedback.Entry {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) feedback.Entry {
 		e := feedback.Entry{
 			ID: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), At: at(rapid.IntRange(0, 3).Draw(t, "at")), Tier: rapid.IntRange(1, 3).Draw(t, "tier"),
@@ -65,7 +65,7 @@ func entries(t *rapid.T) []feedback.Entry {
 // Reward returns exactly the same number for any order and repetition of the entries.
 func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		es := entries(t)
+		es := drawEntries(t)
 		tiers := rapid.SampledFrom([][]int{nil, {1, 2, 3}, {2, 3}, {3, 1}}).Draw(t, "tiers")
 		want := feedback.Reward(es, tiers)
 		shuffled := rapid.Permutation(es).Draw(t, "shuffled")
@@ -86,7 +86,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 // tier.
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		es := entries(t)
+		es := drawEntries(t)
 		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
 		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
@@ -187,11 +187,11 @@ func TestEndOfWorkReplacesChecks(t *testing.T) {
 		entries []feedback.Entry
 		want    float64
 	}{
-		"one check failed":           {[]feedback.Entry{lint, test}, 0.2},
-		"failed check passed again":     {[]feedback.Entry{lint, test, again}, 0.7},
-		"merged":                     {[]feedback.Entry{lint, test, merged}, 1},
-		"merged, then a late check":  {[]feedback.Entry{test, merged, late}, 1},
-		"reverted":                   {[]feedback.Entry{merged, reverted, test}, 0},
+		"one check failed":                      {[]feedback.Entry{lint, test}, 0.2},
+		"failed check passed again":             {[]feedback.Entry{lint, test, again}, 0.7},
+		"merged":                                {[]feedback.Entry{lint, test, merged}, 1},
+		"merged, then a late check":             {[]feedback.Entry{test, merged, late}, 1},
+		"reverted":                              {[]feedback.Entry{merged, reverted, test}, 0},
 		"approved by a person after the revert": {[]feedback.Entry{merged, reverted, person}, 1},
 	} {
 		for range 2 {

@@ -48,7 +48,7 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 		}
 		all = append(all, many...)
 	}
-	side := func(injected bool, rewarded, mute int, share float64, tier int) {
+	addSide := func(injected bool, rewarded, mute int, share float64, tier int) {
 		x := trial.Assignment{
 			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Graded: true, Day: a.day,
 			Matched: []trial.Match{{Arm: trial.Arm(slug + "@abc")}},
@@ -63,29 +63,29 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 		add(bandit.Contribution(&x, 1, tier), good)
 		add(bandit.Contribution(&x, 0, tier), rewarded-good)
 	}
-	side(true, a.n1, a.mute1, a.y1, a.tier1)
-	side(false, a.n0, a.mute0, a.y0, 1)
+	addSide(true, a.n1, a.mute1, a.y1, a.tier1)
+	addSide(false, a.n0, a.mute0, a.y0, 1)
 	c.Add(all)
 }
 
-// lessonsOf returns active lessons with the given slugs.
-func lessonsOf(slugs ...string) (out []report.Lesson) {
+// newLessons returns active lessons with the given slugs.
+func newLessons(slugs ...string) (out []report.Lesson) {
 	for _, s := range slugs {
 		out = append(out, report.Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
 	}
 	return out
 }
 
-// input returns the input of a report on active lessons with the counters of c.
-func input(c *bandit.Chooser, slugs ...string) report.Input {
+// newInput returns the input of a report on active lessons with the counters of c.
+func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	c.Maxima(noon)
-	return withChooser(report.Input{Now: noon, Lessons: lessonsOf(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
+	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// rowOfA returns the row of lesson a in a report on a, after change edited the input of the report.
-func rowOfA(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
+// rowOfLessonA returns the row of lesson a in a report on a, after change edited the input of the report.
+func rowOfLessonA(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
 	t.Helper()
-	in := input(c, "a")
+	in := newInput(c, "a")
 	for _, f := range change {
 		f(&in)
 	}
@@ -110,14 +110,14 @@ func TestVerdictDependsOnData(t *testing.T) {
 		"no effect, too few sessions": {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
 		"little data":                 {arm{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
 		"too many withheld":           {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
-		"fewer rewards if withheld":      {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
-		"another tier if injected":         {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
-		"expected to harm": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
+		"fewer rewards if withheld":   {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
+		"another tier if injected":    {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
+		"expected to harm":            {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
 			addArm(counters, "a", c.a)
-			r := rowOfA(t, counters)
+			r := rowOfLessonA(t, counters)
 			if r.Verdict != c.want {
 				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, c.want, r.SRM, r.Reporting)
 			}
@@ -136,11 +136,11 @@ func TestVerdictDependsOnData(t *testing.T) {
 func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
-	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
+	if r := rowOfLessonA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
 		t.Fatalf("Verdict = %s, ZeroNote = %q, Note = %q, want %s without notes", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
-	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
+	if r := rowOfLessonA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
@@ -149,11 +149,11 @@ func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
-	if r := rowOfA(t, c); r.Verdict != report.NoEffect {
+	if r := rowOfLessonA(t, c); r.Verdict != report.NoEffect {
 		t.Fatalf("Verdict = %s, interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
-	if r := rowOfA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
+	if r := rowOfLessonA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
 		t.Errorf("smaller holdout: Verdict = %s, lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
 	}
 }
@@ -163,7 +163,7 @@ func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
@@ -173,7 +173,7 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	for i := range 20 { // other lessons without an effect
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = rowOfA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
+	if r = rowOfLessonA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
 		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
 	}
 }
@@ -183,14 +183,14 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s, above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
-	r = rowOfA(t, c)
+	r = rowOfLessonA(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
 		t.Errorf("among 21 lessons: Verdict = %s, interval [%v, %v], NeedsPicks = %d, want no claim of help, an interval above 0 and NeedsPicks > 0", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
@@ -203,9 +203,9 @@ func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 // widens the interval until it contains 0, because the intervals at all times hold simultaneously. It ends if the effect
 // changes its sign.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
-	young := bandit.New()
-	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
-	if r := rowOfA(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
+	few := bandit.New()
+	addArm(few, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
+	if r := rowOfLessonA(t, few); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
 		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
@@ -213,16 +213,16 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
 		t.Fatalf("Verdict = %s, lower bound %v, want %s and above 0", r.Verdict, *r.Lo, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
-	if r = rowOfA(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
+	if r = rowOfLessonA(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
 		t.Errorf(`wider interval: Verdict = %s, lower bound %v, Note = %q, want %s, at most 0, and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
-	if r = rowOfA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
+	if r = rowOfLessonA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
 		t.Errorf("after many failures: Verdict = %s, Effect = %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
 	}
 }
@@ -233,7 +233,7 @@ func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
 		t.Errorf("Verdict = %s, Note = %q, NeedsPicks = %d, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
@@ -251,7 +251,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	} {
 		c := bandit.New()
 		addArm(c, "a", a)
-		r := rowOfA(t, c)
+		r := rowOfLessonA(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
 			t.Errorf("%s: row has an effect, want none", name)
 		}
@@ -261,7 +261,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
-	if r := rowOfA(t, c); r.Effect == nil {
+	if r := rowOfLessonA(t, c); r.Effect == nil {
 		t.Error("50 sessions with 5 withheld: row has no effect, want one")
 	}
 }
@@ -270,7 +270,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
-	b, err := json.Marshal(report.Build(input(c, "a")))
+	b, err := json.Marshal(report.Build(newInput(c, "a")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,18 +281,18 @@ func TestReportJSONHasDocumentedNames(t *testing.T) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	has := func(where string, m map[string]any, names ...string) {
+	checkKeys := func(where string, m map[string]any, names ...string) {
 		for _, n := range names {
 			if _, ok := m[n]; !ok {
 				t.Errorf("%s lacks the key %s: %v", where, n, m)
 			}
 		}
 	}
-	has("global", r.Global, "n_treated", "n_control", "effect", "lo", "hi", "verdict")
-	has("srm", r.SRM, "e_value", "ok")
-	has("reporting", r.Reporting, "told_treated", "told_control", "ok")
+	checkKeys("global", r.Global, "n_treated", "n_control", "effect", "lo", "hi", "verdict")
+	checkKeys("srm", r.SRM, "e_value", "ok")
+	checkKeys("reporting", r.Reporting, "told_treated", "told_control", "ok")
 	row := r.Lessons[0]
-	has("row", row, "slug", "content_hash", "state", "matched", "picked", "n_injected", "n_withheld", "told", "mean_injected", "mean_withheld",
+	checkKeys("row", row, "slug", "content_hash", "state", "matched", "picked", "n_injected", "n_withheld", "told", "mean_injected", "mean_withheld",
 		"effect", "lo", "hi", "posterior_mean", "p_helps", "loo_delta", "success_count", "failure_count", "tokens", "verdict", "needs_picks", "srm")
 	for _, m := range []map[string]any{row, r.Global} {
 		if m["effect"] != nil || m["lo"] != -1.0 || m["hi"] != 1.0 {
@@ -316,7 +316,7 @@ func TestReportJSONHasDocumentedNames(t *testing.T) {
 
 // A report equals the original after encoding and decoding it as JSON.
 func TestReportJSONRoundTrip(t *testing.T) {
-	in := fleet()
+	in := inputOfAllRows()
 	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
 	for _, r := range []report.Report{report.Build(in), report.Build(report.Input{Now: noon})} {
 		b, err := json.Marshal(r)
@@ -343,7 +343,7 @@ func TestReportJSONRoundTrip(t *testing.T) {
 func TestEffectIsDifferenceOfMeans(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
 		t.Errorf("Effect = %v, means = %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
@@ -358,7 +358,7 @@ func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
 	addArm(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
 		t.Errorf("LOODelta = %v, LOOGap = %v, Effect = %v, want LOODelta %v, LOOGap = LOODelta - Effect, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
@@ -369,7 +369,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
 	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
-	g := report.Build(input(c, "a"))
+	g := report.Build(newInput(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
 		t.Errorf("Global = %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and verdict %q", g.Global, report.Helps)
 	}
@@ -380,7 +380,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 		t.Errorf("SRM = %+v, Reporting = %+v, want both OK, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
-	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
+	if g = report.Build(newInput(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
 		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, verdict of the lesson = %s, want a failed check, %s and another verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
 }
@@ -390,15 +390,15 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
-	all := rowOfA(t, c)
-	week := rowOfA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
+	all := rowOfLessonA(t, c)
+	week := rowOfLessonA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
 		t.Errorf("last week: row = %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("Verdict = %s for the last week and %s for all %d injected sessions, want %s for both and 1680 sessions", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
-	if empty := rowOfA(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
+	if empty := rowOfLessonA(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
 		t.Errorf("last hour: row = %+v, want no effect and Rewarded = 0", empty)
 	}
 }
@@ -409,7 +409,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	for d := int32(30); d > 0; d-- {
 		addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
 	}
-	r := rowOfA(t, c, func(in *report.Input) { in.Bands = true })
+	r := rowOfLessonA(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
 		t.Fatalf("Days = %+v, want 30 days from 2026-01-30 on", r.Days)
 	}
@@ -438,7 +438,7 @@ func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c.Add(x.Closing())
 	c.Add(bandit.Contribution(&x, 1, 1))
 	var got []string
-	for _, r := range report.Build(input(c, "a", "new")).Lessons {
+	for _, r := range report.Build(newInput(c, "a", "new")).Lessons {
 		got = append(got, r.Slug+" "+r.ContentHash+" "+r.State)
 	}
 	want := []string{"a abcdef active", "a old edited", "gone abc removed", "loop-warning 1 active", "loop-warning abc removed", "new abcdef active"}
@@ -453,17 +453,17 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
-	if r := rowOfA(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
+	if r := rowOfLessonA(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
 		t.Errorf("60 failures with the lesson, 80%% success without: Caution = %v, Failure = %d, Success = %d, want true, 60, 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
-	if r := rowOfA(t, c); r.Caution || r.Failure != 60 {
+	if r := rowOfLessonA(t, c); r.Caution || r.Failure != 60 {
 		t.Errorf("60 failures with the lesson, no success without: Caution = %v, Failure = %d, want false, 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
-	if r := rowOfA(t, c); r.Caution || r.Failure <= r.Success {
+	if r := rowOfLessonA(t, c); r.Caution || r.Failure <= r.Success {
 		t.Errorf("24 of 50 successes, expected reward 0.5: Caution = %v, Failure = %d, Success = %d, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
 }
@@ -487,38 +487,38 @@ func TestRetireReasonOfUselessExpiredAndHarmfulLessons(t *testing.T) {
 		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
-		if got := rowOfA(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := rowOfLessonA(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: Retire = %q, want %q in it (empty: none)", name, got, c.want)
 		}
 	}
-	if got := rowOfA(t, short).Retire; strings.Contains(got, "60 days") {
+	if got := rowOfLessonA(t, short).Retire; strings.Contains(got, "60 days") {
 		t.Errorf("benched for three days: Retire = %q, want no mention of 60 days", got)
 	}
 }
 
 func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
-	fresh := rowOfA(t, c)
-	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
-		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
+	newLesson := rowOfLessonA(t, c)
+	if newLesson.NeedsPicks != 50 || newLesson.Weeks != nil || newLesson.Needs3Points < 10_000 {
+		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", newLesson)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
-	r := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
+	r := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
 		t.Errorf("row = %+v, want NeedsPicks of 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("epsilon 0.5: WhatIf = %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
 	}
-	if less := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
+	if less := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
 		t.Errorf("epsilon 0.05: WhatIf = %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
-		if got := rowOfA(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
+		if got := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
 			t.Errorf("epsilon %v: WhatIf = %+v, want none", nonsense, got.WhatIf)
 		}
 	}
-	off := rowOfA(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
+	off := rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
 		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
@@ -538,7 +538,7 @@ func TestReportOfRandomCounters(t *testing.T) {
 				Value: rapid.Int64Range(-1e10, 1e12).Draw(t, "value"),
 			}})
 		}
-		in := input(c, "a")
+		in := newInput(c, "a")
 		in.Bands, in.WhatIf = true, 0.3
 		r := report.Build(in)
 		if !reflect.DeepEqual(r, report.Build(in)) {
@@ -566,7 +566,7 @@ func BenchmarkBuild(b *testing.B) {
 		slugs = append(slugs, s)
 		addArm(c, s, arm{eps: 0.2, n1: 60, n0: 15, y1: 0.6, y0: 0.5})
 	}
-	in := input(c, slugs...)
+	in := newInput(c, slugs...)
 	for b.Loop() {
 		report.Build(in)
 	}
@@ -576,7 +576,7 @@ func BenchmarkBuild(b *testing.B) {
 func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
 		t.Errorf("without token usage: row = %+v, want no input tokens, cached share or cost", r)
 	}
@@ -588,7 +588,7 @@ func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 		}
 		c.Add(x.CostDeltas(u))
 	}
-	r = rowOfA(t, c)
+	r = rowOfLessonA(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
 		t.Errorf("InputWith = %v, InputWithout = %v, CachedWith = %v, CachedChange = %v, want 500, 1000, 0.4, -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}

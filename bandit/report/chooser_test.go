@@ -55,9 +55,9 @@ func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	addArm(c, "b", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
 	addArm(c, "off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
-	in := input(c, "a", "b", "off")
+	in := newInput(c, "a", "b", "off")
 	in.Bands = true
-	measured := func(x report.Chooser) (rows []map[string]any, rest report.Report) {
+	measuredFields := func(x report.Chooser) (rows []map[string]any, rest report.Report) {
 		in.Chooser = x
 		r := report.Build(in)
 		for i := range r.Lessons {
@@ -82,11 +82,11 @@ func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 		r.Lessons = nil
 		return rows, r
 	}
-	want, whole := measured(nil)
+	want, whole := measuredFields(nil)
 	for _, x := range []report.Chooser{
 		fixedChooser{c, bandit.Config{Epsilon: 0.2}}, impossibleChooser{report.Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, impossibleChooser{report.Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
 	} {
-		got, rest := measured(x)
+		got, rest := measuredFields(x)
 		if !reflect.DeepEqual(rest, whole) {
 			t.Errorf("chooser %+v: report without its rows =\n%+v\nwant\n%+v", x, rest, whole)
 		}

@@ -14,7 +14,7 @@ import (
 func TestRowPredictsDateOfVerdict(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
 		t.Fatalf("Verdict = %s, NeedsPicks = %d, Weeks = %v, want %s, more than 0 and a number of weeks", r.Verdict, r.NeedsPicks, r.Weeks, report.Unproven)
 	}
@@ -25,21 +25,21 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 	if r.NeedsSessions < r.NeedsPicks || len(r.Sooner) != 2 || !strings.HasPrefix(r.Sooner[0], "a trial, in ") || r.Sooner[1] != "more traffic" {
 		t.Errorf("NeedsSessions = %d, Sooner = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Sooner, r.NeedsPicks)
 	}
-	trial := rowOfA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	trial := rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
 		t.Errorf("in a trial: NeedsPicks = %d, Sooner = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Sooner, r.NeedsPicks)
 	}
-	if never := rowOfA(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "no closed session has matched") {
-		t.Errorf(`lesson without a match: Expected = %q, Sooner = %q, want no date and "no closed session has matched"`, never.Expected, never.Sooner)
+	if unmatched := rowOfLessonA(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Sooner, "; "), "no closed session has matched") {
+		t.Errorf(`lesson without a match: Expected = %q, Sooner = %q, want no date and "no closed session has matched"`, unmatched.Expected, unmatched.Sooner)
 	}
-	mute := bandit.New()
-	addArm(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
-	if r := rowOfA(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
+	unrewarded := bandit.New()
+	addArm(unrewarded, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
+	if r := rowOfLessonA(t, unrewarded); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
 		t.Errorf("a third of the sessions rewarded: Sooner = %q, want more feedback: 33%%", r.Sooner)
 	}
 	helps := bandit.New()
 	addArm(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	if r := rowOfA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
+	if r := rowOfLessonA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
 		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Sooner = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Sooner)
 	}
 }
@@ -49,7 +49,7 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
-	r := rowOfA(t, c)
+	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
 		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks of at least 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
@@ -60,7 +60,7 @@ func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 		t.Errorf("%d picks at %v a week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
 	// In a trial, a lesson is picked at each match, so the rate of the earlier picks predicts the time.
-	r = rowOfA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	r = rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
 		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about probes", r, report.Benched)
 	}
@@ -71,10 +71,10 @@ func TestNeededPicksCountToPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
-	if r := rowOfA(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
+	if r := rowOfLessonA(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
 		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running, 300", r.Trial, r.NeedsPicks)
 	}
-	if r := rowOfA(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
+	if r := rowOfLessonA(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
 		t.Errorf("900,000 planned picks: NeedsPicks = %d, want the smaller number until the verdict of the row", r.NeedsPicks)
 	}
 }

@@ -123,7 +123,7 @@ func (r *Row) explanation(open *Open) []string {
 		out = append(out, "  all       "+r.AllSessions.Sentence())
 	}
 	for i := range r.PlannedTrials {
-		out = append(out, "  look      "+r.PlannedTrials[i].text())
+		out = append(out, "  look      "+r.PlannedTrials[i].fullTable())
 	}
 	for i := range r.Outcomes {
 		out = append(out, "  outcome   "+r.Outcomes[i].Sentence())

@@ -14,8 +14,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// golden fails the test unless got equals a file of testdata.
-func golden(t *testing.T, name, got string) {
+// checkGolden fails the test unless got equals a file of testdata.
+func checkGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
@@ -32,8 +32,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// kinds returns the input of a report with a row of every kind that Explain distinguishes.
-func kinds() report.Input {
+// inputOfAllKinds returns the input of a report with a row of every kind that Explain distinguishes.
+func inputOfAllKinds() report.Input {
 	c := bandit.New()
 	day := today() - 6
 	addArm(c, "helps", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
@@ -62,7 +62,7 @@ func kinds() report.Input {
 	}
 	addTrialSessions(c, "ended@abc", name(400), 200, 130, 100)
 	addTrialSessions(c, "running@abc", name(400), 100, 60, 50)
-	in := input(
+	in := newInput(
 		c,
 		"helps",
 		"proven",
@@ -89,8 +89,8 @@ func kinds() report.Input {
 // the field Explain.
 func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
-	for _, l := range kinds().Lessons {
-		in := kinds()
+	for _, l := range inputOfAllKinds().Lessons {
+		in := inputOfAllKinds()
 		in.Explain = l.Slug
 		r := report.Build(in)
 		var b strings.Builder
@@ -107,24 +107,24 @@ func TestExplainDescribesEachKindOfRow(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "explain.txt", all.String())
+	checkGolden(t, "explain.txt", all.String())
 }
 
 // An explanation in 60 columns has the same words as in 1,000 columns, in lines of at most 60 bytes.
 func TestExplainFitsNarrowTerminal(t *testing.T) {
-	in := kinds()
+	in := inputOfAllKinds()
 	in.Explain = "ended"
 	r := report.Build(in)
-	written := func(columns int) string {
+	explain := func(columns int) string {
 		var b strings.Builder
 		if err := r.Explain(&b, "ended", columns); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
 	}
-	narrow := written(60)
-	golden(t, "explain-60.txt", narrow)
-	if got, want := strings.Fields(narrow), strings.Fields(written(1000)); !slices.Equal(got, want) {
+	narrow := explain(60)
+	checkGolden(t, "explain-60.txt", narrow)
+	if got, want := strings.Fields(narrow), strings.Fields(explain(1000)); !slices.Equal(got, want) {
 		t.Errorf("words in 60 columns =\n%q\nwant the words in 1000 columns\n%q", got, want)
 	}
 	for line := range strings.Lines(narrow) {
@@ -132,7 +132,7 @@ func TestExplainFitsNarrowTerminal(t *testing.T) {
 			t.Errorf("line %q has %d bytes, want at most 60 bytes and no trailing space", line, len(line))
 		}
 	}
-	if err := r.Explain(broken{}, "ended", 60); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+	if err := r.Explain(failingWriter{}, "ended", 60); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Errorf("failed write: err = %v, want \"the pipe is closed\"", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestExplainFitsNarrowTerminal(t *testing.T) {
 // The explanation of a lesson that matched in open sessions gives the number of these sessions and the command that
 // includes them.
 func TestExplanationCountsOpenSessions(t *testing.T) {
-	in := kinds()
+	in := inputOfAllKinds()
 	in.Lessons = append(in.Lessons, report.Lesson{Slug: "fresh", Arm: "fresh@1", State: "active"})
 	in.Explain = "fresh"
 	for matched, want := range map[int]string{
@@ -158,8 +158,8 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 
 // The field Explain has the numbers from which the row is computed. The test recomputes the row from these numbers.
 func TestExplanationNumbersMatchRow(t *testing.T) {
-	for _, l := range kinds().Lessons {
-		in := kinds()
+	for _, l := range inputOfAllKinds().Lessons {
+		in := inputOfAllKinds()
 		in.Explain = l.Slug
 		for _, row := range report.Build(in).Lessons {
 			e := row.Explain
@@ -205,8 +205,8 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 // The verdict can be derived from the numbers of Explain.
 func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 	seen := map[report.Verdict]bool{}
-	for _, l := range kinds().Lessons {
-		in := kinds()
+	for _, l := range inputOfAllKinds().Lessons {
+		in := inputOfAllKinds()
 		in.Explain = l.Slug
 		for _, row := range report.Build(in).Lessons {
 			e := row.Explain

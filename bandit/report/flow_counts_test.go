@@ -13,9 +13,9 @@ func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
 		closed, outside, rewarded              int64
 		wantUnmatched, wantReward, wantWithout int64
 	}{
-		"sessions without a match": {closed: 20, outside: 2, rewarded: 7, wantUnmatched: 6, wantReward: 7, wantWithout: 13},
-		"more rewards than sessions":         {closed: 20, outside: 2, rewarded: 30, wantUnmatched: 6, wantReward: 20},
-		"more matches than sessions":         {closed: 10, outside: 2, rewarded: 7, wantReward: 7, wantWithout: 3},
+		"sessions without a match":   {closed: 20, outside: 2, rewarded: 7, wantUnmatched: 6, wantReward: 7, wantWithout: 13},
+		"more rewards than sessions": {closed: 20, outside: 2, rewarded: 30, wantUnmatched: 6, wantReward: 20},
+		"more matches than sessions": {closed: 10, outside: 2, rewarded: 7, wantReward: 7, wantWithout: 3},
 	} {
 		got := flow(trial.Stats{
 			All:    trial.AllSessions{Closed: c.closed, Outside: c.outside, Rewarded: c.rewarded},

@@ -12,8 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// believed returns a chooser that believes in the effect mean of every lesson.
-func believed(mean float64) impossibleChooser {
+// chooserBelieving returns a chooser that believes in the effect mean of every lesson.
+func chooserBelieving(mean float64) impossibleChooser {
 	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
 }
 
@@ -22,8 +22,8 @@ func believed(mean float64) impossibleChooser {
 func reportWithCosts(mean float64) report.Report {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})
-	in := input(c, "a", "new")
-	in.Chooser = believed(mean)
+	in := newInput(c, "a", "new")
+	in.Chooser = chooserBelieving(mean)
 	return report.Build(in)
 }
 
@@ -70,7 +70,7 @@ func TestForecastTextGolden(t *testing.T) {
 		}
 		all.WriteString(strings.Join(f.Text(), "\n") + "\n\n")
 	}
-	golden(t, "forecast.txt", all.String())
+	checkGolden(t, "forecast.txt", all.String())
 }
 
 // A goal has either a number of picks or an effect, and power and epsilon are between 0 and 1. Any other goal is an error.
@@ -108,7 +108,7 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 // A third planned trial is tested at a smaller level than 0.05, because only one of the two earlier trials is proven. The
 // forecast has the running trial of the lesson, and the text names it.
 func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
-	in := kinds() // two planned evaluations: one proven, one running
+	in := inputOfAllKinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
@@ -141,11 +141,11 @@ func TestForecastUsesActiveText(t *testing.T) {
 			}
 			c.Add(a.Closing())
 		}
-		in := input(c)
+		in := newInput(c)
 		in.Lessons = []report.Lesson{
 			{Slug: "old", Arm: trial.Arm(arms[0]), State: "active", Confidence: 0.5},
 		}
-		in.Chooser = halfPointBelief{arms[0]}
+		in.Chooser = beliefInArm{arms[0]}
 		r := report.Build(in)
 		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
 			t.Errorf("%s active: err = %v, Believed = %v, want 0.5", arms[0], err, f.Believed)
@@ -153,28 +153,28 @@ func TestForecastUsesActiveText(t *testing.T) {
 	}
 }
 
-// halfPointBelief is a report.Chooser that believes in an effect of 0.5 of one arm, and in no effect of other arms.
-type halfPointBelief struct{ arm string }
+// beliefInArm is a report.Chooser that believes in an effect of 0.5 of one arm, and in no effect of other arms.
+type beliefInArm struct{ arm string }
 
-func (h halfPointBelief) Belief(l report.Lesson) report.Belief {
+func (h beliefInArm) Belief(l report.Lesson) report.Belief {
 	if string(l.Arm) == h.arm {
 		return report.Belief{Mean: 0.5, Var: 0.01, Epsilon: 0.2}
 	}
 	return report.Belief{Epsilon: 0.2}
 }
-func (halfPointBelief) BelievedAt(report.Lesson, int32) float64 { return 0 }
-func (halfPointBelief) Sigma2() float64                         { return 0.25 }
+func (beliefInArm) BelievedAt(report.Lesson, int32) float64 { return 0 }
+func (beliefInArm) Sigma2() float64                         { return 0.25 }
 
 // NeedsPicks is the number of further picks until a verdict if the mean rewards stay the same. After 1.06 times as many
 // picks, the row has a verdict. After 85% of them, it has none yet.
 func TestNeededPicksSufficeForVerdict(t *testing.T) {
-	row := func(a arm, others int) report.Row {
+	rowOf := func(a arm, others int) report.Row {
 		c := bandit.New()
 		for i := range others {
 			addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 		}
 		addArm(c, "a", a)
-		return rowOfA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
+		return rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
 	}
 	for _, a := range []arm{
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},
@@ -182,26 +182,26 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 		{eps: 0.5, n1: 300, n0: 300, y1: 0.5, y0: 0.5},
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.5, y0: 0.58},
 	} {
-		r := row(a, 0)
+		r := rowOf(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
 			t.Fatalf("%+v: Verdict = %q, NeedsPicks = %d, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
 		}
-		grown := func(part float64) report.Row {
+		rowAfter := func(part float64) report.Row {
 			by := (float64(r.Rewarded) + part*float64(r.NeedsPicks)) / float64(r.Rewarded)
 			b := a
 			b.n1, b.n0 = int(math.Round(by*float64(a.n1))), int(math.Round(by*float64(a.n0)))
-			return row(b, 0)
+			return rowOf(b, 0)
 		}
-		if later := grown(1.06); later.Verdict == report.Unproven {
+		if later := rowAfter(1.06); later.Verdict == report.Unproven {
 			t.Errorf("%+v: after 1.06 times %d picks: Verdict = %q, interval [%v, %v], want a verdict other than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
 		}
-		if soon := grown(0.85); soon.Verdict == report.Helps || soon.Verdict == report.Harms || soon.Verdict == report.NoEffect {
-			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want none of helps, harms, no effect", a, r.NeedsPicks, soon.Verdict)
+		if earlier := rowAfter(0.85); earlier.Verdict == report.Helps || earlier.Verdict == report.Harms || earlier.Verdict == report.NoEffect {
+			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want none of helps, harms, no effect", a, r.NeedsPicks, earlier.Verdict)
 		}
 	}
 	// The date of the verdict follows from the current rate of 400 picks in two weeks.
 	a := arm{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
-	r := row(a, 0)
+	r := rowOf(a, 0)
 	weeks := float64(r.NeedsPicks) / 200
 	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)
 	if math.Abs(*r.Weeks-weeks) > 0.01 || r.Expected != date {

@@ -52,7 +52,7 @@ func newDemoWorld(seed string) *demoWorld {
 		}
 	}
 	for j := range w.effects {
-		w.lessons = append(w.lessons, lessonsOf(fmt.Sprintf("l%02d", j))...)
+		w.lessons = append(w.lessons, newLessons(fmt.Sprintf("l%02d", j))...)
 		w.hard[j] = []float64{1.3, 1.3, 0, 0, -0.9}[w.r.IntN(5)]
 	}
 	return w

@@ -16,9 +16,9 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// null simulates sessions of unknown difficulty in which the lesson has no effect. After each session, null calls see with
+// simulateNoEffect simulates sessions of unknown difficulty in which the lesson has no effect. After each session, null calls see with
 // the sums, and with the summed rewards of the injected (y1) and the withheld (y0) sessions.
-func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float64)) {
+func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
 	for range sessions {
@@ -40,7 +40,7 @@ func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float
 		s.n++
 		s.z += z
 		s.zz += z * z
-		see(s, y1, y0)
+		onSession(s, y1, y0)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	r := seeded("peek")
 	for range lessons {
 		ever, everWald := false, false
-		null(r, sessions, 0.2, func(s sums, y1, y0 float64) {
+		simulateNoEffect(r, sessions, 0.2, func(s sums, y1, y0 float64) {
 			if !s.shown() || int(s.n)%10 != 0 {
 				return
 			}
@@ -115,7 +115,7 @@ func TestNoiseExcludesRandomizationVariance(t *testing.T) {
 	r := seeded("noise")
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var last sums
-		null(r, 20_000, eps, func(s sums, _, _ float64) { last = s })
+		simulateNoEffect(r, 20_000, eps, func(s sums, _, _ float64) { last = s })
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
 		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {

@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// addPicksOf adds sessions with one model and one pick each. The lesson raises the success rate from 0.2 to 0.9. Its error
+// addModelPicks adds sessions with one model and one pick each. The lesson raises the success rate from 0.2 to 0.9. Its error
 // recurs in each session without success. The sessions have rewards if rewarded is true.
-func addPicksOf(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
+func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
 		p.Watch = c.Watch(arm, p.Eps, trial.SetOf(trial.Recurrence, trial.Errors), trial.Tally{})
@@ -51,9 +51,9 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
-		addPicksOf(r, c, "in@abc", "model-a", k.picksA, k.rewarded)
-		addPicksOf(r, c, "in@abc", "model-b", k.picksB, k.rewarded)
-		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in"), Explain: "in"})
+		addModelPicks(r, c, "in@abc", "model-a", k.picksA, k.rewarded)
+		addModelPicks(r, c, "in@abc", "model-b", k.picksB, k.rewarded)
+		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("in"), Explain: "in"})
 		row := &out.Lessons[0]
 		if got := row.OnModels(); got != k.text {
 			t.Errorf("%s: OnModels = %q, want %q; verdict %q", k.name, got, k.text, row.Verdict)
@@ -75,9 +75,9 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 func TestModelsInJSONAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	addPicksOf(r, c, "in@abc", "model-a", 100, true)
-	addPicksOf(r, c, "in@abc", "model-b", 3, true)
-	data, err := json.Marshal(report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in", "unused")}))
+	addModelPicks(r, c, "in@abc", "model-a", 100, true)
+	addModelPicks(r, c, "in@abc", "model-b", 3, true)
+	data, err := json.Marshal(report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("in", "unused")}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewardedLater adds n sessions of a lesson that close without a reward. A session gets a late reward with probability
+// addLateRewardedSessions adds n sessions of a lesson that close without a reward. A session gets a late reward with probability
 // chance[1] if the lesson was injected, and chance[0] if it was withheld.
-func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
+func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seeded(string(arm))
 	for range n {
 		w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: 0.5}
@@ -40,9 +40,9 @@ func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 // there is none.
 func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	c := trial.NewCounters()
-	rewardedLater(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
-	rewardedLater(c, "unfair@abc", 1000, [2]float64{0.1, 0.5})
-	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("fair", "unfair"), Explain: "fair"})
+	addLateRewardedSessions(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
+	addLateRewardedSessions(c, "unfair@abc", 1000, [2]float64{0.1, 0.5})
+	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("fair", "unfair"), Explain: "fair"})
 	fair, unfair := &got.Lessons[0], &got.Lessons[1]
 	if fair.Late != fair.Rewarded || fair.Late < 250 || !fair.LateReporting.OK {
 		t.Errorf("lesson fair: Late = %d, Rewarded = %d, LateReporting = %+v, want at least 250 rewards, all late, and a passed check", fair.Late, fair.Rewarded, fair.LateReporting)
@@ -86,7 +86,7 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 			c.Add(a.Contribution(a.First.Y, 2))
 		}
 	}
-	row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
+	row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("l")}).Lessons[0]
 	if s := row.AllSessions; s == nil || s.Effect != nil || !strings.Contains(s.Off, "differently") {
 		t.Errorf("AllSessions = %+v, want no effect and a reason with the word differently", s)
 	}
@@ -110,7 +110,7 @@ func TestExplainedIsVarianceShareOfCentres(t *testing.T) {
 			a.First = &trial.AtClosing{Y: y, Tier: 2}
 			c.Add(append(a.Closing(), a.Contribution(y, 2)...))
 		}
-		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
+		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("l")}).Lessons[0]
 		if row.Explained == nil || math.Abs(*row.Explained-k.want) > 0.02 {
 			t.Fatalf("centres %v: row = %+v, want Explained = %g", k.centres, row, k.want)
 		}

@@ -25,9 +25,9 @@ type narrowWorld struct {
 	sessions int
 }
 
-// found counts intervals. The fields that end in All are about the estimate from all sessions, the others about the
+// intervalCounts counts intervals. The fields that end in All are about the estimate from all sessions, the others about the
 // estimate from rewarded sessions.
-type found struct {
+type intervalCounts struct {
 	lessons           int
 	missed, missedAll int     // intervals that at any evaluation excluded 0, the true effect
 	half, halfAll     float64 // sums of the final half-widths
@@ -38,7 +38,7 @@ type found struct {
 const openSessions = 50
 
 // play simulates the world, evaluates a report after every hundred sessions, and adds the results to into.
-func (w *narrowWorld) play(seed string, into *found) {
+func (w *narrowWorld) play(seed string, into *intervalCounts) {
 	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: w.lessons, Epsilon: 0.2, Control: 0, Salt: seed, Objective: bandit.Random, Holdout: bandit.Fixed}
 	var all []report.Lesson
@@ -64,7 +64,7 @@ func (w *narrowWorld) play(seed string, into *found) {
 		hasReward bool
 	}
 	var waiting []open
-	var last report.Report
+	var lastReport report.Report
 	rewards := 0
 	for i := range w.sessions {
 		agent, hour, band := r.IntN(3), r.IntN(8), r.IntN(5)
@@ -84,7 +84,7 @@ func (w *narrowWorld) play(seed string, into *found) {
 		if r.Float64() < 0.5+scale*(agents[agent]+hours[hour]+tools[band]) {
 			o.outcome = 1
 		}
-		a.Observe(trial.Tally{Errors: errorsOf(r, o.outcome, math.Pow(1-w.prevents, float64(treated)))})
+		a.Observe(trial.Tally{Errors: drawErrors(r, o.outcome, math.Pow(1-w.prevents, float64(treated)))})
 		if o.hasReward {
 			a.First = &trial.AtClosing{Y: o.outcome, Tier: 2}
 		}
@@ -106,17 +106,17 @@ func (w *narrowWorld) play(seed string, into *found) {
 		if i%100 != 99 {
 			continue
 		}
-		last = report.Build(report.Input{Now: noon, Counters: c.Measured(), Lessons: all})
-		for j := range last.Lessons {
-			row := &last.Lessons[j]
+		lastReport = report.Build(report.Input{Now: noon, Counters: c.Measured(), Lessons: all})
+		for j := range lastReport.Lessons {
+			row := &lastReport.Lessons[j]
 			missed[j] = missed[j] || row.Lo != nil && (*row.Lo > 0 || *row.Hi < 0)
 			if s := row.AllSessions; s != nil && s.Lo != nil {
 				missedAll[j] = missedAll[j] || *s.Lo > 0 || *s.Hi < 0
 			}
 		}
 	}
-	for j := range last.Lessons {
-		row := &last.Lessons[j]
+	for j := range lastReport.Lessons {
+		row := &lastReport.Lessons[j]
 		into.lessons++
 		if missed[j] {
 			into.missed++
@@ -135,9 +135,9 @@ func (w *narrowWorld) play(seed string, into *found) {
 	}
 }
 
-// errorsOf draws the number of failed calls of a session, with a higher rate if the reward y is 0. The lessons do not
+// drawErrors draws the number of failed calls of a session, with a higher rate if the reward y is 0. The lessons do not
 // prevent the fraction share of the errors.
-func errorsOf(r *rand.Rand, y, share float64) (n int64) {
+func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	chance := share * 0.15
 	if y == 0 {
 		chance = share * 0.55
@@ -150,8 +150,8 @@ func errorsOf(r *rand.Rand, y, share float64) (n int64) {
 	return n
 }
 
-// worldsOf returns the number of worlds to simulate: the environment variable WORLDS, or few if it is not set.
-func worldsOf(few int) int {
+// numberOfWorlds returns the number of worlds to simulate: the environment variable WORLDS, or few if it is not set.
+func numberOfWorlds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
 		return n
 	}
@@ -163,9 +163,9 @@ func worldsOf(few int) int {
 // twenty ever excludes the true effect. The environment variable WORLDS sets the number of worlds: 60 gives the figures
 // of docs/decisions.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
-	worlds := worldsOf(2)
+	worlds := numberOfWorlds(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
-		var with, without found
+		var with, without intervalCounts
 		for i := range worlds {
 			w := narrowWorld{facts: facts, rewarded: 1, lessons: 4, sessions: 3000, learns: true}
 			w.play(fmt.Sprintf("facts-%g-%d", facts, i), &with)
@@ -192,10 +192,10 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 // about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but has no effect on
 // the reward.
 func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
-	worlds := worldsOf(2)
+	worlds := numberOfWorlds(2)
 	for _, prevents := range []float64{0, 0.3} {
 		for _, share := range []float64{0.05, 0.2, 0.5} {
-			var got found
+			var got intervalCounts
 			for i := range worlds {
 				w := narrowWorld{rewarded: share, prevents: prevents, lessons: 3, sessions: 6000, learns: true}
 				w.play(fmt.Sprintf("ppi-%g-%g-%d", prevents, share, i), &got)

@@ -56,7 +56,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	addObservedPicks(r, c, "good@abc", 400, &effects{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
 	addObservedPicks(r, c, "idle@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
 	addObservedPicks(r, c, "young@abc", 20, &effects{recurs: [2]float64{0.7, 0.3}, tokens: [2]int64{9, 9}})
-	in := report.Input{Counters: c, Lessons: lessonsOf("good", "idle", "young"), Guardrails: []string{"errors", "tokens"}, Explain: "good"}
+	in := report.Input{Counters: c, Lessons: newLessons("good", "idle", "young"), Guardrails: []string{"errors", "tokens"}, Explain: "good"}
 	got := report.Build(in)
 	good, idle, young := &got.Lessons[0], &got.Lessons[1], &got.Lessons[2]
 	for name, want := range map[string]report.Finding{
@@ -106,7 +106,7 @@ func TestGuardrailListsEachRise(t *testing.T) {
 	c := trial.NewCounters()
 	addObservedPicks(r, c, "bad@abc", 400, &effects{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
-		got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad"), Guardrails: strings.Fields(guarded)})
+		got := report.Build(report.Input{Counters: c, Lessons: newLessons("bad"), Guardrails: strings.Fields(guarded)})
 		if got.Lessons[0].Guardrail != want {
 			t.Errorf("guarded outcomes %q: Guardrail = %q, want %q", guarded, got.Lessons[0].Guardrail, want)
 		}
@@ -123,7 +123,7 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 		a.Observe(trial.Tally{})
 		c.Add(a.Closing())
 	}
-	got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad")})
+	got := report.Build(report.Input{Counters: c, Lessons: newLessons("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
 		t.Errorf("outcome = %+v, want verdict %q", x, report.Broken)
 	}
@@ -132,20 +132,20 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 // A planned trial on the outcome recurrence needs about 120 picks to detect a change of 25 points. Its single evaluation
 // gives a finding about the outcome, and the verdict on the reward stays unproven.
 func TestPlannedTrialOnRecurrence(t *testing.T) {
-	blank := report.Build(report.Input{Lessons: lessonsOf("good")})
-	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
+	empty := report.Build(report.Input{Lessons: newLessons("good")})
+	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
 	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
 		t.Fatalf("err = %v, forecast = %+v, want 110 to 130 picks on recurrence", err, plan)
 	}
-	if _, err := blank.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
+	if _, err := empty.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
 		t.Errorf("unknown outcome: err = %v, want an error with the known names", err)
 	}
-	if more, err := blank.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
+	if more, err := empty.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
 		t.Errorf("400 picks on tokens: err = %v, Detect = %v, want 0.05 to 1", err, more.Detect)
 	}
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	l := lessonsOf("good")
+	l := newLessons("good")
 	l[0].Epsilon, l[0].Trial = 0.5, trial.Name(noon, plan.Picks, "recurrence")
 	for i := range plan.Picks {
 		p := trial.Pick{Slug: "good", Arm: l[0].Arm, Eps: 0.5, Injected: r.IntN(2) == 1, Trial: l[0].Trial}
@@ -190,7 +190,7 @@ func TestOutcomesShareOneErrorBudget(t *testing.T) {
 			}
 		}
 	}
-	row := &report.Build(report.Input{Counters: c, Lessons: lessonsOf(names...)}).Lessons[0]
+	row := &report.Build(report.Input{Counters: c, Lessons: newLessons(names...)}).Lessons[0]
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents {
 		t.Errorf("recurrence with e-value %.0f: Verdict = %q, want %q", x.EFewer, x.Verdict, report.Prevents)
 	}
@@ -205,7 +205,7 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	addObservedPicks(r, c, "never@abc", 400, &effects{})
-	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("never")})
+	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("never")})
 	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
 	if err != nil || f.Picks != trial.MinTrialPicks(0.5) {
 		t.Errorf("err = %v, Picks = %d, want %d", err, f.Picks, trial.MinTrialPicks(0.5))
@@ -220,7 +220,7 @@ func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
 	for _, with := range []int64{1000, 1030, 1060, 1090, 1150} {
 		c := trial.NewCounters()
 		addObservedPicks(r, c, "a@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, tokens: [2]int64{1000, with}})
-		row := report.Build(report.Input{Counters: c, Lessons: lessonsOf("a")}).Lessons[0]
+		row := report.Build(report.Input{Counters: c, Lessons: newLessons("a")}).Lessons[0]
 		for _, x := range row.Outcomes {
 			if x.Verdict != report.NotProven || x.Effect == nil {
 				continue

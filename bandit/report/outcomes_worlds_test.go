@@ -14,8 +14,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// prevention simulates lessons that prevent their errors to a known degree.
-type prevention struct {
+// preventionWorld simulates lessons that prevent their errors to a known degree.
+type preventionWorld struct {
 	r       *rand.Rand
 	eps     float64
 	lessons []report.Lesson
@@ -30,11 +30,11 @@ type prevention struct {
 // openPicks is the number of sessions that are open at the same time, with one pick each.
 const openPicks = 200
 
-// newPrevention returns a world in which lesson j lowers the recurrence of its error by falls[j%len(falls)].
-func newPrevention(seed string, lessons int, falls []float64, eps float64) *prevention {
-	w := &prevention{r: seeded(seed), eps: eps, count: trial.NewCounters()}
+// newPreventionWorld returns a world in which lesson j lowers the recurrence of its error by falls[j%len(falls)].
+func newPreventionWorld(seed string, lessons int, falls []float64, eps float64) *preventionWorld {
+	w := &preventionWorld{r: seeded(seed), eps: eps, count: trial.NewCounters()}
 	for j := range lessons {
-		w.lessons = append(w.lessons, lessonsOf(fmt.Sprintf("l%02d", j))...)
+		w.lessons = append(w.lessons, newLessons(fmt.Sprintf("l%02d", j))...)
 		fall := falls[j%len(falls)]
 		w.falls = append(w.falls, fall)
 		w.base = append(w.base, fall+0.1+(0.8-fall)*w.r.Float64())
@@ -47,7 +47,7 @@ func newPrevention(seed string, lessons int, falls []float64, eps float64) *prev
 }
 
 // pick simulates a session with one pick of lesson j, and closes the oldest session if more than openPicks are open.
-func (w *prevention) pick(j int) {
+func (w *preventionWorld) pick(j int) {
 	w.n++
 	name := strconv.Itoa(w.n)
 	a := &trial.Assignment{Decided: true, Day: 20000}
@@ -88,7 +88,7 @@ type result struct {
 
 // run simulates the world. Each time the picks per lesson reach an element of picks, run adds the findings to into, with
 // the fall in points and the number of picks as key.
-func (w *prevention) run(picks []int, into map[[2]int]*result) {
+func (w *preventionWorld) run(picks []int, into map[[2]int]*result) {
 	done := 0
 	for _, until := range picks {
 		for ; done < until; done++ {
@@ -139,7 +139,7 @@ func TestRecurrenceProvesPreventionAfter300Picks(t *testing.T) {
 		for name, falls := range map[string][]float64{"mixed": {0, 0, 0.2, 0.4}, "null": {0}} {
 			into := map[[2]int]*result{}
 			for i := range worlds {
-				newPrevention(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, into)
+				newPreventionWorld(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, into)
 			}
 			if s := into[[2]int{40, 300}]; s != nil && 10*s.proven < 9*s.lessons {
 				t.Errorf("%s worlds, epsilon %g: %d of %d lessons with a fall of 40 points proven after 300 picks, want at least 90%%", name, eps, s.proven, s.lessons)

@@ -10,10 +10,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// flipCoins simulates up to n sessions with the stated propensity eps. A session is withheld with probability p, and has a
-// reward with probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions, flipCoins calls check,
+// simulateCheck simulates up to n sessions with the stated propensity eps. A session is withheld with probability p, and has a
+// reward with probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions, simulateCheck calls check,
 // and returns true as soon as check does.
-func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
+func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
 		arm, rewarded := 1, rewarded1
@@ -62,14 +62,14 @@ func checkShare(t *testing.T, what string, runs int, atLeast float64, run func()
 // In most runs, the checks detect a wrong withholding probability, and rewards that depend on the assignment.
 func TestChecksDetectWrongRatios(t *testing.T) {
 	r := seeded("broken")
-	checkShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
-	checkShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
-	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
-	checkShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
-	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return flipCoins(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
-	checkShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return flipCoins(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
-	checkShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
-	checkShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
+	checkShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
+	checkShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
+	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
+	checkShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
+	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
+	checkShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return simulateCheck(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
+	checkShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
+	checkShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
 // reportingFailsAtAnyTime simulates up to n sessions with one to three picks each, of which 5% are control sessions. A
@@ -131,7 +131,7 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
-		if flipCoins(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
+		if simulateCheck(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
 			t.Errorf("run %d, epsilon %v, a share of %v rewarded: a check failed", run, eps, rewarded)
 		}
 	}

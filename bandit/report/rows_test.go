@@ -15,7 +15,7 @@ import (
 // at least a quarter. The last remedy is wider triggers for a lesson that is rarely picked, and more traffic for others.
 func TestSoonerListsRemedies(t *testing.T) {
 	usual := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
-	muted := func(mute1, mute0 int) arm {
+	withoutRewards := func(mute1, mute0 int) arm {
 		a := usual
 		a.mute1, a.mute0 = mute1, mute0
 		return a
@@ -26,20 +26,20 @@ func TestSoonerListsRemedies(t *testing.T) {
 		eps    float64
 		want   []string
 	}{
-		"all picks rewarded":       {usual, 0, 0.45, []string{"more traffic"}},
-		"74% of the picks rewarded": {muted(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks have a reward", "more traffic"}},
-		"75% of the picks rewarded": {muted(132, 33), 0, 0.45, []string{"more traffic"}},
-		"picked in 5% of the sessions":   {usual, 9500, 0.45, []string{"more traffic"}},
-		"picked in just below 5%":     {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
-		"picked in 1%":  {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
-		"small holdout":           {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
+		"all picks rewarded":           {usual, 0, 0.45, []string{"more traffic"}},
+		"74% of the picks rewarded":    {withoutRewards(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks have a reward", "more traffic"}},
+		"75% of the picks rewarded":    {withoutRewards(132, 33), 0, 0.45, []string{"more traffic"}},
+		"picked in 5% of the sessions": {usual, 9500, 0.45, []string{"more traffic"}},
+		"picked in just below 5%":      {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
+		"picked in 1%":                 {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
+		"small holdout":                {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
 		addArm(counters, "a", c.a)
 		if c.others > 0 {
 			addArm(counters, "others", arm{eps: 0.5, n1: c.others / 2, n0: c.others / 2, y1: 0.5, y0: 0.5})
 		}
-		r := rowOfA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
+		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
 		if !slices.Equal(r.Sooner, c.want) {
 			t.Errorf("%s: Sooner = %q, want %q", name, r.Sooner, c.want)
 		}
@@ -51,7 +51,7 @@ func TestSoonerListsRemedies(t *testing.T) {
 	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
 	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
-	r := rowOfA(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
+	r := rowOfLessonA(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
 		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Sooner = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
 	}
@@ -63,7 +63,7 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 		c := bandit.New()
 		addArm(c, "a", arm{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
 		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
-		r := rowOfA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
+		r := rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
 			t.Errorf("%d recent rewards in each arm: Expected = %q, want a date: %v", rewarded, r.Expected, want)
 		}
@@ -73,13 +73,13 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 // The cost of an injection is the price of a token times the average number of injected tokens, or times the size of the
 // lesson before the first injection.
 func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
-	priced := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
+	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
-	if r := rowOfA(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
+	if r := rowOfLessonA(t, c, withTokenCost); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
 		t.Errorf("never injected: Tokens = %d, Cost = %v, want 33, 0.0033", r.Tokens, r.Cost)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
-	if r := rowOfA(t, c, priced); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
+	if r := rowOfLessonA(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
 		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200, 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
@@ -87,7 +87,7 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 		Picks:   []trial.Pick{{Slug: "b", Arm: "b@abc", Eps: 0.2, Injected: true}},
 	}
 	c.Add(weightless.Closing())
-	for _, r := range report.Build(input(c, "a", "b")).Lessons {
+	for _, r := range report.Build(newInput(c, "a", "b")).Lessons {
 		if r.Slug == "b" && r.Tokens != 33 {
 			t.Errorf("injection without a token count: Tokens = %d, want the lesson's size of 33", r.Tokens)
 		}
@@ -98,11 +98,11 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
-	if r := rowOfA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
+	if r := rowOfLessonA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
 		t.Errorf("injected in every session: LOODelta = %v, LOOGap = %v, means = %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
 	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
-	if r := rowOfA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
+	if r := rowOfLessonA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
 		t.Errorf("withheld once: LOODelta = %v, LOOGap = %v, want -0.5 and nil", r.LOODelta, r.LOOGap)
 	}
 }
@@ -114,7 +114,7 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 		addArm(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
-		r := rowOfA(t, c, func(in *report.Input) { in.Window = window })
+		r := rowOfLessonA(t, c, func(in *report.Input) { in.Window = window })
 		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want {
 			t.Errorf("window %v: NInjected = %d, NWithheld = %d, Rewarded = %d, want %d, %d, %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
 		}
@@ -126,7 +126,7 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 		}
 	}
 	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {
-		in := input(c, "a")
+		in := newInput(c, "a")
 		in.Window = window
 		if got := report.Build(in).Window; got != want {
 			t.Errorf("window %v: Window = %q, want %q", window, got, want)
@@ -142,9 +142,9 @@ func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
 	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
-	alone := rowOfA(t, c)
-	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 || alone.SRM.OK || alone.Verdict != report.Invalid {
-		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value of 1000 to 8040, and %q", alone.SRM, alone.Verdict, report.Invalid)
+	single := rowOfLessonA(t, c)
+	if single.SRM.Alarm != 1000 || single.SRM.EValue < 1000 || single.SRM.EValue > 8040 || single.SRM.OK || single.Verdict != report.Invalid {
+		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value of 1000 to 8040, and %q", single.SRM, single.Verdict, report.Invalid)
 	}
 	var slugs []string
 	for i := range 199 {
@@ -153,10 +153,10 @@ func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 		slugs = append(slugs, slug)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
-	if r := rowOfA(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
-		t.Errorf("among 200 lessons: SRM = %+v, Verdict = %q, want a passed check with threshold 8040 and e-value %v", r.SRM, r.Verdict, alone.SRM.EValue)
+	if r := rowOfLessonA(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != single.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
+		t.Errorf("among 200 lessons: SRM = %+v, Verdict = %q, want a passed check with threshold 8040 and e-value %v", r.SRM, r.Verdict, single.SRM.EValue)
 	}
-	if r := report.Build(input(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
+	if r := report.Build(newInput(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
 		t.Errorf("one more lesson that was never picked: thresholds = %v and %v, want 8040", r.SRM.Alarm, r.Reporting.Alarm)
 	}
 }
@@ -168,7 +168,7 @@ func TestUnlistedLessonKeepsItsRowIfPicked(t *testing.T) {
 	addArm(c, "unrewarded", arm{eps: 0.2, mute0: 1})
 	addArm(c, "matched", arm{controlled: true, n0: 5})
 	var got []string
-	for _, r := range report.Build(input(c)).Lessons {
+	for _, r := range report.Build(newInput(c)).Lessons {
 		got = append(got, r.Slug+" "+r.State)
 	}
 	if want := []string{"rewarded removed", "unrewarded removed"}; !slices.Equal(got, want) {

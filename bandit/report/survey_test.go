@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// surveyed returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points and has no effect on
+// newSurvey returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points and has no effect on
 // the agent writer.
-func surveyed(n int, seed uint64) *report.Survey {
+func newSurvey(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
 	for i := range n {
@@ -37,7 +37,7 @@ func surveyed(n int, seed uint64) *report.Survey {
 func TestSurveyFindsEffectPerAgent(t *testing.T) {
 	missed := 0
 	for seed := range uint64(20) {
-		cells, shown := surveyed(4000, seed).Cells(report.OfAgent)
+		cells, shown := newSurvey(4000, seed).Cells(report.OfAgent)
 		if shown != 2 || len(cells) != 2 {
 			t.Fatalf("seed %d: %d cells, %d of them shown, want 2 and 2", seed, len(cells), shown)
 		}
@@ -57,7 +57,7 @@ func TestSurveyFindsEffectPerAgent(t *testing.T) {
 	if missed > 5 {
 		t.Errorf("%d of 40 intervals exclude the true effect, want at most 5", missed)
 	}
-	s := surveyed(4000, 1)
+	s := newSurvey(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
 		t.Errorf("Rewards(l) = %+v, want 4000 sessions, at least 1000 of them injected with reward 1", r)
 	}
@@ -68,7 +68,7 @@ func TestSurveyFindsEffectPerAgent(t *testing.T) {
 
 // A survey of 40 sessions shows no cell. Excluded sessions and sessions without a reward do not count.
 func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
-	s := surveyed(40, 2)
+	s := newSurvey(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, shown := s.Cells(report.OfAgent)

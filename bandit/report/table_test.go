@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a flag of the tests
 
-// fleet returns the input of a report with a row of every kind.
-func fleet() report.Input {
+// inputOfAllRows returns the input of a report with a row of every kind.
+func inputOfAllRows() report.Input {
 	c := bandit.New()
 	addArm(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
 	addArm(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
@@ -28,12 +28,12 @@ func fleet() report.Input {
 	addArm(c, "say-please", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, mute0: 1000})
 	addArm(c, "read-it-twice", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
 	addArm(c, "verify-page-id", arm{controlled: true, n0: 2088, mute0: 54, y0: 0.5})
-	return input(c, "verify-page-id", "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2",
+	return newInput(c, "verify-page-id", "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2",
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-// text returns the table of r at full width, and fails the test if a line without the long slug has more than 100 columns.
-func text(t *testing.T, r report.Report) string {
+// fullTable returns the table of r at full width, and fails the test if a line without the long slug has more than 100 columns.
+func fullTable(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
 	if err := r.Table(&b, report.Full); err != nil {
@@ -48,14 +48,14 @@ func text(t *testing.T, r report.Report) string {
 }
 
 func TestTableGolden(t *testing.T) {
-	whatIf := fleet()
+	whatIf := inputOfAllRows()
 	whatIf.WhatIf, whatIf.Window, whatIf.Provisional = 0.5, 14*24*3600e9, true
 	whatIf.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
 	for name, r := range map[string]report.Report{
-		"table.txt": report.Build(fleet()), "table-what-if.txt": report.Build(whatIf),
-		"table-empty.txt": report.Build(report.Input{Now: noon}), "table-alarms.txt": alarming(),
+		"table.txt": report.Build(inputOfAllRows()), "table-what-if.txt": report.Build(whatIf),
+		"table-empty.txt": report.Build(report.Input{Now: noon}), "table-alarms.txt": reportWithAlarms(),
 	} {
-		got := text(t, r)
+		got := fullTable(t, r)
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
@@ -80,7 +80,7 @@ func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 		r.Lessons = append(r.Lessons, report.Row{Slug: slug, State: "active", Verdict: report.Unproven})
 	}
 	r.Lessons = append(r.Lessons, report.Row{Slug: "on-trial", State: "trial", Verdict: report.Unproven, Trial: "running"})
-	got := text(t, r)
+	got := fullTable(t, r)
 	if !strings.Contains(got, "no match yet (2): first, second\n") || strings.Contains(got, "~like") || !strings.Contains(got, "\non-trial ") {
 		t.Errorf("table =\n%s\nwant one sentence with first and second, and a row of on-trial", got)
 	}
@@ -94,7 +94,7 @@ func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	for _, slug := range []string{"first", "second"} {
 		r.Lessons = append(r.Lessons, report.Row{Slug: slug, Arm: slug + "@1", State: "active", Verdict: report.Unproven})
 	}
-	got := strings.Join(strings.Fields(text(t, r)), " ")
+	got := strings.Join(strings.Fields(fullTable(t, r)), " ")
 	for _, want := range []string{
 		"3 sessions are open and do not count yet. Sessions with an inserted lesson: 2. The first session closes at " + noon.Add(time.Hour).Format("2006-01-02 15:04 UTC") + " and then counts (reward.close_after = 24h).",
 		"match in open sessions only (1): first no match yet (1): second",
@@ -105,9 +105,9 @@ func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	}
 }
 
-// alarming returns a report with every alarm and with planned trials in all states.
-func alarming() report.Report {
-	r := report.Build(fleet())
+// reportWithAlarms returns a report with every alarm and with planned trials in all states.
+func reportWithAlarms() report.Report {
+	r := report.Build(inputOfAllRows())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
 	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
 	r.PlannedTrials = report.PlannedTrials{Planned: 4, Taken: 2, Proven: 1}
@@ -139,7 +139,7 @@ func alarming() report.Report {
 
 // Below the full width, a table has lines of at most 80 columns and no plot, but all numbers.
 func TestTableFits80Columns(t *testing.T) {
-	in := fleet()
+	in := inputOfAllRows()
 	in.WhatIf, in.Window, in.Provisional = 0.5, 14*24*3600e9, true
 	in.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
 	in.RewardDefinition = strings.Repeat("user>verifier ", 20)
@@ -178,9 +178,9 @@ func TestTableFits80Columns(t *testing.T) {
 
 // The table shows a long slug in full, and replaces control characters of a slug with spaces.
 func TestTableShowsFullEscapedSlugs(t *testing.T) {
-	r := report.Build(fleet())
+	r := report.Build(inputOfAllRows())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
-	got := text(t, r)
+	got := fullTable(t, r)
 	for _, want := range []string{"needs-a-line-of-its-own-v2\n", "evil [2J gnp.exe"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("table lacks %q:\n%s", want, got)
@@ -190,24 +190,24 @@ func TestTableShowsFullEscapedSlugs(t *testing.T) {
 
 // An older text of a lesson and a removed lesson get no more picks. Their rows state the reason instead of a forecast.
 func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
-	r := report.Build(fleet())
+	r := report.Build(inputOfAllRows())
 	r.Lessons = r.Lessons[:2]
 	for i, state := range []string{"edited", "removed"} {
 		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].Retire = state, 100, ""
 	}
-	got := text(t, r)
+	got := fullTable(t, r)
 	if !strings.Contains(got, "    an earlier text of this lesson") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
 		t.Errorf("table =\n%s\nwant \"an earlier text of this lesson\", \"no longer in the bank\" and no \"more picks\"", got)
 	}
 }
 
-// broken is a writer that always fails.
-type broken struct{}
+// failingWriter is a writer that always fails.
+type failingWriter struct{}
 
-func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
 func TestTableReturnsWriteError(t *testing.T) {
-	if err := report.Build(fleet()).Table(broken{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+	if err := report.Build(inputOfAllRows()).Table(failingWriter{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Errorf(`err = %v, want "the pipe is closed"`, err)
 	}
 }

@@ -108,7 +108,7 @@ func TestAssignmentPickMatchAndClone(t *testing.T) {
 // for the same lesson, the earlier decision wins.
 func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := anyAssignment(t), anyAssignment(t)
+		a, b := drawAssignment(t), drawAssignment(t)
 		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")
 		for _, x := range []*trial.Assignment{&a, &b} {
 			if reason := rapid.SampledFrom([]trial.ExclusionReason{"", trial.ExcludedLate, trial.ExcludedTwin}).Draw(t, "excluded for"); reason != "" {
@@ -168,16 +168,16 @@ func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 
 // If two assignments have different texts of one lesson, the merged one keeps the earlier text.
 func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
-	one := func(arm trial.Arm) *trial.Assignment {
+	newAssignment := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
 	}
-	a := one("a@old")
-	a.Merge(one("a@new"), true)
+	a := newAssignment("a@old")
+	a.Merge(newAssignment("a@new"), true)
 	if len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@old" {
 		t.Errorf(`merged assignment = %+v, want one match and one pick of "a@old"`, a)
 	}
-	a = one("a@old")
-	if a.Merge(one("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
+	a = newAssignment("a@old")
+	if a.Merge(newAssignment("a@new"), false); len(a.Matched) != 1 || len(a.Picks) != 1 || a.Picks[0].Arm != "a@new" {
 		t.Errorf(`merged assignment = %+v, want one match and one pick of "a@new"`, a)
 	}
 }

@@ -180,13 +180,13 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 func TestNegateCancelsContribution(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 1)
-	if got := merge(ds, trial.Negate(ds)); len(got) != 0 {
+	if got := mergeDeltas(ds, trial.Negate(ds)); len(got) != 0 {
 		t.Errorf("sum of a contribution and its negation = %v, want none", got)
 	}
-	if got := trial.CountRewards(merge(ds, ds)); got != 2 {
+	if got := trial.CountRewards(mergeDeltas(ds, ds)); got != 2 {
 		t.Errorf("two contributions: CountRewards = %d, want 2", got)
 	}
-	change := merge(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
+	change := mergeDeltas(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
 	if got := trial.CountRewards(change); got != 0 {
 		t.Errorf("correction: CountRewards = %d, want 0", got)
 	}
@@ -200,8 +200,8 @@ func TestNegateCancelsContribution(t *testing.T) {
 	}
 }
 
-// merge returns the sums of deltas by key, sorted and without zeros.
-func merge(sets ...[]trial.Delta) []trial.Delta {
+// mergeDeltas returns the sums of deltas by key, sorted and without zeros.
+func mergeDeltas(sets ...[]trial.Delta) []trial.Delta {
 	sum := map[trial.Key]int64{}
 	for _, ds := range sets {
 		for _, d := range ds {

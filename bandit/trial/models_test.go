@@ -28,8 +28,8 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	}
 }
 
-// seen returns ModelEffect.Seen for an arm, by model.
-func seen(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
+// seenByModel returns ModelEffect.Seen for an arm, by model.
+func seenByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
 		out[e.Model] = e.Seen(sign)
@@ -54,10 +54,10 @@ func TestSeenNeedsEnoughPicksAndSign(t *testing.T) {
 		c := trial.NewCounters()
 		addModelPicks(r, c, "in@1", "a", 600, 0.5)
 		addModelPicks(r, c, "in@1", "b", k.picks, k.effect)
-		if got := seen(c, "in@1", 1); !got["a"] || got["b"] != k.want {
+		if got := seenByModel(c, "in@1", 1); !got["a"] || got["b"] != k.want {
 			t.Errorf("%s on model b: Seen(1) = %v, want true for model a and %v for model b", k.name, got, k.want)
 		}
-		if k.picks >= trial.MinPicks && !seen(c, "in@1", 0)["b"] {
+		if k.picks >= trial.MinPicks && !seenByModel(c, "in@1", 0)["b"] {
 			t.Errorf("%s on model b: Seen(0) = false for model b, want true from %d picks on", k.name, trial.MinPicks)
 		}
 	}

@@ -40,7 +40,7 @@ const (
 
 // drawUnits draws up to 30 sessions with up to three lessons each.
 func drawUnits(t *rapid.T) []unitDraw {
-	one := rapid.Custom(func(t *rapid.T) unitDraw {
+	genUnit := rapid.Custom(func(t *rapid.T) unitDraw {
 		u := unitDraw{
 			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, rewarded: rapid.Bool().Draw(t, "told"),
 			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
@@ -54,7 +54,7 @@ func drawUnits(t *rapid.T) []unitDraw {
 		}
 		return u
 	})
-	return rapid.SliceOfN(one, 1, 30).Draw(t, "units")
+	return rapid.SliceOfN(genUnit, 1, 30).Draw(t, "units")
 }
 
 // assignment returns the decision of the session.
@@ -102,7 +102,7 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 		for i := range 3 {
 			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
 			var want trial.Stats
-			coins := trial.Stratum{Eps: holdout}
+			stratum := trial.Stratum{Eps: holdout}
 			days := map[int32]trial.DayStats{}
 			for _, u := range list {
 				for _, l := range u.lessons {
@@ -123,9 +123,9 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 						at = 1
 						want.Tokens += int64(l.tokens)
 					}
-					coins.Assigned[at]++
+					stratum.Assigned[at]++
 					if u.tierAtClose >= 0 {
-						coins.RewardedAtClose[at][u.tierAtClose%4]++
+						stratum.RewardedAtClose[at][u.tierAtClose%4]++
 					}
 					if u.refused {
 						want.Refused[at]++
@@ -134,13 +134,13 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 						continue
 					}
 					want.N++
-					coins.Rewarded[at][u.tier%4]++
-					coins.Y[at] += u.y
-					coins.GradedN[at]++
-					coins.GradedY[at] += u.y
-					coins.Graded[at] += u.y * (1 - u.y)
+					stratum.Rewarded[at][u.tier%4]++
+					stratum.Y[at] += u.y
+					stratum.GradedN[at]++
+					stratum.GradedY[at] += u.y
+					stratum.Graded[at] += u.y * (1 - u.y)
 					if u.tierAtClose < 0 {
-						coins.Late[at]++
+						stratum.Late[at]++
 					}
 					z := -(u.y - 0.5) / holdout
 					if l.injected {
@@ -163,14 +163,14 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 			}
 			got := c.Stats(arm)
 			for i := range got.Strata {
-				checkNear(t, "sum of y (1-y) of injected sessions", got.Strata[i].Graded[1], coins.Graded[1])
-				checkNear(t, "sum of y (1-y) of withheld sessions", got.Strata[i].Graded[0], coins.Graded[0])
-				coins.Graded = got.Strata[i].Graded
+				checkNear(t, "sum of y (1-y) of injected sessions", got.Strata[i].Graded[1], stratum.Graded[1])
+				checkNear(t, "sum of y (1-y) of withheld sessions", got.Strata[i].Graded[0], stratum.Graded[0])
+				stratum.Graded = got.Strata[i].Graded
 			}
-			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
-				t.Fatalf("strata of %s = %+v, want %+v, or none without a pick", arm, got.Strata, coins)
+			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != stratum || len(got.Strata) == 0 && want.Picked > 0 {
+				t.Fatalf("strata of %s = %+v, want %+v, or none without a pick", arm, got.Strata, stratum)
 			}
-			sameDays(t, got.Days, days)
+			checkDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
 				t.Fatalf("statistics of %s = %+v, want the counts of %+v", arm, got, want)
 			}
@@ -187,8 +187,8 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 	})
 }
 
-// sameDays ends the test unless the days are sorted and have the sums in want.
-func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
+// checkDays ends the test unless the days are sorted and have the sums in want.
+func checkDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	t.Helper()
 	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
 		t.Fatalf("days = %+v, want %+v in order", got, want)
@@ -208,10 +208,10 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 		list := drawUnits(t)
 		got := countersFor(list).Global()
 		var rewarded, sum, n, z float64
-		var coins [2]int64
+		var assigned [2]int64
 		var tiers, atClose [2][4]int64
 		var refused [2]int64
-		anything := map[float64]*trial.Stratum{}
+		anyStrata := map[float64]*trial.Stratum{}
 		days := map[int32]trial.DayStats{}
 		for i := range list {
 			u := &list[i]
@@ -220,7 +220,7 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 				arm = 0
 			}
 			if len(u.lessons) > 0 {
-				coins[arm]++
+				assigned[arm]++
 				if u.tierAtClose >= 0 {
 					atClose[arm][u.tierAtClose%4]++
 				}
@@ -242,9 +242,9 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 			}
 			var any *trial.Stratum
 			if first > 0 {
-				if any = anything[trial.Round(none)]; any == nil {
+				if any = anyStrata[trial.Round(none)]; any == nil {
 					any = &trial.Stratum{Eps: trial.Round(none)}
-					anything[any.Eps] = any
+					anyStrata[any.Eps] = any
 				}
 				any.Assigned[some]++
 				if u.tierAtClose >= 0 {
@@ -263,18 +263,18 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 				any.Rewarded[some][u.tier%4]++
 			}
 			n++
-			one := (u.y - 0.5) / (1 - share)
+			weighted := (u.y - 0.5) / (1 - share)
 			if u.control {
-				one = -(u.y - 0.5) / share
+				weighted = -(u.y - 0.5) / share
 				d.N0, d.S0 = d.N0+1, d.S0+u.y
 			} else {
 				d.N1, d.S1 = d.N1+1, d.S1+u.y
 			}
-			z += one
-			d.N, d.Z, d.ZZ = d.N+1, d.Z+one, d.ZZ+one*one
+			z += weighted
+			d.N, d.Z, d.ZZ = d.N+1, d.Z+weighted, d.ZZ+weighted*weighted
 			days[u.day] = d
 		}
-		sameDays(t, got.Days, days)
+		checkDays(t, got.Days, days)
 		if got.Refused != refused {
 			t.Fatalf("numbers of refused sessions (control, treated) = %v, want %v", got.Refused, refused)
 		}
@@ -283,18 +283,18 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 		checkNear(t, "n", got.N, n)
 		checkNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
-			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != atClose {
-				t.Fatalf("stratum = %+v, want %v assigned sessions, the rewards %v by tier, and %v by tier at close", s, coins, tiers, atClose)
+			if s.Eps != share || s.Assigned != assigned || s.Rewarded != tiers || s.RewardedAtClose != atClose {
+				t.Fatalf("stratum = %+v, want %v assigned sessions, the rewards %v by tier, and %v by tier at close", s, assigned, tiers, atClose)
 			}
 		}
-		if len(got.Strata) == 0 && coins != [2]int64{} {
-			t.Fatalf("strata = [], want one with %v assigned sessions", coins)
+		if len(got.Strata) == 0 && assigned != [2]int64{} {
+			t.Fatalf("strata = [], want one with %v assigned sessions", assigned)
 		}
-		if len(got.All.Any) != len(anything) {
-			t.Fatalf("All.Any = %+v, want %d strata", got.All.Any, len(anything))
+		if len(got.All.Any) != len(anyStrata) {
+			t.Fatalf("All.Any = %+v, want %d strata", got.All.Any, len(anyStrata))
 		}
 		for _, s := range got.All.Any {
-			if want := anything[s.Eps]; want == nil || s != *want {
+			if want := anyStrata[s.Eps]; want == nil || s != *want {
 				t.Fatalf("stratum in All.Any = %+v, want %+v", s, want)
 			}
 		}

@@ -76,7 +76,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 		}
 		if round == 4 { // a third replica loads the merged counts of two replicas
 			c = trial.NewCounters()
-			c.Add(merge(parts[0], parts[1]))
+			c.Add(mergeDeltas(parts[0], parts[1]))
 		}
 		l := c.Evaluations()
 		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
@@ -194,13 +194,13 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	if !c.Progress("a@1", 0.1, "", 0).Reached {
 		t.Error("Reached when the interval is wider again = false, want true")
 	}
-	fresh := c.Clone()
-	if fresh.Progress("a@1", 0.1, "", 0).Reached {
+	clone := c.Clone()
+	if clone.Progress("a@1", 0.1, "", 0).Reached {
 		t.Error("Reached of a clone = true, want false: the interval is not wider than 0.1")
 	}
-	fresh = c.Clone()
-	fresh.Inherit(c)
-	if !fresh.Progress("a@1", 0.1, "", 0).Reached {
+	clone = c.Clone()
+	clone.Inherit(c)
+	if !clone.Progress("a@1", 0.1, "", 0).Reached {
 		t.Error("Reached after Inherit = false, want true")
 	}
 }
@@ -238,7 +238,7 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 		a.At, a.Picks[0].Trial = at, name
 		c.Add(a.TrialEntries(session, y))
 	}
-	want := func(w trial.Evaluation) {
+	checkEvaluation := func(w trial.Evaluation) {
 		t.Helper()
 		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
 		got := c.Evaluations()
@@ -251,15 +251,15 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	}
 	with, without := 0.5/0.8, -0.5/0.2
 	addReward("bbbbbbbb-1", 100, true, 1)
-	want(trial.Evaluation{Rewarded: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
+	checkEvaluation(trial.Evaluation{Rewarded: 1, At: 100, Z: with, ZZ: with * with, Injected: 1})
 	addReward("cccccccc-2", 102, false, 1)
-	want(trial.Evaluation{Rewarded: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Rewarded: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
 	addReward("dddddddd-3", 103, true, 0)
-	want(trial.Evaluation{Rewarded: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Rewarded: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("eeeeeeee-4", 104, false, 0) // began after the third session
-	want(trial.Evaluation{Rewarded: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Rewarded: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("aaaaaaaa-5", 102, false, 0) // began in the same second as the second session, with a name that sorts first
-	want(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
+	checkEvaluation(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
 // The entry of a pick in a planned trial contains z in millionths and whether the pick was injected.
@@ -348,7 +348,7 @@ func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 // widths 0 and NaN end no trial.
 func TestTrialByWidthEndsAtItsWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
-		p := &played{Counters: trial.NewCounters()}
+		p := &countedPicks{Counters: trial.NewCounters()}
 		ended := 0
 		for i := 1; i <= 1000; i++ {
 			p.session(0.5, i%2 == 0, float64(i/2%2), 0.5)

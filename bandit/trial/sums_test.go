@@ -14,8 +14,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// anyAssignment draws an assignment that the chooser can make.
-func anyAssignment(t *rapid.T) trial.Assignment {
+// drawAssignment draws an assignment that the chooser can make.
+func drawAssignment(t *rapid.T) trial.Assignment {
 	u := rapid.Float64Range(0, 1)
 	a := trial.Assignment{
 		Control: rapid.Bool().Draw(t, "control"), ControlP: u.Draw(t, "g"), Category: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "cat"),
@@ -39,8 +39,8 @@ func anyAssignment(t *rapid.T) trial.Assignment {
 	return a
 }
 
-// readAgain returns the assignment as it is after storing and loading.
-func readAgain(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
+// storedCopy returns the assignment as it is after storing and loading.
+func storedCopy(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func countersText(c *trial.Counters) string {
 	}
 	c.Maxima(time.Unix(9, 0))
 	show("", c.Global())
-	for i := range 4 { // the lessons of anyAssignment
+	for i := range 4 { // the lessons of drawAssignment
 		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
 		show(string(arm), c.Stats(arm))
 	}
@@ -78,10 +78,10 @@ func countersText(c *trial.Counters) string {
 // property.
 func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		straight, crooked := trial.NewCounters(), trial.NewCounters()
+		ordered, shuffled := trial.NewCounters(), trial.NewCounters()
 		var steps [][]trial.Delta
 		for i := range rapid.IntRange(1, 6).Draw(t, "sessions") {
-			a := anyAssignment(t)
+			a := drawAssignment(t)
 			y, tier := rapid.Float64Range(0, 1).Draw(t, "y"), rapid.IntRange(0, 4).Draw(t, "tier")
 			used := trial.Usage{Input: int64(rapid.IntRange(0, 1<<40).Draw(t, "input")), Cached: int64(rapid.IntRange(0, 1<<40).Draw(t, "cached"))}
 			name := fmt.Sprintf("%08x", i*7919)
@@ -89,9 +89,9 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 				return [][]trial.Delta{a.Closing(), a.CostDeltas(used), a.TrialEntries(name, y), a.Contribution(y, tier)}
 			}
 			for _, ds := range all(&a) {
-				straight.Add(ds)
+				ordered.Add(ds)
 			}
-			stored := readAgain(t, a)
+			stored := storedCopy(t, a)
 			steps = append(steps, all(&stored)...)
 			for range rapid.IntRange(0, 2).Draw(t, "corrections") {
 				wrong := stored.Contribution(rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
@@ -100,19 +100,19 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 		}
 		var replicas [2][][]trial.Delta
 		for i, s := range rapid.Permutation(steps).Draw(t, "order") {
-			crooked.Add(s)
+			shuffled.Add(s)
 			replicas[i%2] = append(replicas[i%2], s)
 		}
-		want := countersText(straight)
-		if got := countersText(crooked); got != want {
+		want := countersText(ordered)
+		if got := countersText(shuffled); got != want {
 			t.Fatalf("counters in another order =\n%s\nwant\n%s", got, want)
 		}
 		loaded := trial.NewCounters() // the store has the counts of both replicas
-		loaded.Add(merge(merge(replicas[0]...), merge(replicas[1]...)))
+		loaded.Add(mergeDeltas(mergeDeltas(replicas[0]...), mergeDeltas(replicas[1]...)))
 		if got := countersText(loaded); got != want {
 			t.Fatalf("counters of merged replicas =\n%s\nwant\n%s", got, want)
 		}
-		if got := countersText(straight.Clone()); got != want {
+		if got := countersText(ordered.Clone()); got != want {
 			t.Fatalf("counters of a clone =\n%s\nwant\n%s", got, want)
 		}
 	})
@@ -121,7 +121,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 // Each counter is used: the statistics change if any single delta of a session is missing.
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := anyAssignment(t)
+		a := drawAssignment(t)
 		ds := slices.Concat(a.Closing(), a.CostDeltas(trial.Usage{Input: 9, Cached: 5}), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 2), a.TrialEntries("session", 0.3))
 		read := func(ds []trial.Delta) string {
 			c := trial.NewCounters()
@@ -228,7 +228,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone, beside := trial.NewCounters(), trial.NewCounters()
-		a := anyAssignment(t)
+		a := drawAssignment(t)
 		ds := slices.Concat(a.Closing(), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 1))
 		alone.Add(ds)
 		for i, n := 0, rapid.IntRange(1, 8).Draw(t, "theirs"); i < n; i++ {

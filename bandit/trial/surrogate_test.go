@@ -54,10 +54,10 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 		reward func(errors int64) float64
 		lo, hi float64
 	}{
-		"99 picks":                            {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
-		"an error costs 5 points of reward":   {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
-		"an error costs 50 points of reward":  {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
-		"an error adds 10 points of reward":   {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
+		"99 picks":                           {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
+		"an error costs 5 points of reward":  {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
+		"an error costs 50 points of reward": {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
+		"an error adds 10 points of reward":  {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
@@ -78,13 +78,13 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	type one struct{ d, g, rewarded float64 }
-	var all []one
+	type term struct{ d, g, rewarded float64 }
+	var all []term
 	var n, m, sumD, sumG float64
 	for range 400 {
 		a := closedPick(r.IntN(2) == 1, r.Int64N(9), 0.7)
 		zs, _ := trial.Z(0.2-a.Picks[0].Watch.C[trial.Errors]-(float64(a.Picks[0].Watch.After[trial.Errors])/10-0.2), a.Picks[0].Injected, 0.5)
-		x := one{g: 0.7 * zs}
+		x := term{g: 0.7 * zs}
 		c.Add(a.Closing())
 		if r.IntN(4) == 0 {
 			y := float64(r.IntN(2))

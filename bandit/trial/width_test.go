@@ -83,14 +83,14 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// played has the counters of rewarded picks of one lesson, and the sums of the same picks that the test adds up.
-type played struct {
+// countedPicks has the counters of rewarded picks of one lesson, and the sums of the same picks that the test adds up.
+type countedPicks struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
 }
 
 // session adds a session with the reward y to the counters and to the sums.
-func (p *played) session(eps float64, injected bool, y, centre float64) {
+func (p *countedPicks) session(eps float64, injected bool, y, centre float64) {
 	p.Add(sessionWithPick(eps, injected, centre).Contribution(y, 1))
 	z := trial.Round(weightedReward(y, centre, eps, injected))
 	p.n, p.z, p.zz = p.n+1, p.z+z, p.zz+z*z
@@ -106,7 +106,7 @@ func (p *played) session(eps float64, injected bool, y, centre float64) {
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, c := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
-		p := &played{Counters: trial.NewCounters()}
+		p := &countedPicks{Counters: trial.NewCounters()}
 		var up, down float64
 		var idle int64
 		for i := range 4000 {

@@ -153,10 +153,10 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		exchange sample.Exchange
 		want     int
 	}{
-		"unknown dialect": {userExchange("telegraph", "load more"), 0},
-		"no messages":                  {sample.Exchange{Dialect: "chat", Agent: "coder"}, 0},
-		"truncated item":         {cut, 1},
-		"item of another dialect":     {userExchange("responses", "load more"), 1},
+		"unknown dialect":         {userExchange("telegraph", "load more"), 0},
+		"no messages":             {sample.Exchange{Dialect: "chat", Agent: "coder"}, 0},
+		"truncated item":          {cut, 1},
+		"item of another dialect": {userExchange("responses", "load more"), 1},
 	} {
 		l := lessonWithKeywords("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)

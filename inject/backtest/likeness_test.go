@@ -20,9 +20,9 @@ func endpointLesson() *lesson.Lesson {
 
 const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
 
-// likeRun backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about opening
+// runWithSimilarity backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about opening
 // hours for similarity matches. A similarity match is a sentence that resembles a lesson but has none of its phrases.
-func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string) *backtest.Run {
+func runWithSimilarity(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string) *backtest.Run {
 	var sessions []*backtest.Session
 	for i := range lesson.LikeSessions {
 		sentences = append(sentences, fmt.Sprintf("Answer question %d about the opening hours of our shop.", i))
@@ -41,7 +41,7 @@ func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string)
 }
 
 func TestSimilarityMatchesAreCountedSeparately(t *testing.T) {
-	r := likeRun([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
+	r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
 	if r.Fired != 1 || r.Like.Sessions != 1 || r.Like.Captured != lesson.LikeSessions+2 {
 		t.Fatalf("result = %+v, want one exact match, one similarity match and %d captured sessions", r, lesson.LikeSessions+2)
 	}
@@ -57,7 +57,7 @@ func TestSentenceCloserToAnotherLessonIsNotASimilarityMatch(t *testing.T) {
 		Trigger: lesson.Trigger{Description: "The user wants the orders endpoint to be called purchases.", Keywords: []string{"rename orders endpoint purchases"}},
 	}
 	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
-	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 {
+	if r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 {
 		t.Errorf("sentence that resembles another lesson more: similarity matches = %+v, want none", r.Like)
 	}
 }
@@ -66,7 +66,7 @@ func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
 	for _, c := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
 		l.Trigger.Like = c.declaresLike
-		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
+		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
 			t.Errorf("like of lesson %v, match.like on %v: Injected = %v, want %v", c.declaresLike, c.on, r.Like.Injected, c.injected)
 		}
 	}

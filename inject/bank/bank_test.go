@@ -16,8 +16,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// proposed returns a valid proposal of the agent coder.
-func proposed(slug string) bank.Proposal {
+// newProposal returns a valid proposal of the agent coder.
+func newProposal(slug string) bank.Proposal {
 	return bank.Proposal{Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}, Lesson: &lesson.Lesson{
 		Slug: slug, Title: "Read " + slug + " first.", Outcome: "success", Confidence: 0.4,
 		Trigger:  lesson.Trigger{Description: "when " + slug + " is met", Keywords: []string{"pages of " + slug}},
@@ -25,33 +25,33 @@ func proposed(slug string) bank.Proposal {
 	}}
 }
 
-// bankAcceptingEvidence returns a bank that accepts any evidence.
-func bankAcceptingEvidence(m *memory, limits bank.Limits, current func() time.Time) *bank.Bank {
+// newBankAcceptingEvidence returns a bank that accepts any evidence.
+func newBankAcceptingEvidence(m *memory, limits bank.Limits, current func() time.Time) *bank.Bank {
 	return bank.New(bank.Options{Place: m, Now: current, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
 // A write to a bank that changed in the meantime is retried on the new content. If every attempt conflicts, the write
 // fails.
 func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
-	b, m := bankInMemory(t, "one")
-	m.between = func() {
-		m.texts["two.md"] = file(t, "two")
+	b, m := newMemoryBank(t, "one")
+	m.onCommit = func() {
+		m.texts["two.md"] = lessonText(t, "two")
 		m.version++
 	}
 	if err := retire(t.Context(), b, "one"); err != nil {
 		t.Fatal(err)
 	}
-	if got := slugs(t, b); got != "two" || len(m.commits) != 2 {
+	if got := listSlugs(t, b); got != "two" || len(m.commits) != 2 {
 		t.Errorf("lessons = %q after %d commits, want only two after 2", got, len(m.commits))
 	}
 	if !strings.Contains(string(m.index), "| two |") || strings.Contains(string(m.index), "| one |") {
 		t.Errorf("index =\n%s\nwant only the lesson two", m.index)
 	}
-	m.between = func() { delete(m.texts, "two.md"); m.version++ }
+	m.onCommit = func() { delete(m.texts, "two.md"); m.version++ }
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("retire after another writer removed the lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
-	m.texts["two.md"], m.commits, m.fails = file(t, "two"), nil, bank.ErrChanged
+	m.texts["two.md"], m.commits, m.commitErr = lessonText(t, "two"), nil, bank.ErrChanged
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
 		t.Errorf("constant conflicts: %d commits, err = %v, want 16 and %v", len(m.commits), err, bank.ErrChanged)
 	}
@@ -61,12 +61,12 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 func TestConcurrentWritesShareACommit(t *testing.T) {
 	const n = 40
 	m := &memory{texts: map[string][]byte{}}
-	b := bankAcceptingEvidence(m, bank.Limits{AgentHour: 1000}, noon)
+	b := newBankAcceptingEvidence(m, bank.Limits{AgentHour: 1000}, noon)
 	var all sync.WaitGroup
 	errs := make([]error, n)
 	write := func(i int) {
 		all.Go(func() {
-			p := proposed(fmt.Sprint("slug-", i))
+			p := newProposal(fmt.Sprint("slug-", i))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			switch i % 4 {
@@ -80,7 +80,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 			_, errs[i] = b.Propose(ctx, p)
 		})
 	}
-	m.between = func() { // during the first commit
+	m.onCommit = func() { // during the first commit
 		for i := 1; i < n; i++ {
 			write(i)
 		}
@@ -104,20 +104,20 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 
 // A change that archives a lesson ends its commit, so that the next write sees the archived slug.
 func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
-	b, m := bankInMemory(t, "one")
+	b, m := newMemoryBank(t, "one")
 	var all sync.WaitGroup
 	var putErr, retireErr error
-	m.between = func() {
+	m.onCommit = func() {
 		all.Go(func() { retireErr = retire(t.Context(), b, "one") })
 		for b.Waiting() < 1 {
 			runtime.Gosched()
 		}
-		all.Go(func() { _, putErr = b.Put(t.Context(), "other/one.md", file(t, "one"), "me") })
+		all.Go(func() { _, putErr = b.Put(t.Context(), "other/one.md", lessonText(t, "one"), "me") })
 		for b.Waiting() < 2 {
 			runtime.Gosched()
 		}
 	}
-	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); err != nil {
+	if _, err := b.Put(t.Context(), "two.md", lessonText(t, "two"), "me"); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
@@ -128,14 +128,14 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 
 // A write that the store refuses for another reason is not retried.
 func TestWriteIsNotRetriedAfterAnotherStoreError(t *testing.T) {
-	b, m := bankInMemory(t, "one")
-	m.fails = errors.New("the disk is full")
-	if _, err := b.Put(t.Context(), "two.md", file(t, "two"), "me"); !errors.Is(err, m.fails) || len(m.commits) != 1 {
-		t.Errorf("%d commits, err = %v, want 1 and %v", len(m.commits), err, m.fails)
+	b, m := newMemoryBank(t, "one")
+	m.commitErr = errors.New("the disk is full")
+	if _, err := b.Put(t.Context(), "two.md", lessonText(t, "two"), "me"); !errors.Is(err, m.commitErr) || len(m.commits) != 1 {
+		t.Errorf("%d commits, err = %v, want 1 and %v", len(m.commits), err, m.commitErr)
 	}
-	m.fails, m.tailErr = nil, errors.New("the log cannot be read")
+	m.commitErr, m.tailErr = nil, errors.New("the log cannot be read")
 	for what, err := range map[string]error{
-		"propose": func() error { _, err := b.Propose(t.Context(), proposed("three")); return err }(),
+		"propose": func() error { _, err := b.Propose(t.Context(), newProposal("three")); return err }(),
 		"log":     func() error { _, err := b.Log(t.Context(), 1); return err }(),
 	} {
 		if !errors.Is(err, m.tailErr) {
@@ -154,7 +154,7 @@ func TestWriteIsNotRetriedAfterAnotherStoreError(t *testing.T) {
 
 // A change without effect writes no text, no index and no event.
 func TestUnchangedLessonWritesNothing(t *testing.T) {
-	b, m := bankInMemory(t, "one")
+	b, m := newMemoryBank(t, "one")
 	book, _, err := b.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -163,17 +163,17 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 	if cited, err := b.Cite(t.Context(), "one", l.Evidence, 0, "me"); err != nil || cited.Raw != l.Raw {
 		t.Errorf("Cite with known evidence: err = %v, want nil and an unchanged text", err)
 	}
-	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || len(changed) > 0 {
+	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": lessonText(t, "one")}, "me"); err != nil || len(changed) > 0 {
 		t.Errorf("Replace with equal texts: changed = %v, err = %v, want none", changed, err)
 	}
-	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": file(t, "one")}, "me"); err != nil || n != 1 {
+	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": lessonText(t, "one")}, "me"); err != nil || n != 1 {
 		t.Errorf("CopyIn with one equal text = %d, %v, want 1, nil", n, err)
 	}
 	if len(m.commits) > 0 {
 		t.Errorf("commits after changes without effect = %+v, want none", m.commits)
 	}
 	// A refusal is logged, and changes neither the texts nor the index.
-	bad := proposed("two")
+	bad := newProposal("two")
 	bad.Lesson.Confidence = 3
 	if _, err := b.Propose(t.Context(), bad); !hasCode(err, lesson.CodeConfidence) {
 		t.Fatalf("Propose with confidence 3: err = %v, want code %s", err, lesson.CodeConfidence)
@@ -184,8 +184,8 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 }
 
 func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
-	m := &memory{texts: map[string][]byte{"one.md": file(t, "one")}}
-	b := bankAcceptingEvidence(m, bank.Limits{}, noon)
+	m := &memory{texts: map[string][]byte{"one.md": lessonText(t, "one")}}
+	b := newBankAcceptingEvidence(m, bank.Limits{}, noon)
 	for n := range 30 {
 		var more []lesson.Evidence
 		for i := range 3 {
@@ -209,7 +209,7 @@ func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
 
 // The index shows the counts of Options.Counts. Without Options.Counts, a lesson keeps the counts of the previous index.
 func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
-	m := &memory{texts: map[string][]byte{"one.md": file(t, "one"), "two.md": file(t, "two")}}
+	m := &memory{texts: map[string][]byte{"one.md": lessonText(t, "one"), "two.md": lessonText(t, "two")}}
 	counted := bank.New(bank.Options{Place: m, Now: noon, Counts: func(slug string) lesson.Counts {
 		return map[string]lesson.Counts{"one": {Success: 7, Failure: 2}}[slug]
 	}})
@@ -217,7 +217,7 @@ func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := bank.New(bank.Options{Place: m, Now: noon})
-	if _, err := plain.Put(t.Context(), "three.md", file(t, "three"), "me"); err != nil {
+	if _, err := plain.Put(t.Context(), "three.md", lessonText(t, "three"), "me"); err != nil {
 		t.Fatal(err)
 	}
 	for slug, want := range map[string]lesson.Counts{"one": {Success: 7, Failure: 2}, "two": {}, "three": {}} {
@@ -234,43 +234,46 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	clock := func() time.Time { return current }
 	m := &memory{texts: map[string][]byte{}}
 	limits := bank.Limits{AgentHour: 4, TenantHour: 6, Waiting: 100}
-	one, other := bankAcceptingEvidence(m, limits, clock), bankAcceptingEvidence(m, limits, clock)
-	bad := proposed("bad")
+	one, other := newBankAcceptingEvidence(m, limits, clock), newBankAcceptingEvidence(m, limits, clock)
+	bad := newProposal("bad")
 	bad.Lesson.Title = ""
-	person := func(slug string) error { _, err := one.Put(t.Context(), slug+".md", file(t, slug), "ann"); return err }
-	if err := errors.Join(person("mine"), person("too")); err != nil {
+	putAsPerson := func(slug string) error {
+		_, err := one.Put(t.Context(), slug+".md", lessonText(t, slug), "ann")
+		return err
+	}
+	if err := errors.Join(putAsPerson("mine"), putAsPerson("too")); err != nil {
 		t.Fatal(err)
 	}
-	for i, p := range []bank.Proposal{proposed("aa"), bad, proposed("cc"), proposed("dd")} {
+	for i, p := range []bank.Proposal{newProposal("aa"), bad, newProposal("cc"), newProposal("dd")} {
 		b := []*bank.Bank{one, other}[i%2]
 		if _, err := b.Propose(t.Context(), p); errors.Is(err, bank.ErrTooMany) || (err == nil) == (i == 1) {
 			t.Fatalf("write %d: err = %v, want only write 1 refused, and not because of the quota", i, err)
 		}
 	}
-	if _, err := other.Propose(t.Context(), proposed("ee")); !errors.Is(err, bank.ErrTooMany) {
+	if _, err := other.Propose(t.Context(), newProposal("ee")); !errors.Is(err, bank.ErrTooMany) {
 		t.Errorf("fifth proposal: err = %v, want %v", err, bank.ErrTooMany)
 	}
-	if _, err := one.Revise(t.Context(), "aa", proposed("aa")); !errors.Is(err, bank.ErrTooMany) {
+	if _, err := one.Revise(t.Context(), "aa", newProposal("aa")); !errors.Is(err, bank.ErrTooMany) {
 		t.Errorf("revision: err = %v, want %v", err, bank.ErrTooMany)
 	}
-	if err := one.Withdraw(t.Context(), "aa", proposed("aa").Scope, "coder"); err != nil {
+	if err := one.Withdraw(t.Context(), "aa", newProposal("aa").Scope, "coder"); err != nil {
 		t.Errorf("withdrawal beyond the limit: %v", err)
 	}
-	colleague := proposed("ff")
+	colleague := newProposal("ff")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); err != nil {
 		t.Errorf("proposal of another agent: %v", err)
 	}
-	colleague = proposed("gg")
+	colleague = newProposal("gg")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); !errors.Is(err, bank.ErrTooMany) {
 		t.Errorf("seventh proposal of the tenant: err = %v, want %v", err, bank.ErrTooMany)
 	}
-	if err := person("three"); err != nil {
+	if err := putAsPerson("three"); err != nil {
 		t.Errorf("write of a person: %v", err)
 	}
 	current = current.Add(time.Hour)
-	if _, err := one.Propose(t.Context(), proposed("hh")); err != nil {
+	if _, err := one.Propose(t.Context(), newProposal("hh")); err != nil {
 		t.Errorf("proposal an hour later: %v", err)
 	}
 }
@@ -278,10 +281,10 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 // The proposals of one ProposeAll call are checked against each other, and each has its own result.
 func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 	m := &memory{texts: map[string][]byte{}}
-	b := bankAcceptingEvidence(m, bank.Limits{}, noon)
-	third := proposed("third")
+	b := newBankAcceptingEvidence(m, bank.Limits{}, noon)
+	third := newProposal("third")
 	third.Lesson.Supersedes = []string{"first"}
-	results, err := b.ProposeAll(t.Context(), []bank.Proposal{proposed("first"), proposed("first"), third, {Text: []byte("no lesson"), Source: "api"}, proposed("last")})
+	results, err := b.ProposeAll(t.Context(), []bank.Proposal{newProposal("first"), newProposal("first"), third, {Text: []byte("no lesson"), Source: "api"}, newProposal("last")})
 	if err != nil || len(results) != 5 {
 		t.Fatalf("ProposeAll: %d results, err = %v, want 5 and nil", len(results), err)
 	}
@@ -303,12 +306,12 @@ func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 // A write to a symbolic link changes its target and keeps the link. If the log cannot be written, Put returns an error,
 // but the lesson and the index are written.
 func TestDirectoryWritesThroughLinks(t *testing.T) {
-	b, dir := openBankOf(t, "one")
+	b, dir := newDirectoryBank(t, "one")
 	elsewhere := filepath.Join(t.TempDir(), "shared.md")
-	if err := errors.Join(os.WriteFile(elsewhere, file(t, "two"), 0o600), os.Symlink(elsewhere, filepath.Join(dir, "two.md"))); err != nil {
+	if err := errors.Join(os.WriteFile(elsewhere, lessonText(t, "two"), 0o600), os.Symlink(elsewhere, filepath.Join(dir, "two.md"))); err != nil {
 		t.Fatal(err)
 	}
-	text := []byte(strings.Replace(string(file(t, "two")), "List the targets first.", "List them all first.", 1))
+	text := []byte(strings.Replace(string(lessonText(t, "two")), "List the targets first.", "List them all first.", 1))
 	if _, err := b.Put(t.Context(), "two.md", text, "me"); err != nil {
 		t.Fatal(err)
 	}
@@ -320,11 +323,11 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.Put(t.Context(), "three.md", file(t, "three"), "me")
+	_, err = b.Put(t.Context(), "three.md", lessonText(t, "three"), "me")
 	if err == nil || !strings.Contains(err.Error(), "the lessons are written") || errors.Is(err, bank.ErrChanged) {
 		t.Errorf("Put with an unwritable log: err = %v, want \"the lessons are written\"", err)
 	}
-	if got := slugs(t, b); got != "one three two" {
+	if got := listSlugs(t, b); got != "one three two" {
 		t.Errorf("lessons = %q, want \"one three two\"", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "_index.md")); err != nil {

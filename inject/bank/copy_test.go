@@ -17,8 +17,8 @@ import (
 
 func noon() time.Time { return time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-// openBankOf returns a bank over a directory with manually written lessons, and the directory.
-func openBankOf(t *testing.T, slugs ...string) (*bank.Bank, string) {
+// newDirectoryBank returns a bank over a directory with manually written lessons, and the directory.
+func newDirectoryBank(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, slug := range slugs {
@@ -27,8 +27,8 @@ func openBankOf(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	return bank.New(bank.Options{Place: bank.Directory(dir), Now: noon}), dir
 }
 
-// file returns the text that banktest.WriteLesson writes for slug.
-func file(t *testing.T, slug string) []byte {
+// lessonText returns the text that banktest.WriteLesson writes for slug.
+func lessonText(t *testing.T, slug string) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	banktest.WriteLesson(t, dir, slug, "pages of "+slug)
@@ -39,7 +39,7 @@ func file(t *testing.T, slug string) []byte {
 	return text
 }
 
-func slugs(t *testing.T, b *bank.Bank) string {
+func listSlugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
 	if err != nil || len(problems) > 0 {
@@ -52,7 +52,7 @@ func slugs(t *testing.T, b *bank.Bank) string {
 	return strings.Join(out, " ")
 }
 
-func actions(t *testing.T, b *bank.Bank) string {
+func loggedActions(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	log, err := b.Log(t.Context(), 100)
 	if err != nil {
@@ -73,18 +73,18 @@ func hasCode(err error, code lesson.Code) bool {
 // CopyIn replaces lessons of the same file name and keeps the others. Archived lessons are copied but not counted. An
 // invalid name prevents the whole copy.
 func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
-	b, dir := openBankOf(t, "one", "two")
-	two := []byte(strings.Replace(string(file(t, "two")), "List the targets first.", "List them all first.", 1))
+	b, dir := newDirectoryBank(t, "one", "two")
+	two := []byte(strings.Replace(string(lessonText(t, "two")), "List the targets first.", "List them all first.", 1))
 	n, err := b.CopyIn(t.Context(), map[string][]byte{
-		"two.md": two, "deep/three.md": file(t, "three"), bank.Archive + "four.md": file(t, "four"),
+		"two.md": two, "deep/three.md": lessonText(t, "three"), bank.Archive + "four.md": lessonText(t, "four"),
 	}, "somebody")
 	if err != nil || n != 2 {
 		t.Fatalf("CopyIn = %d, %v, want 2, nil", n, err)
 	}
-	if got := slugs(t, b); got != "one three two" {
+	if got := listSlugs(t, b); got != "one three two" {
 		t.Errorf("lessons = %q, want \"one three two\"", got)
 	}
-	if got := actions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
+	if got := loggedActions(t, b); !strings.Contains(got, "edit two") || strings.Contains(got, "one") {
 		t.Errorf("logged actions = %s, want an edit of two and none of one", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "two.md")); err != nil || string(text) != string(two) {
@@ -95,8 +95,8 @@ func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
 		t.Errorf("index =\n%s\nerr = %v, want three but not four in the index", index, err)
 	}
 	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
-		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": file(t, "six"), name: file(t, "five")}, "somebody")
-		if !hasCode(err, lesson.CodeInvalid) || n != 0 && strings.Contains(slugs(t, b), "six") {
+		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": lessonText(t, "six"), name: lessonText(t, "five")}, "somebody")
+		if !hasCode(err, lesson.CodeInvalid) || n != 0 && strings.Contains(listSlugs(t, b), "six") {
 			t.Errorf("CopyIn with the name %q = %d, %v, want code %s and no lesson", name, n, err, lesson.CodeInvalid)
 		}
 	}
@@ -104,7 +104,7 @@ func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
 
 // Reindex writes the index of the present files, including files that the bank did not write.
 func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
-	b, dir := openBankOf(t, "one")
+	b, dir := newDirectoryBank(t, "one")
 	banktest.WriteLesson(t, dir, "by-hand", "something else")
 	if err := b.Reindex(t.Context()); err != nil {
 		t.Fatal(err)
@@ -113,22 +113,22 @@ func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
 	if err != nil || !strings.Contains(string(index), "| by-hand |") || !strings.Contains(string(index), "| one |") {
 		t.Errorf("index =\n%s\nerr = %v, want by-hand and one in the index", index, err)
 	}
-	if got := actions(t, b); got != "" {
+	if got := loggedActions(t, b); got != "" {
 		t.Errorf("Reindex logged %s, want no event", got)
 	}
 }
 
 // No other lesson can take the slug of an archived lesson, so the archived lesson can be restored.
 func TestArchivedSlugIsReserved(t *testing.T) {
-	b, _ := openBankOf(t, "one", "two")
+	b, _ := newDirectoryBank(t, "one", "two")
 	ctx := t.Context()
 	if err := errors.Join(retire(ctx, b, "one"), retire(ctx, b, "two")); err != nil {
 		t.Fatal(err)
 	}
-	if got := slugs(t, b); got != "" {
+	if got := listSlugs(t, b); got != "" {
 		t.Errorf("lessons after retiring all = %s, want none", got)
 	}
-	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
+	if r, err := b.Put(ctx, "other.md", lessonText(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
 		t.Errorf("Put with an archived slug = %+v, %v, want code %s", r, err, lesson.CodeCollision)
 	}
 	if _, err := restore(ctx, b, "nobody"); !errors.Is(err, bank.ErrNoLesson) {
@@ -144,14 +144,14 @@ func TestArchivedSlugIsReserved(t *testing.T) {
 	if err := retire(ctx, b, "three"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("retiring an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
-	if got, want := actions(t, b), "retire one, retire two, restore one"; got != want {
+	if got, want := loggedActions(t, b), "retire one, retire two, restore one"; got != want {
 		t.Errorf("logged actions = %s, want %s", got, want)
 	}
 }
 
 // If the directory is a file, each call returns an error other than ErrNoLesson.
 func TestCallsReturnDirectoryErrors(t *testing.T) {
-	b, dir := openBankOf(t, "one")
+	b, dir := newDirectoryBank(t, "one")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +159,8 @@ func TestCallsReturnDirectoryErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, listErr := func() (*lesson.Book, error) { book, _, err := b.List(t.Context()); return book, err }()
-	_, putErr := b.Put(t.Context(), "two.md", file(t, "two"), "me")
-	_, copyErr := b.CopyIn(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
+	_, putErr := b.Put(t.Context(), "two.md", lessonText(t, "two"), "me")
+	_, copyErr := b.CopyIn(t.Context(), map[string][]byte{"two.md": lessonText(t, "two")}, "me")
 	for what, err := range map[string]error{
 		"list": listErr, "put": putErr, "copy": copyErr, "reindex": b.Reindex(t.Context()), "retire": retire(t.Context(), b, "one"),
 	} {
@@ -172,24 +172,24 @@ func TestCallsReturnDirectoryErrors(t *testing.T) {
 
 // Replace changes nothing if one of the texts is invalid.
 func TestReplaceIsAllOrNothing(t *testing.T) {
-	b, _ := openBankOf(t, "one")
+	b, _ := newDirectoryBank(t, "one")
 	for what, texts := range map[string]map[string][]byte{
-		"invalid text":  {"two.md": file(t, "two"), "bad.md": []byte("no lesson")},
-		"repeated slug": {"two.md": file(t, "two"), "other.md": file(t, "two")},
+		"invalid text":  {"two.md": lessonText(t, "two"), "bad.md": []byte("no lesson")},
+		"repeated slug": {"two.md": lessonText(t, "two"), "other.md": lessonText(t, "two")},
 	} {
 		changed, _, err := b.Replace(t.Context(), texts, "me")
-		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || slugs(t, b) != "one" {
-			t.Errorf("%s: Replace: err = %v, changed = %v, lessons = %q, want a refusal and only the lesson one", what, err, changed, slugs(t, b))
+		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || listSlugs(t, b) != "one" {
+			t.Errorf("%s: Replace: err = %v, changed = %v, lessons = %q, want a refusal and only the lesson one", what, err, changed, listSlugs(t, b))
 		}
 	}
-	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
-	if err != nil || len(changed) != 2 || slugs(t, b) != "two" {
-		t.Errorf("Replace: err = %v, changed = %v, lessons = %q, want 2 changes and only the lesson two", err, changed, slugs(t, b))
+	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": lessonText(t, "two")}, "me")
+	if err != nil || len(changed) != 2 || listSlugs(t, b) != "two" {
+		t.Errorf("Replace: err = %v, changed = %v, lessons = %q, want 2 changes and only the lesson two", err, changed, listSlugs(t, b))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); err == nil && slugs(t, b) != "" {
-		t.Errorf("Replace with a canceled context: no error, but lessons = %q, want an error or no lesson", slugs(t, b))
+	if _, _, err := b.Replace(ctx, map[string][]byte{}, "me"); err == nil && listSlugs(t, b) != "" {
+		t.Errorf("Replace with a canceled context: no error, but lessons = %q, want an error or no lesson", listSlugs(t, b))
 	}
 }
 

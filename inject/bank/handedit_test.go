@@ -13,9 +13,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// bankWithHandEdits returns a bank in a new directory, the directory, and a function that calls RecordEdits once and
+// newBankWithScan returns a bank in a new directory, the directory, and a function that calls RecordEdits once and
 // returns the events that it logged.
-func bankWithHandEdits(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Event) {
+func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
 	dir = filepath.Join(t.TempDir(), "lessons")
@@ -45,11 +45,11 @@ func bankWithHandEdits(t *testing.T) (b *bank.Bank, dir string, pass func() []le
 }
 
 func TestManualEditUsesFileModTime(t *testing.T) {
-	_, dir, pass := bankWithHandEdits(t)
+	_, dir, scan := newBankWithScan(t)
 	path, at := filepath.Join(dir, "one.md"), time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
 	write := func(title string) {
 		t.Helper()
-		text := strings.Replace(string(file(t, "one")), "title: ", "title: "+title+" ", 1)
+		text := strings.Replace(string(lessonText(t, "one")), "title: ", "title: "+title+" ", 1)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -57,34 +57,34 @@ func TestManualEditUsesFileModTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"create", "edit", "remove"} {
-		if want == "remove" {
+	for _, action := range []string{"create", "edit", "remove"} {
+		if action == "remove" {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			write(want)
+			write(action)
 		}
-		events := pass()
-		if len(events) != 1 || events[0].Action != want || events[0].Slug != "one" || events[0].By != "" || want != "remove" && !events[0].Time.Equal(at) {
-			t.Fatalf("new events = %+v, want one %s event for lesson \"one\" at %v without an author", events, want, at)
+		events := scan()
+		if len(events) != 1 || events[0].Action != action || events[0].Slug != "one" || events[0].By != "" || action != "remove" && !events[0].Time.Equal(at) {
+			t.Fatalf("new events = %+v, want one %s event for lesson \"one\" at %v without an author", events, action, at)
 		}
-		if second := pass(); len(second) != 0 {
+		if second := scan(); len(second) != 0 {
 			t.Fatalf("second scan logged %+v, want no event", second)
 		}
 	}
 }
 
 func TestOwnActionsAreNotManualEdits(t *testing.T) {
-	b, _, pass := bankWithHandEdits(t)
-	if _, err := b.Put(t.Context(), "one.md", file(t, "one"), "ann"); err != nil {
+	b, _, scan := newBankWithScan(t)
+	if _, err := b.Put(t.Context(), "one.md", lessonText(t, "one"), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range []lesson.Action{lesson.Pause, lesson.Resume, lesson.StartTrial, lesson.Approve, lesson.Retire, lesson.Restore} {
 		if _, err := b.Act(t.Context(), "one", bank.Decision{Action: a, By: "ann", Sessions: &[2]int64{120, 30}}); err != nil {
 			t.Fatalf("%s: %v", a, err)
 		}
-		if events := pass(); len(events) != 0 {
+		if events := scan(); len(events) != 0 {
 			t.Fatalf("scan after %s logged %+v, want no event", a, events)
 		}
 	}
@@ -94,7 +94,7 @@ func TestManualEditUsesCommitAuthor(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	_, dir, pass := bankWithHandEdits(t)
+	_, dir, scan := newBankWithScan(t)
 	git := func(args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", args...)
@@ -106,38 +106,38 @@ func TestManualEditUsesCommitAuthor(t *testing.T) {
 		}
 	}
 	git("init", "-q")
-	if err := os.WriteFile(filepath.Join(dir, "one.md"), file(t, "one"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "one.md"), lessonText(t, "one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	events := pass()
+	events := scan()
 	if len(events) != 1 || events[0].By != "" {
 		t.Fatalf("before the first commit: events = %+v, want one event without an author", events)
 	}
 	git("add", "one.md")
 	git("commit", "-q", "-m", "lessons: add one")
-	if events = pass(); len(events) != 1 || events[0].Action != "commit" || events[0].By != "Ada Lovelace" {
+	if events = scan(); len(events) != 1 || events[0].Action != "commit" || events[0].By != "Ada Lovelace" {
 		t.Fatalf("after the first commit: events = %+v, want one event by Ada Lovelace", events)
 	}
-	text := strings.Replace(string(file(t, "one")), "title: ", "title: New ", 1)
+	text := strings.Replace(string(lessonText(t, "one")), "title: ", "title: New ", 1)
 	if err := os.WriteFile(filepath.Join(dir, "one.md"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if events = pass(); len(events) != 1 || events[0].By != "" || events[0].Detail[lesson.DetailHand] != lesson.HandUncommitted {
+	if events = scan(); len(events) != 1 || events[0].By != "" || events[0].Detail[lesson.DetailHand] != lesson.HandUncommitted {
 		t.Fatalf("before the second commit: events = %+v, want one uncommitted edit without an author", events)
 	}
 	git("commit", "-q", "-a", "-m", "lessons: rename one")
 	at := time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
-	if events = pass(); len(events) != 1 || events[0].Action != "commit" || events[0].By != "Ada Lovelace" || !events[0].Time.Equal(at) {
+	if events = scan(); len(events) != 1 || events[0].Action != "commit" || events[0].By != "Ada Lovelace" || !events[0].Time.Equal(at) {
 		t.Fatalf("after the second commit: events = %+v, want one commit by Ada Lovelace at %v", events, at)
 	}
-	if events = pass(); len(events) != 0 {
+	if events = scan(); len(events) != 0 {
 		t.Fatalf("scan without a change: events = %+v, want none", events)
 	}
 }
 
 func TestCautionChangesAreLoggedOnce(t *testing.T) {
-	b, _, _ := bankWithHandEdits(t)
-	if _, err := b.Put(t.Context(), "one.md", file(t, "one"), "ann"); err != nil {
+	b, _, _ := newBankWithScan(t)
+	if _, err := b.Put(t.Context(), "one.md", lessonText(t, "one"), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	book, _, err := b.List(t.Context())

@@ -17,7 +17,7 @@ import (
 
 func now() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func openBank(t *testing.T) *bank.Bank {
+func newCheckedBank(t *testing.T) *bank.Bank {
 	t.Helper()
 	return bank.New(bank.Options{
 		Place: bank.Directory(filepath.Join(t.TempDir(), "lessons")), Now: now,
@@ -41,7 +41,7 @@ func TestHostileLessonsAreNeverActive(t *testing.T) {
 	for i, a := range attacks {
 		all[i] = bank.Proposal{Text: a.Text, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}}
 	}
-	b := openBank(t)
+	b := newCheckedBank(t)
 	results, err := b.ProposeAll(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestHonestLessonsAreAccepted(t *testing.T) {
 		t.Fatalf("len(Honest()) = %d, want at least 60", len(honest))
 	}
 	for _, h := range honest {
-		r, err := openBank(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
+		r, err := newCheckedBank(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
 		if err != nil {
 			t.Errorf("%s: %v", h.Name, err)
 		}

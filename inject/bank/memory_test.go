@@ -22,9 +22,9 @@ type memory struct {
 	version int
 	commits []bank.Change
 
-	between func() // called once, at the start of the next commit
-	fails   error  // error of Commit
-	tailErr error  // error of Tail
+	onCommit  func() // called once, at the start of the next commit
+	commitErr error  // error of Commit
+	tailErr   error  // error of Tail
 }
 
 func (m *memory) Name() string { return "memory" }
@@ -42,15 +42,15 @@ func (m *memory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 }
 
 func (m *memory) Commit(_ context.Context, c bank.Change) error {
-	if between := m.between; between != nil {
-		m.between = nil
+	if between := m.onCommit; between != nil {
+		m.onCommit = nil
 		between()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.commits = append(m.commits, c)
-	if m.fails != nil {
-		return m.fails
+	if m.commitErr != nil {
+		return m.commitErr
 	}
 	if c.Version != strconv.Itoa(m.version) {
 		return bank.ErrChanged
@@ -77,12 +77,12 @@ func (m *memory) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-// bankInMemory returns a bank over an in-memory place with manually written lessons, and the place.
-func bankInMemory(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
+// newMemoryBank returns a bank over an in-memory place with manually written lessons, and the place.
+func newMemoryBank(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	t.Helper()
 	m := &memory{texts: map[string][]byte{}}
 	for _, slug := range slugs {
-		m.texts[slug+".md"] = file(t, slug)
+		m.texts[slug+".md"] = lessonText(t, slug)
 	}
 	return bank.New(bank.Options{Place: m, Now: noon}), m
 }

@@ -27,7 +27,7 @@ func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
 			t.Errorf("Decode(%s): err = %v, want %d lines, one per problem", body, err, faults)
 		}
 	}
-	e := entry(1)
+	e := newEntry(1)
 	for name, c := range map[string]struct {
 		field    *string
 		maxChars int
@@ -84,18 +84,18 @@ func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 
 // Recording a known entry does not write the file. The trace has a line for both calls of Record, without the entry.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
-	l := ledgerWith(t, "# Agent\n")
-	record(t, l, entry(1))
+	l := newLedger(t, "# Agent\n")
+	record(t, l, newEntry(1))
 	before, err := os.Stat(l.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	record(t, l, entry(1))
+	record(t, l, newEntry(1))
 	if after, err := os.Stat(l.Path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("second Record replaced the file, err = %v", err)
 	}
 	for i, status := range []string{"recorded", "duplicate"} {
-		if line := trace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {
+		if line := readTrace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {
 			t.Errorf("trace line %d = %v, want status %s, a signature, file src/cart.go and no entry", i, line, status)
 		}
 	}

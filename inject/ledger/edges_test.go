@@ -132,13 +132,13 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
 		"Some words.": true, "### A heading": true, "| a | table |": true, "1. a number": true,
 	} {
-		l := ledgerWith(t, "## Lessons Learned\n\n"+last+"\n")
-		record(t, l, entry(1))
+		l := newLedger(t, "## Lessons Learned\n\n"+last+"\n")
+		record(t, l, newEntry(1))
 		want := last + "\n"
 		if blank {
 			want += "\n"
 		}
-		if got := text(t, l); got != "## Lessons Learned\n\n"+want+bullet {
+		if got := readLedger(t, l); got != "## Lessons Learned\n\n"+want+bullet {
 			t.Errorf("file with an entry after %q =\n%s\nwant\n%s", last, got, "## Lessons Learned\n\n"+want+bullet)
 		}
 	}
@@ -157,7 +157,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 		"tabs before the fields":    {strings.ReplaceAll(bullet, "    -", "\t-"), 1},
 		"no time":                   {strings.Replace(bullet, "2026-03-04T05:06:07Z", "yesterday", 1), 1},
 		"a ticked manual item":      {"- [x] by hand\n" + fields, 0},
-		"an item between fields":  {strings.Join(all[:4], "\n") + "\n- [x] by hand\n" + all[6], 0},
+		"an item between fields":    {strings.Join(all[:4], "\n") + "\n- [x] by hand\n" + all[6], 0},
 		"a field that occurs twice": {bullet + "    - **Corrective Rule:** Another rule.\n", 1},
 	} {
 		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
@@ -165,8 +165,8 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 			t.Errorf("%s: entries = %+v, want %d", name, got, c.entries)
 		}
 		for _, e := range got {
-			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {
-				t.Errorf("%s: got %+v, want entry %+v and zero time: %v", name, e, entry(1), name == "no time")
+			if e.Entry != newEntry(1) || e.At.IsZero() != (name == "no time") {
+				t.Errorf("%s: got %+v, want entry %+v and zero time: %v", name, e, newEntry(1), name == "no time")
 			}
 		}
 	}
@@ -223,11 +223,11 @@ func TestLessonOfEntryMatchesPathAndError(t *testing.T) {
 		{"a/b.go", "the words before 17 are fewer than the words that stand behind it", "a/b.go", "are fewer than the words that stand behind it"},
 		{"a/b.go", strings.Repeat("word ", 30), "a/b.go", strings.TrimSpace(strings.Repeat("word ", 20))},
 	} {
-		e := entry(1)
+		e := newEntry(1)
 		e.File, e.Error = c.file, c.err
-		l := ledgerWith(t, "")
+		l := newLedger(t, "")
 		record(t, l, e)
-		list := ledger.Lessons([]byte(text(t, l)))
+		list := ledger.Lessons([]byte(readLedger(t, l)))
 		if (len(list) == 1) != (c.keyword+c.pattern != "") {
 			t.Errorf("%s, %s: got %d lessons, want one: %t", c.file, c.err, len(list), c.keyword+c.pattern != "")
 		}

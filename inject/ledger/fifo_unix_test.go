@@ -17,7 +17,7 @@ import (
 // Record fails if the ledger is a named pipe, and does not open the pipe. Opening it would wait for a writer forever
 // while Record holds the lock of the folder.
 func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
-	l := ledgerWith(t, "")
+	l := newLedger(t, "")
 	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		results, traceErr, err = l.Record(ctx, entry(1))
+		results, traceErr, err = l.Record(ctx, newEntry(1))
 	}()
 	for ended := false; !ended; {
 		select {
@@ -48,7 +48,7 @@ func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 
 // If the trace is a named pipe, Record returns a trace error but records the entry.
 func TestRecordSucceedsIfTraceIsAPipe(t *testing.T) {
-	l := ledgerWith(t, "")
+	l := newLedger(t, "")
 	path := filepath.Join(filepath.Dir(l.Path), ledger.TraceFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestRecordSucceedsIfTraceIsAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	results, traceErr, err := l.Record(t.Context(), entry(1))
+	results, traceErr, err := l.Record(t.Context(), newEntry(1))
 	if err != nil || traceErr == nil || results[0].Status != ledger.Recorded {
 		t.Errorf("Record = %+v, trace error %v, error %v, want only a trace error and status %s", results, traceErr, err, ledger.Recorded)
 	}

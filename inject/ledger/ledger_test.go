@@ -21,15 +21,15 @@ import (
 
 func clock() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 
-func entry(n int) ledger.Entry {
+func newEntry(n int) ledger.Entry {
 	return ledger.Entry{
 		IntentID: "INT-1", Type: ledger.TypeTest, File: "src/cart.go", Error: fmt.Sprintf("the sum is %d", n),
 		Cause: "An off-by-one.", Resolution: "The loop ends one earlier.", Rule: "Test the empty list.",
 	}
 }
 
-// ledgerWith returns a ledger whose file contains text. If text is empty, the file does not exist.
-func ledgerWith(t *testing.T, text string) *ledger.Ledger {
+// newLedger returns a ledger whose file contains text. If text is empty, the file does not exist.
+func newLedger(t *testing.T, text string) *ledger.Ledger {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), ledger.FileName)
 	if text != "" {
@@ -49,7 +49,7 @@ func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Re
 	return results
 }
 
-func text(t *testing.T, l *ledger.Ledger) string {
+func readLedger(t *testing.T, l *ledger.Ledger) string {
 	t.Helper()
 	b, err := os.ReadFile(l.Path)
 	if err != nil {
@@ -58,8 +58,8 @@ func text(t *testing.T, l *ledger.Ledger) string {
 	return string(b)
 }
 
-// trace returns the decoded lines of the trace of a ledger.
-func trace(t *testing.T, l *ledger.Ledger) []map[string]any {
+// readTrace returns the decoded lines of the trace of a ledger.
+func readTrace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
 	if err != nil {
@@ -91,60 +91,60 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
 	for name, c := range map[string][2]string{
-		"no file":                                {"", head + bullet},
-		"no section":                             {"# Agent\n\nBe kind.\n", "# Agent\n\nBe kind.\n\n" + head + bullet},
-		"no newline at end":                      {"# Agent\n\nBe kind.", "# Agent\n\nBe kind.\n\n" + head + bullet},
-		"crlf":                                   {"# Agent\r\n\r\nBe kind.", "# Agent\r\n\r\nBe kind.\r\n\r\n" + crlf(head+bullet)},
-		"empty section":                          {"## Lessons Learned\n", head + bullet},
-		"bare heading":                           {"## Lessons Learned", head + bullet},
-		"list of entries":                        {head + "- old\n", head + "- old\n" + bullet},
+		"no file":                             {"", head + bullet},
+		"no section":                          {"# Agent\n\nBe kind.\n", "# Agent\n\nBe kind.\n\n" + head + bullet},
+		"no newline at end":                   {"# Agent\n\nBe kind.", "# Agent\n\nBe kind.\n\n" + head + bullet},
+		"crlf":                                {"# Agent\r\n\r\nBe kind.", "# Agent\r\n\r\nBe kind.\r\n\r\n" + crlf(head+bullet)},
+		"empty section":                       {"## Lessons Learned\n", head + bullet},
+		"bare heading":                        {"## Lessons Learned", head + bullet},
+		"list of entries":                     {head + "- old\n", head + "- old\n" + bullet},
 		"list without a line feed at the end": {head + "- old", head + "- old\n" + bullet},
-		"prose":                                  {head + "What we know.\n", head + "What we know.\n\n" + bullet},
-		"section before another section":         {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
-		"crlf section before another section":    {crlf(head + "- old\n\n\n# Style\n"), crlf(head + "- old\n" + bullet + "\n\n# Style\n")},
-		"subheadings":                            {head + "### 2025\n- old\n\n### 2026\n- new\n## End\n", head + "### 2025\n- old\n\n### 2026\n- new\n" + bullet + "## End\n"},
+		"prose":                               {head + "What we know.\n", head + "What we know.\n\n" + bullet},
+		"section before another section":      {head + "- old\n\n## Style\n\n- tabs\n", head + "- old\n" + bullet + "\n## Style\n\n- tabs\n"},
+		"crlf section before another section": {crlf(head + "- old\n\n\n# Style\n"), crlf(head + "- old\n" + bullet + "\n\n# Style\n")},
+		"subheadings":                         {head + "### 2025\n- old\n\n### 2026\n- new\n## End\n", head + "### 2025\n- old\n\n### 2026\n- new\n" + bullet + "## End\n"},
 		"heading in a fence": {
 			"```\n## Lessons Learned\n```\n", "```\n## Lessons Learned\n```\n\n" + head + bullet,
 		},
 		"heading in a comment": {
 			"<!--\n## Lessons Learned\n-->\n", "<!--\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
-		"unclosed fence":         {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
-		"unclosed fence in section": {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
-		"heading in another letter case": {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
+		"unclosed fence":                     {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
+		"unclosed fence in section":          {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
+		"heading in another letter case":     {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
 		"blank lines at the end, no section": {"# Agent\n\n\n", "# Agent\n\n\n\n" + head + bullet},
 		"a comment of three lines": {
 			"<!--\none\n## Lessons Learned\n-->\n", "<!--\none\n## Lessons Learned\n-->\n\n" + head + bullet,
 		},
-		"a comment in a fence":           {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
-		"a blank crlf line at the start": {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
-		"byte order mark":                {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
-		"heading of another level":       {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
-		"a comment of one line":          {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
-		"a comment of two lines":         {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
-		"unclosed comment":               {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
-		"another section":                {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
-		"an entry in another section":    {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
-		"indented code":                  {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
-		"one line feed":                  {"\n", "\n\n" + head + bullet},
+		"a comment in a fence":                  {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
+		"a blank crlf line at the start":        {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
+		"byte order mark":                       {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
+		"heading of another level":              {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
+		"a comment of one line":                 {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
+		"a comment of two lines":                {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
+		"unclosed comment":                      {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
+		"another section":                       {"## Style\n\n- tabs\n", "## Style\n\n- tabs\n\n" + head + bullet},
+		"an entry in another section":           {"## Style\n\n" + bullet, "## Style\n\n" + bullet + "\n" + head + bullet},
+		"indented code":                         {head + "- old\n\n    ```\n## End\n", head + "- old\n\n    ```\n" + bullet + "## End\n"},
+		"one line feed":                         {"\n", "\n\n" + head + bullet},
 		"blank lines at the end of the section": {head + "- old\n\n\n\n", head + "- old\n" + bullet + "\n\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := ledgerWith(t, c[0])
-			if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
+			l := newLedger(t, c[0])
+			if r := record(t, l, newEntry(1)); r[0].Status != ledger.Recorded {
 				t.Fatalf("first Record = %+v, want status %s", r, ledger.Recorded)
 			}
-			if got := text(t, l); got != c[1] {
+			if got := readLedger(t, l); got != c[1] {
 				t.Fatalf("file =\n%q\nwant\n%q", got, c[1])
 			}
-			if r := record(t, l, entry(1)); r[0].Status != ledger.Duplicate {
+			if r := record(t, l, newEntry(1)); r[0].Status != ledger.Duplicate {
 				t.Fatalf("second Record = %+v, want status %s", r, ledger.Duplicate)
 			}
-			if got := text(t, l); got != c[1] {
+			if got := readLedger(t, l); got != c[1] {
 				t.Fatalf("file after the second Record =\n%q\nwant\n%q", got, c[1])
 			}
-			record(t, l, entry(2), entry(2))
-			if n := strings.Count(text(t, l), "**Error Summary:** the sum is 2"); n != 1 {
+			record(t, l, newEntry(2), newEntry(2))
+			if n := strings.Count(readLedger(t, l), "**Error Summary:** the sum is 2"); n != 1 {
 				t.Fatalf("file has %d entries after two equal entries in one call, want 1", n)
 			}
 		})
@@ -166,7 +166,7 @@ func TestRecordKeepsAllOtherBytes(t *testing.T) {
 		}
 		l := &ledger.Ledger{Path: path, Now: clock}
 		for n := range 3 {
-			if r, _, err := l.Record(context.Background(), entry(1)); err != nil || (r[0].Status == ledger.Recorded) != (n == 0) {
+			if r, _, err := l.Record(context.Background(), newEntry(1)); err != nil || (r[0].Status == ledger.Recorded) != (n == 0) {
 				t.Fatalf("Record call %d in file %q = %+v, %v, want status recorded only for call 0", n, before, r, err)
 			}
 		}
@@ -175,30 +175,30 @@ func TestRecordKeepsAllOtherBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := string(b)
-		same := 0
-		for same < len(before) && before[same] == after[same] {
-			same++
+		prefix := 0
+		for prefix < len(before) && before[prefix] == after[prefix] {
+			prefix++
 		}
-		if !strings.HasSuffix(after, before[same:]) {
+		if !strings.HasSuffix(after, before[prefix:]) {
 			// The common prefix may include a part of the inserted text. In this case a shorter prefix and a
 			// longer suffix fit.
-			for same >= 0 && !(strings.HasPrefix(after, before[:same]) && strings.HasSuffix(after, before[same:])) {
-				same--
+			for prefix >= 0 && !(strings.HasPrefix(after, before[:prefix]) && strings.HasSuffix(after, before[prefix:])) {
+				prefix--
 			}
 		}
-		if same < 0 {
+		if prefix < 0 {
 			t.Fatalf("file %q became %q, want only an insertion", before, after)
 		}
 	})
 }
 
 func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
-	l := ledgerWith(t, "# Agent\n\n## Lessons Learned\n\n- by hand\n\n## Style\n")
+	l := newLedger(t, "# Agent\n\n## Lessons Learned\n\n- by hand\n\n## Style\n")
 	var all sync.WaitGroup
 	for n := range 50 {
 		all.Go(func() {
 			own := *l
-			for _, e := range []ledger.Entry{entry(n), entry(1000)} {
+			for _, e := range []ledger.Entry{newEntry(n), newEntry(1000)} {
 				if _, traceErr, err := own.Record(t.Context(), e); err != nil || traceErr != nil {
 					t.Errorf("Record: err = %v, trace error = %v, want neither", err, traceErr)
 				}
@@ -206,7 +206,7 @@ func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got := text(t, l)
+	got := readLedger(t, l)
 	for n := range 50 {
 		if c := strings.Count(got, fmt.Sprintf("    - **Error Summary:** the sum is %d\n", n)); c != 1 {
 			t.Errorf("ledger has entry %d %d times, want once", n, c)
@@ -218,7 +218,7 @@ func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
 	if !strings.HasPrefix(got, "# Agent\n\n## Lessons Learned\n\n- by hand\n- [") || !strings.HasSuffix(got, "\n\n## Style\n") {
 		t.Errorf("ledger = %q, want the entries after \"- by hand\" and before \"## Style\"", got)
 	}
-	if lines := trace(t, l); len(lines) != 100 {
+	if lines := readTrace(t, l); len(lines) != 100 {
 		t.Errorf("trace of 100 Record calls has %d lines, want 100", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
@@ -245,8 +245,8 @@ func TestSummaryIsOneShortSafeLine(t *testing.T) {
 
 // Secrets in an entry are redacted in the ledger and in the trace.
 func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
-	l := ledgerWith(t, "")
-	e := entry(1)
+	l := newLedger(t, "")
+	e := newEntry(1)
 	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 	e.Error, e.Cause = "401 for key "+key, "OPENAI_API_KEY="+key
 	record(t, l, e)
@@ -254,15 +254,15 @@ func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 		t.Errorf("second Record = %+v, want status %s", r, ledger.Duplicate)
 	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
-	if err != nil || strings.Contains(text(t, l), key) || bytes.Contains(raw, []byte(key)) {
-		t.Errorf("ledger = %q, trace = %q, err = %v, want both without the key %q", text(t, l), raw, err, key)
+	if err != nil || strings.Contains(readLedger(t, l), key) || bytes.Contains(raw, []byte(key)) {
+		t.Errorf("ledger = %q, trace = %q, err = %v, want both without the key %q", readLedger(t, l), raw, err, key)
 	}
 }
 
 // Record repeats a failed write after 100 ms. If the second attempt fails too, Record returns the status failed and
 // writes the entry to the trace.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
-	l := ledgerWith(t, "x\n")
+	l := newLedger(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		r := record(t, l, entry(1))
+		r := record(t, l, newEntry(1))
 		if r[0].Status != ledger.Failed || r[0].Message == "" {
 			t.Fatalf("Record = %+v, want status %s and a message", r, ledger.Failed)
 		}
@@ -279,7 +279,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 			t.Errorf("Record took %v, want 100ms", elapsed)
 		}
 	})
-	line := trace(t, l)[0]
+	line := readTrace(t, l)[0]
 	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
 		t.Errorf("trace line = %+v, want status failed and the entry with its rule", line)
 	}
@@ -287,13 +287,13 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 
 // If the second attempt to write the file succeeds, the entry is recorded.
 func TestEntryIsRecordedAtSecondAttempt(t *testing.T) {
-	l := ledgerWith(t, "")
+	l := newLedger(t, "")
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
-		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
+		if r := record(t, l, newEntry(1)); r[0].Status != ledger.Recorded {
 			t.Fatalf("Record = %+v, want status %s", r, ledger.Recorded)
 		}
 	})
@@ -301,20 +301,20 @@ func TestEntryIsRecordedAtSecondAttempt(t *testing.T) {
 
 // The ledger may be a symbolic link to another symbolic link, with absolute targets.
 func TestRecordFollowsAbsoluteLinks(t *testing.T) {
-	l, target := ledgerWith(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
+	l, target := newLedger(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(target, l.Path+".link")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the first record creates the target
-		record(t, l, entry(1))
+		record(t, l, newEntry(1))
 	}
-	if b, err := os.ReadFile(target); err != nil || strings.Count(string(b), "Error Summary") != 1 {
-		t.Fatalf("target of the links = %q, err = %v, want one entry", b, err)
+	if data, err := os.ReadFile(target); err != nil || strings.Count(string(data), "Error Summary") != 1 {
+		t.Fatalf("target of the links = %q, err = %v, want one entry", data, err)
 	}
 }
 
 func TestRecordKeepsFileModeAndLinks(t *testing.T) {
-	l := ledgerWith(t, "")
+	l := newLedger(t, "")
 	dir := filepath.Dir(l.Path)
 	real := filepath.Join(dir, "docs", "AGENTS.md")
 	if err := os.Mkdir(filepath.Dir(real), 0o755); err != nil {
@@ -323,11 +323,11 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Join("docs", "AGENTS.md"), l.Path); err != nil {
 		t.Fatal(err)
 	}
-	record(t, l, entry(1)) // a link to a missing file
+	record(t, l, newEntry(1)) // a link to a missing file
 	if err := os.Chmod(real, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	record(t, l, entry(2))
+	record(t, l, newEntry(2))
 	info, err := os.Lstat(l.Path)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Fatalf("Lstat of the ledger = %+v, %v, want a link", info, err)
@@ -341,7 +341,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	if err := os.Chmod(real, 0o444); err != nil {
 		t.Fatal(err)
 	}
-	if r := record(t, l, entry(3)); r[0].Status != ledger.Failed {
+	if r := record(t, l, newEntry(3)); r[0].Status != ledger.Failed {
 		t.Errorf("Record into a read-only file = %+v, want status %s", r, ledger.Failed)
 	}
 }

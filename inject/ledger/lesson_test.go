@@ -10,11 +10,11 @@ import (
 // Entries returns the recorded entries unchanged, even beside manually written lines.
 func TestEntriesReadsRecordedEntries(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
-		l := ledgerWith(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
-		want := []ledger.Entry{entry(1), entry(2)}
+		l := newLedger(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
+		want := []ledger.Entry{newEntry(1), newEntry(2)}
 		want[1].Error, want[1].File = "a <!-- b ** c: d", "src/od`d.go"
 		record(t, l, want...)
-		got := ledger.Entries([]byte(text(t, l) + eol + "## Next" + eol + strings.ReplaceAll(bullet, "\n", eol)))
+		got := ledger.Entries([]byte(readLedger(t, l) + eol + "## Next" + eol + strings.ReplaceAll(bullet, "\n", eol)))
 		if len(got) != 2 || got[0].Entry != want[0] || !got[0].At.Equal(clock()) {
 			t.Fatalf("line end %q: entries = %+v, want two, the first %+v with the time of the clock", eol, got, want[0])
 		}
@@ -35,11 +35,11 @@ func TestLessonOfEntryHasPathAndErrorPattern(t *testing.T) {
 		{"a/b.go", "the registry of this project answered slowly `x` again and again", "a/b.go", "the registry of this project answered slowly"},
 		{"a/main.go", "cannot find module `left pad` in the cache of this machine", "a/main.go", "in the cache of this machine"},
 	} {
-		e := entry(1)
+		e := newEntry(1)
 		e.File, e.Error = c.file, c.err
-		l := ledgerWith(t, "")
+		l := newLedger(t, "")
 		record(t, l, e)
-		got := ledger.Lessons([]byte(text(t, l)))
+		got := ledger.Lessons([]byte(readLedger(t, l)))
 		if c.keyword == "" && c.pattern == "" {
 			if len(got) != 0 {
 				t.Errorf("%s, %s: lessons = %+v, want none, because neither gives a trigger", c.file, c.err, got)

@@ -28,16 +28,16 @@ func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	best := func(size int) time.Duration {
+	minRecordTime := func(size int) time.Duration {
 		var b strings.Builder
 		b.WriteString("# Agent\n\n## Lessons Learned\n\n")
 		for n := 0; b.Len() < size; n++ {
 			b.WriteString(strings.Replace(bullet, "the sum is 1\n", fmt.Sprintf("the sum is -%d\n", n), 1))
 		}
-		l, least := ledgerWith(t, b.String()), time.Hour
+		l, least := newLedger(t, b.String()), time.Hour
 		for n := range 3 {
 			began := threadCPU(t)
-			record(t, l, entry(n))
+			record(t, l, newEntry(n))
 			least = min(least, threadCPU(t)-began)
 		}
 		return least
@@ -45,7 +45,7 @@ func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	const times, allowed = 4, 8
 	var small, large time.Duration
 	for range 6 {
-		small, large = best(5<<20/times), best(5<<20)
+		small, large = minRecordTime(5<<20/times), minRecordTime(5<<20)
 		if large <= allowed*small+5*time.Millisecond {
 			return
 		}

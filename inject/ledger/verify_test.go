@@ -78,7 +78,7 @@ func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 			t.Errorf("%q: failures = %+v, want one with subject %q", text, found, subject)
 			continue
 		}
-		l := ledgerWith(t, "")
+		l := newLedger(t, "")
 		record(t, l, found[0].Entry("INT-7", []string{"make", "check"}))
 		content, err := os.ReadFile(l.Path)
 		if err != nil {
@@ -116,12 +116,12 @@ func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
 
 // The trace lists verified commands and refused entries, without secrets.
 func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
-	l := ledgerWith(t, "")
+	l := newLedger(t, "")
 	if err := errors.Join(l.TraceVerify([]string{"go", "test", "-token=sk-a1B2c3D4e5F6g7H8i9"}, 1, 2), l.TraceVerify([]string{"make"}, 0, 0),
 		l.TraceRefused(errors.New("cause is missing\nmail bob@example.com"))); err != nil {
 		t.Fatal(err)
 	}
-	lines := trace(t, l)
+	lines := readTrace(t, l)
 	for i, want := range []map[string]any{
 		{"operation": "verify", "status": "failed", "exit_code": 1.0, "failures": 2.0, "command": "[go test -token=[REDACTED:openai_key:1]]"},
 		{"operation": "verify", "status": "passed", "exit_code": 0.0, "failures": 0.0, "command": "[make]"},
@@ -140,11 +140,11 @@ func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 
 // If the trace cannot be written, Record returns a trace error but records the entry.
 func TestRecordSucceedsIfTraceIsUnwritable(t *testing.T) {
-	l := ledgerWith(t, "")
+	l := newLedger(t, "")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(l.Path), filepath.Dir(ledger.TraceFile)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	results, traceErr, err := l.Record(t.Context(), entry(1))
+	results, traceErr, err := l.Record(t.Context(), newEntry(1))
 	if err != nil || traceErr == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
 		t.Errorf("Record = %+v, trace error %v, error %v, want only a trace error and one result with status %s", results, traceErr, err, ledger.Recorded)
 	}
@@ -152,12 +152,12 @@ func TestRecordSucceedsIfTraceIsUnwritable(t *testing.T) {
 
 // Record refuses all entries of a call if one is invalid.
 func TestRecordRefusesAllEntriesIfOneIsInvalid(t *testing.T) {
-	l := ledgerWith(t, "before\n")
-	invalid := entry(2)
+	l := newLedger(t, "before\n")
+	invalid := newEntry(2)
 	invalid.Rule, invalid.Type = " ", "guess"
-	results, _, err := l.Record(t.Context(), entry(1), invalid)
-	if err == nil || len(results) > 0 || text(t, l) != "before\n" {
-		t.Fatalf("Record = %v, %v, file = %q, want an error, no result and an unchanged file", results, err, text(t, l))
+	results, _, err := l.Record(t.Context(), newEntry(1), invalid)
+	if err == nil || len(results) > 0 || readLedger(t, l) != "before\n" {
+		t.Fatalf("Record = %v, %v, file = %q, want an error, no result and an unchanged file", results, err, readLedger(t, l))
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
@@ -180,12 +180,12 @@ func TestRecordReportsWhyLedgerIsUnwritable(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)
 		},
 	} {
-		l := ledgerWith(t, "")
+		l := newLedger(t, "")
 		if err := spoil(l); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(t *testing.T) {
-			results, _, err := l.Record(t.Context(), entry(1))
+			results, _, err := l.Record(t.Context(), newEntry(1))
 			if err != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, message) {
 				t.Errorf("Record = %+v, %v, want status %s and message %q", results, err, ledger.Failed, message)
 			}
@@ -195,7 +195,7 @@ func TestRecordReportsWhyLedgerIsUnwritable(t *testing.T) {
 
 // If another writer holds the lock for too long, the result has the status failed.
 func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
-	l := ledgerWith(t, "")
+	l := newLedger(t, "")
 	dir, err := os.Open(filepath.Dir(l.Path))
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := record(t, l, entry(1))
+		r := record(t, l, newEntry(1))
 		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "other writers have held it") {
 			t.Errorf(`Record = %+v, want status %s and the message "other writers have held it"`, r, ledger.Failed)
 		}
@@ -230,13 +230,13 @@ func TestDecodeRefusesInputOtherThanOneObject(t *testing.T) {
 			t.Errorf("Decode(%.20q): err = %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ledger.Decode(broken{}); !errors.Is(err, errBroken) {
+	if _, err := ledger.Decode(failingReader{}); !errors.Is(err, errBroken) {
 		t.Errorf("Decode from a failing reader: err = %v, want %v", err, errBroken)
 	}
 }
 
 var errBroken = errors.New("the pipe is broken")
 
-type broken struct{}
+type failingReader struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errBroken }
+func (failingReader) Read([]byte) (int, error) { return 0, errBroken }

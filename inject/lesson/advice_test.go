@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-const closing = "End of lessons."
+const closingLine = "End of lessons."
 
 func textOf(l *Lesson) *Text {
 	t := l.Text()
@@ -25,7 +25,7 @@ func block(l *Lesson) string {
 	for _, line := range shown.Lines(MaxAdvice) {
 		b.WriteString("  | " + line + "\n")
 	}
-	return b.String() + closing + "\n\n"
+	return b.String() + closingLine + "\n\n"
 }
 
 // checkSafe fails the test unless the block of the lesson is safe: each line of the advice has its prefix, and no line

@@ -6,7 +6,7 @@ import "testing"
 // for another agent, is about another action, advises the opposite, has no trigger in common, or is superseded by the
 // lesson.
 func TestAlikeFindsPossibleDuplicates(t *testing.T) {
-	of := func(slug, title string, change func(l *Lesson), keywords ...string) *Lesson {
+	newLesson := func(slug, title string, change func(l *Lesson), keywords ...string) *Lesson {
 		l := &Lesson{Slug: slug, Title: title, Outcome: "success", State: Active}
 		l.Trigger.Keywords = keywords
 		if change != nil {
@@ -15,15 +15,15 @@ func TestAlikeFindsPossibleDuplicates(t *testing.T) {
 		return l
 	}
 	b := NewBook([]*Lesson{
-		of("pin", "Pin the dependency that moved.", nil, "a dependency that moved", "pip"),
-		of("pin-rejected", "Pin moved dependencies", func(l *Lesson) { l.State = Rejected }, "a dependency that moved"),
-		of("old-pin", "Pin the dependency", nil, "a dependency that moved"),
-		of("other-agent", "Pin the dependency that moved.", func(l *Lesson) { l.Scope.Agent = "reviewer" }, "a dependency that moved"),
-		of("never", "Never pin a dependency that moved.", nil, "a dependency that moved"),
-		of("other-act", "Ask a person for the version.", nil, "a dependency that moved"),
-		of("other-trigger", "Pin the dependency that moved.", nil, "a flaky pipeline"),
+		newLesson("pin", "Pin the dependency that moved.", nil, "a dependency that moved", "pip"),
+		newLesson("pin-rejected", "Pin moved dependencies", func(l *Lesson) { l.State = Rejected }, "a dependency that moved"),
+		newLesson("old-pin", "Pin the dependency", nil, "a dependency that moved"),
+		newLesson("other-agent", "Pin the dependency that moved.", func(l *Lesson) { l.Scope.Agent = "reviewer" }, "a dependency that moved"),
+		newLesson("never", "Never pin a dependency that moved.", nil, "a dependency that moved"),
+		newLesson("other-act", "Ask a person for the version.", nil, "a dependency that moved"),
+		newLesson("other-trigger", "Pin the dependency that moved.", nil, "a flaky pipeline"),
 	})
-	l := of("pin-again", "Pin the dependency that moved!", func(l *Lesson) {
+	l := newLesson("pin-again", "Pin the dependency that moved!", func(l *Lesson) {
 		l.State, l.Scope.Agent, l.Supersedes = Candidate, "coder", []string{"old-pin"}
 	}, "A dependency that moved")
 	var got []string

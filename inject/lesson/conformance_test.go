@@ -11,10 +11,10 @@ import (
 	"precept/store/storetest"
 )
 
-// files writes the lesson files of a directory.
-type files struct{ dir string }
+// directoryWriter writes the lesson files of a directory.
+type directoryWriter struct{ dir string }
 
-func (f files) Put(t *testing.T, name, text string) {
+func (f directoryWriter) Put(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(f.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -28,7 +28,7 @@ func (f files) Put(t *testing.T, name, text string) {
 	}
 }
 
-func (f files) Delete(t *testing.T, name string) {
+func (f directoryWriter) Delete(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(f.dir, filepath.FromSlash(name))); err != nil {
 		t.Fatal(err)
@@ -41,6 +41,6 @@ func TestDirectoryPassesBankWatcherSuite(t *testing.T) {
 		dir := t.TempDir()
 		w := lesson.NewWatcher(dir, onBook)
 		w.Poll, w.Debounce = 10*time.Millisecond, time.Millisecond
-		return files{dir}, w.Run
+		return directoryWriter{dir}, w.Run
 	})
 }

@@ -58,15 +58,15 @@ func TestOppositeTitlesContradict(t *testing.T) {
 // Two lessons with the same trigger and opposite titles contradict each other, with or without approval. A rejected,
 // archived, superseded or expired lesson contradicts no lesson.
 func TestUnapprovedLessonsContradict(t *testing.T) {
-	lessonOf := func(slug, title, outcome, source string, state State) *Lesson {
+	newLesson := func(slug, title, outcome, source string, state State) *Lesson {
 		l := lessonWithKeywords(slug, "load more")
 		l.Title, l.Outcome, l.State, l.Approval.Source = title, outcome, state, source
 		return l
 	}
 	for _, state := range []State{Candidate, Quarantined, Trial, Active, Caution, Benched} {
 		for _, outcome := range []string{"success", "failure", "mixed"} {
-			always := lessonOf("always-wait", "Always wait for the page", "success", "", Active)
-			never := lessonOf("never-wait", "Never wait for the page", outcome, "distill", state)
+			always := newLesson("always-wait", "Always wait for the page", "success", "", Active)
+			never := newLesson("never-wait", "Never wait for the page", outcome, "distill", state)
 			b := NewBook([]*Lesson{always, never})
 			for _, l := range b.Lessons() {
 				if got := b.Contradicts(l); len(got) != 1 {
@@ -80,8 +80,8 @@ func TestUnapprovedLessonsContradict(t *testing.T) {
 	}
 	for _, state := range []State{Rejected, Archived, Superseded, Expired} {
 		b := NewBook([]*Lesson{
-			lessonOf("always-wait", "Always wait for the page", "success", "", Active),
-			lessonOf("never-wait", "Never wait for the page", "failure", "", state),
+			newLesson("always-wait", "Always wait for the page", "success", "", Active),
+			newLesson("never-wait", "Never wait for the page", "failure", "", state),
 		})
 		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
 			t.Errorf("always-wait contradicts %d lessons although the other one is %s, want 0", len(got), state)

@@ -10,10 +10,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// withKernelEvents runs fn concurrently with a watcher that uses kernel events, in real time. Without an event, the
+// runWithKernelEvents runs fn concurrently with a watcher that uses kernel events, in real time. Without an event, the
 // watcher walks the directory only every 6 s. So awaitUpdate, which waits 2 s, fails for a change that neither an event
 // nor the comparison of links reports.
-func withKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
+func runWithKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)
 	w := lesson.NewWatcher(dir, func(b *lesson.Book, problems []lesson.Problem) {
@@ -41,7 +41,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	dir := filepath.Join(root, "lessons")
 	file := filepath.Join(dir, "git", "one-a.md")
 	writeFile(t, file, titledLesson("one-a", "One"))
-	withKernelEvents(t, dir, func(updates <-chan update) {
+	runWithKernelEvents(t, dir, func(updates <-chan update) {
 		awaitUpdate(t, updates, "One")
 		time.Sleep(time.Second) // from here on, the watcher reads the files only after an event
 		for _, step := range []struct {
@@ -105,7 +105,7 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	link(t, filepath.Join(elsewhere, "x"), filepath.Join(dir, "linked"))
 	writeFile(t, filepath.Join(elsewhere, "three-c.md"), titledLesson("three-c", "Third"))
 	link(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
-	withKernelEvents(t, dir, func(updates <-chan update) {
+	runWithKernelEvents(t, dir, func(updates <-chan update) {
 		awaitUpdate(t, updates, "One", "Third", "Second")
 		time.Sleep(time.Second)
 		release("..2026_02", "Two")

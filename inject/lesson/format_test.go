@@ -226,24 +226,24 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 	}
 }
 
-// phraseGen draws strings that need quotes or escapes in YAML.
-func phraseGen() *rapid.Generator[string] {
+// genPhrase draws strings that need quotes or escapes in YAML.
+func genPhrase() *rapid.Generator[string] {
 	return rapid.StringMatching(`[a-zA-Z0-9 :#'"\[\]{},&*!|>%@\-?~\\é\x{1F600}\t]{1,20}`).Filter(notBlank)
 }
 
 func TestFormatNewRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		phrases := rapid.SliceOfN(phraseGen(), 0, 4)
+		phrases := rapid.SliceOfN(genPhrase(), 0, 4)
 		slug := rapid.StringMatching(`[a-z][a-z0-9-]{0,10}[a-z0-9]`)
 		tags := rapid.StringMatching(`[a-z][a-z0-9-]{0,6}`)
 		l := &Lesson{
-			Slug: slug.Draw(rt, "slug"), Title: phraseGen().Draw(rt, "title"), Outcome: rapid.SampledFrom([]string{"success", "failure", "mixed"}).Draw(rt, "outcome"),
+			Slug: slug.Draw(rt, "slug"), Title: genPhrase().Draw(rt, "title"), Outcome: rapid.SampledFrom([]string{"success", "failure", "mixed"}).Draw(rt, "outcome"),
 			Trigger: Trigger{
-				Description: phraseGen().Draw(rt, "description"), Tags: rapid.SliceOfN(tags, 0, 3).Draw(rt, "tags"),
+				Description: genPhrase().Draw(rt, "description"), Tags: rapid.SliceOfN(tags, 0, 3).Draw(rt, "tags"),
 				Keywords: phrases.Draw(rt, "kw"), NotKeywords: phrases.Draw(rt, "not"), ErrorPatterns: phrases.Draw(rt, "err"),
 				Tools: phrases.Draw(rt, "tools"), Models: phrases.Draw(rt, "models"),
 			},
-			Evidence:   []Evidence{{Kind: "run", Ref: phraseGen().Draw(rt, "ref"), Note: phraseGen().Draw(rt, "note")}},
+			Evidence:   []Evidence{{Kind: "run", Ref: genPhrase().Draw(rt, "ref"), Note: genPhrase().Draw(rt, "note")}},
 			Confidence: rapid.Float64Range(0, 1).Draw(rt, "confidence"), SuccessCount: rapid.IntRange(0, 1e6).Draw(rt, "n"),
 			Supersedes: rapid.SliceOfN(slug, 0, 2).Draw(rt, "supersedes"), State: rapid.SampledFrom([]State{Active, Trial, Quarantined}).Draw(rt, "state"),
 			Advice: "Do it.\nThen stop.",

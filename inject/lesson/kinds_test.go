@@ -15,8 +15,8 @@ func lessonForErrorKinds(slug, kinds string, replaced ...string) string {
 	return lessonFile(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
 
-// failedWith returns a query with one failed tool result.
-func failedWith(tool, text string) *lesson.Query {
+// failedToolQuery returns a query with one failed tool result.
+func failedToolQuery(tool, text string) *lesson.Query {
 	j := detect.Classify(tool, "", text, 1)
 	return &lesson.Query{
 		Tools:  []string{"bash", "read_file"},
@@ -44,7 +44,7 @@ func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 		"sh: 1: ps: not found", "bash: line 1: rg: command not found", "zsh: command not found: foo",
 		"'foo' is not recognized as an internal or external command,\noperable program or batch file.",
 	} {
-		q := failedWith("bash", text)
+		q := failedToolQuery("bash", text)
 		if hits := book.Match(q); len(hits) != 1 || hits[0].CallID != "c1" {
 			t.Errorf("%q: %d lessons match, want 1 for the call c1", text, len(hits))
 		}
@@ -56,7 +56,7 @@ func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 	if hits := book.Match(&lesson.Query{Words: []string{"sh: 1: ps: not found"}}); len(hits) > 0 {
 		t.Error("error kind matches user text, want matches only in tool errors")
 	}
-	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) > 0 {
+	if hits := book.Match(failedToolQuery("bash", "cat: x: No such file or directory")); len(hits) > 0 {
 		t.Error("error kind matches an error of another kind")
 	}
 }
@@ -64,10 +64,10 @@ func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 func TestToolsRestrictErrorKind(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonFile("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
-	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) != 1 {
+	if hits := book.Match(failedToolQuery("bash", "cat: x: No such file or directory")); len(hits) != 1 {
 		t.Error("no match for an error of the lesson's tool")
 	}
-	q := failedWith("read_file", "ENOENT: no such file or directory, open '/x'")
+	q := failedToolQuery("read_file", "ENOENT: no such file or directory, open '/x'")
 	if hits := book.Match(q); len(hits) != 0 {
 		t.Error("lesson matches an error of another tool")
 	}

@@ -37,8 +37,8 @@ func languages() []language {
 	}
 }
 
-// spelled returns word in a randomly drawn equivalent spelling.
-func spelled(rt *rapid.T, word string) string {
+// respell returns word in a randomly drawn equivalent spelling.
+func respell(rt *rapid.T, word string) string {
 	switch rapid.IntRange(0, 4).Draw(rt, "spelling") {
 	case 0:
 		return strings.ToUpper(strings.ReplaceAll(word, "ß", "ẞ"))
@@ -74,7 +74,7 @@ func TestPhraseMatchesEquivalentSpellings(t *testing.T) {
 						if i > 0 {
 							b.WriteString(rapid.SampledFrom(lang.gaps).Draw(rt, "gap"))
 						}
-						b.WriteString(spelled(rt, w))
+						b.WriteString(respell(rt, w))
 					}
 					return b.String()
 				}

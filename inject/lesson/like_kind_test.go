@@ -8,11 +8,11 @@ import (
 // A request kind, such as a release, groups differently worded requests. A lesson whose keywords have a kind also
 // matches other requests of that kind.
 func TestLessonMatchesRequestsOfItsKind(t *testing.T) {
-	lesson := func(slug string, keywords ...string) *Lesson {
+	newLesson := func(slug string, keywords ...string) *Lesson {
 		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, Like: true}}
 	}
-	release := lesson("release-checklist", "cut a release", "publish the new version")
-	fonts := lesson("pdf-fonts", "publish the new version", "embed the fonts", "generate a pdf", "export as pdf") // one of four keywords has a kind
+	release := newLesson("release-checklist", "cut a release", "publish the new version")
+	fonts := newLesson("pdf-fonts", "publish the new version", "embed the fonts", "generate a pdf", "export as pdf") // one of four keywords has a kind
 	b := NewBook([]*Lesson{release, fonts}).WithLikeness(capturedTraffic(t, 210), 0.005)
 	slugs := func(text string) (out []string) {
 		for _, h := range b.Match(&Query{Words: []string{text}}) {

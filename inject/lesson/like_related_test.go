@@ -27,7 +27,7 @@ func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 				}
 			}
 		}
-		for _, r := range linesOf(t, "likeness_requests.txt") {
+		for _, r := range readLines(t, "likeness_requests.txt") {
 			for _, h := range b.Match(&Query{Words: []string{r}}) {
 				if h.Like != nil && len(h.Like.Words) == 0 {
 					fired++

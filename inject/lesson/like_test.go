@@ -17,7 +17,7 @@ type paraphrase struct {
 	words  string
 }
 
-func linesOf(t testing.TB, name string) []string {
+func readLines(t testing.TB, name string) []string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
 	if err != nil {
@@ -33,7 +33,7 @@ func paraphrases(t testing.TB) []paraphrase {
 
 func paraphrasesOf(t testing.TB, name string) (all []paraphrase) {
 	t.Helper()
-	for _, line := range linesOf(t, name) {
+	for _, line := range readLines(t, name) {
 		f := strings.Split(line, "\t")
 		l := &Lesson{Slug: f[0], Title: f[1], State: Active, Trigger: Trigger{Description: f[2], Keywords: strings.Split(f[3], "|"), Like: true}}
 		all = append(all, paraphrase{l, f[4]})
@@ -45,7 +45,7 @@ func paraphrasesOf(t testing.TB, name string) (all []paraphrase) {
 // thresholds of lessons are set by comparing them with the traffic.
 func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	t.Helper()
-	requests, traffic := linesOf(t, "likeness_requests.txt"), NewTraffic()
+	requests, traffic := readLines(t, "likeness_requests.txt"), NewTraffic()
 	for i := range sessions {
 		traffic.Add([]Query{{Words: []string{requests[i%len(requests)]}}, {Words: []string{requests[(i*7+3)%len(requests)]}}})
 	}
@@ -85,7 +85,7 @@ func TestSimilarityMatchesParaphrases(t *testing.T) {
 
 func TestSimilarityRarelyMatchesUnrelatedRequests(t *testing.T) {
 	b, _ := likeBook(t, 210)
-	requests, fired := linesOf(t, "likeness_requests.txt"), []string(nil)
+	requests, fired := readLines(t, "likeness_requests.txt"), []string(nil)
 	for _, r := range requests {
 		for _, h := range b.Match(&Query{Words: []string{r}}) {
 			if h.Like != nil {

@@ -9,9 +9,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// checked runs the checks on a book of the lesson the-one and others, and returns the findings about the-one as "code
+// findingsAbout runs the checks on a book of the lesson the-one and others, and returns the findings about the-one as "code
 // field".
-func checked(t *testing.T, c lesson.Checks, file string, others ...string) []string {
+func findingsAbout(t *testing.T, c lesson.Checks, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
 	for i, text := range others {
@@ -76,13 +76,13 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		if c.want == "" {
 			want = nil
 		}
-		if got := checked(t, c.hitChecks, c.hit, c.others...); !slices.Equal(got, want) {
+		if got := findingsAbout(t, c.hitChecks, c.hit, c.others...); !slices.Equal(got, want) {
 			t.Errorf("%s: findings = %q, want %q", c.name, got, want)
 		}
 		if c.missChecks.Backtest == nil {
 			c.missChecks = c.hitChecks
 		}
-		if got := checked(t, c.missChecks, c.miss, c.others...); len(got) > 0 {
+		if got := findingsAbout(t, c.missChecks, c.miss, c.others...); len(got) > 0 {
 			t.Errorf("%s, lesson miss: findings = %q, want none", c.name, got)
 		}
 	}

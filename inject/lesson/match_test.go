@@ -219,16 +219,16 @@ func TestMatchDependsOnStateAndTime(t *testing.T) {
 
 func TestBookHashDependsOnLessonsNotOrder(t *testing.T) {
 	a, b := lessonWithKeywords("a-a", "x y"), lessonWithKeywords("b-b", "y z")
-	same := NewBook([]*Lesson{b, a}).Hash()
-	if NewBook([]*Lesson{a, b}).Hash() != same {
+	want := NewBook([]*Lesson{b, a}).Hash()
+	if NewBook([]*Lesson{a, b}).Hash() != want {
 		t.Error("hash depends on the order of the lessons")
 	}
 	c := *b
 	c.State = Benched
-	if NewBook([]*Lesson{a, &c}).Hash() == same {
+	if NewBook([]*Lesson{a, &c}).Hash() == want {
 		t.Error("hash did not change with the state of a lesson")
 	}
-	if NewBook(nil).Hash() == same || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
+	if NewBook(nil).Hash() == want || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
 		t.Error("empty book has the hash of another book, or matches")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
@@ -316,8 +316,8 @@ func naiveMatch(phrase, text string) bool {
 	return false
 }
 
-// compare fails the test unless a book of the phrases matches text exactly as naiveMatch does.
-func compare(tb testing.TB, phrases []string, text string) {
+// checkAgainstNaiveMatch fails the test unless a book of the phrases matches text exactly as naiveMatch does.
+func checkAgainstNaiveMatch(tb testing.TB, phrases []string, text string) {
 	tb.Helper()
 	var lessons []*Lesson
 	var want []string
@@ -339,7 +339,7 @@ func TestMatchAgreesWithTheReferenceMatcher(t *testing.T) {
 	text := rapid.StringMatching(`([abAB]{1,6}|[ßẞéÉ测_.\-]{1,2}|[ \n\x{200b}]{1,3}){0,20}`)
 	rapid.Check(t, func(rt *rapid.T) {
 		phrases := rapid.SliceOfN(phrase, 1, 12).Draw(rt, "phrases")
-		compare(t, phrases, text.Draw(rt, "text"))
+		checkAgainstNaiveMatch(t, phrases, text.Draw(rt, "text"))
 	})
 }
 
@@ -362,7 +362,7 @@ func FuzzMatch(f *testing.F) {
 				return
 			}
 		}
-		compare(t, phrases, strings.ToValidUTF8(text, ""))
+		checkAgainstNaiveMatch(t, phrases, strings.ToValidUTF8(text, ""))
 	})
 }
 
@@ -402,10 +402,10 @@ func TestMatchCostIsBounded(t *testing.T) {
 		spent  bool
 		hits   int
 	}{
-		"phrases with a star that do not match":    {func(i int) string { return fmt.Sprint(a, "*b", i) }, strings.Repeat(a+"ab ", 500), true, 0},
-		"nested suffixes, found once":       {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
-		"nested suffixes, found 4000 times": {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
-		"one phrase, found 4000 times":             {func(int) string { return "build script" }, strings.Repeat("the build script ", 4000), false, lessons},
+		"phrases with a star that do not match": {func(i int) string { return fmt.Sprint(a, "*b", i) }, strings.Repeat(a+"ab ", 500), true, 0},
+		"nested suffixes, found once":           {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
+		"nested suffixes, found 4000 times":     {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
+		"one phrase, found 4000 times":          {func(int) string { return "build script" }, strings.Repeat("the build script ", 4000), false, lessons},
 	} {
 		q := Query{Words: []string{c.text}}
 		hits := book(c.phrase).Match(&q)

@@ -36,8 +36,8 @@ func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 		text lesson.ErrorText
 		want bool
 	}{
-		"kind":    {lesson.ErrorText{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}, true},
-		"phrase":  {lesson.ErrorText{Text: "Error: Address already taken"}, true},
+		"kind":          {lesson.ErrorText{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}, true},
+		"phrase":        {lesson.ErrorText{Text: "Error: Address already taken"}, true},
 		"another error": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
 	} {
 		if got := l.Prevented([]lesson.ErrorText{c.text}); got != c.want {

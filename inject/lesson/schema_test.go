@@ -24,8 +24,8 @@ func compileSchema(tb testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// asJSON returns the frontmatter of a file as decoded JSON.
-func asJSON(tb testing.TB, raw string) any {
+// frontmatterJSON returns the frontmatter of a file as decoded JSON.
+func frontmatterJSON(tb testing.TB, raw string) any {
 	tb.Helper()
 	front, _, ok := splitFrontmatter(raw)
 	if !ok {
@@ -42,8 +42,8 @@ func asJSON(tb testing.TB, raw string) any {
 	return v
 }
 
-// instance returns a valid frontmatter, for mutations to change.
-func instance() map[string]any {
+// validFrontmatter returns a valid frontmatter, for mutations to change.
+func validFrontmatter() map[string]any {
 	return map[string]any{
 		"schema": "learning/v1", "slug": "do-this", "title": "Do this.",
 		"trigger": map[string]any{
@@ -167,7 +167,7 @@ func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 	schema := compileSchema(t)
 	refused := 0
 	for _, m := range mutations() {
-		v := m.apply(instance())
+		v := m.apply(validFrontmatter())
 		want := schema.Validate(roundJSON(t, v))
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
@@ -186,7 +186,7 @@ func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 func TestParseAgreesWithSchemaOnManyMutations(t *testing.T) {
 	schema, all := compileSchema(t), mutations()
 	rapid.Check(t, func(rt *rapid.T) {
-		v := any(instance())
+		v := any(validFrontmatter())
 		for _, m := range rapid.SliceOfN(rapid.SampledFrom(all), 1, 4).Draw(rt, "mutations") {
 			v = m.apply(v)
 		}

@@ -14,14 +14,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// handWrittenFile returns a manually written lesson file. The additional frontmatter lines are in more.
-func handWrittenFile(slug, more, body string) string {
+// manualFile returns a manually written lesson file. The additional frontmatter lines are in more.
+func manualFile(slug, more, body string) string {
 	return "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Look twice\ntrigger:\n  description: when in doubt\n  metadata: {precept: {keywords: [in doubt]}}\n" +
 		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + more + "---\n" + body
 }
 
-// read parses a valid lesson.
-func read(t *testing.T, raw string) *lesson.Lesson {
+// parseLesson parses a valid lesson.
+func parseLesson(t *testing.T, raw string) *lesson.Lesson {
 	t.Helper()
 	l, err := lesson.Parse("look-twice.md", []byte(raw))
 	if err != nil {
@@ -69,16 +69,16 @@ func TestQuotedIsOneShortLine(t *testing.T) {
 // A SeenVersion names the text and the state of a lesson that a person saw. Check refuses a lesson that now has another
 // text or state.
 func TestSeenVersionCheckRefusesChangedLesson(t *testing.T) {
-	l := read(t, handWrittenFile("look-twice", "", ""))
+	l := parseLesson(t, manualFile("look-twice", "", ""))
 	for name, c := range map[string]struct {
 		seen      lesson.SeenVersion
 		wantError string
 	}{
-		"nothing seen":    {lesson.SeenVersion{}, ""},
-		"this version":    {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Active}, ""},
-		"only the text":  {lesson.SeenVersion{Hash: l.ContentHash}, ""},
-		"another text":    {lesson.SeenVersion{Hash: "x", State: lesson.Active}, "the text has changed"},
-		"another state":   {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
+		"nothing seen":           {lesson.SeenVersion{}, ""},
+		"this version":           {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Active}, ""},
+		"only the text":          {lesson.SeenVersion{Hash: l.ContentHash}, ""},
+		"another text":           {lesson.SeenVersion{Hash: "x", State: lesson.Active}, "the text has changed"},
+		"another state":          {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
 		"another text and state": {lesson.SeenVersion{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
 	} {
 		err := c.seen.Check(l)
@@ -98,16 +98,16 @@ func TestSuspiciousTextIsErrorOnlyIfShown(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"no suspicious text":               {handWrittenFile("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
-		"advice":            {handWrittenFile("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
-		"outside the advice": {handWrittenFile("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
-		"outside the advice, by an agent":  {handWrittenFile("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
-		"title":             {strings.Replace(handWrittenFile("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
-		"description":       {strings.Replace(handWrittenFile("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
-		"evidence note":                {strings.Replace(handWrittenFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
-		"keyword, by a program":             {strings.Replace(handWrittenFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
+		"no suspicious text":              {manualFile("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
+		"advice":                          {manualFile("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
+		"outside the advice":              {manualFile("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
+		"outside the advice, by an agent": {manualFile("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
+		"title":                           {strings.Replace(manualFile("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
+		"description":                     {strings.Replace(manualFile("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
+		"evidence note":                   {strings.Replace(manualFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
+		"keyword, by a program":           {strings.Replace(manualFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
 	} {
-		l := read(t, c.raw)
+		l := parseLesson(t, c.raw)
 		var got []string
 		for _, f := range lesson.Suspicious(l) {
 			got = append(got, fmt.Sprint(f.Severity, " ", f.Field))
@@ -124,8 +124,8 @@ func TestSuspiciousTextIsErrorOnlyIfShown(t *testing.T) {
 
 // An active lesson keeps its slug even if a quarantined copy has the same slug and an earlier path.
 func TestQuarantinedCopyDoesNotReplaceActiveLesson(t *testing.T) {
-	inUse := handWrittenFile("look-twice", "", "")
-	waiting := handWrittenFile("look-twice", "metadata: {precept: {state: quarantined}}\n", "")
+	inUse := manualFile("look-twice", "", "")
+	waiting := manualFile("look-twice", "metadata: {precept: {state: quarantined}}\n", "")
 	book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{"a/look-twice.md": []byte(waiting), "look-twice.md": []byte(inUse)})
 	if l, ok := book.Get("look-twice"); !ok || l.Path != "bank/look-twice.md" {
 		t.Errorf("Get(look-twice) = %+v, want the active lesson, bank/look-twice.md", l)
@@ -157,7 +157,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Error("two calls of Text return different pointers, want one rendering")
 	}
 	texts := lesson.NewTexts("bank")
-	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(handWrittenFile("look-twice", "", "")), "_archive/old-one.md": nil})
+	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(manualFile("look-twice", "", "")), "_archive/old-one.md": nil})
 	draft := held.With([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
 		t.Errorf("With: %d lessons, %d matches, Archived(old-one) = %v, Archived(look-twice) = %v, want 1, 0, true, false",
@@ -182,7 +182,7 @@ func TestShownSlugCannotCloseABlock(t *testing.T) {
 // StartTrial records the start time, truncated to the second, only for a trial with a planned number of picks.
 func TestOnlyPlannedTrialHasStartTime(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 678, time.FixedZone("", 3600))
-	l := read(t, handWrittenFile("look-twice", "", ""))
+	l := parseLesson(t, manualFile("look-twice", "", ""))
 	for plan, want := range map[lesson.TrialPlan]time.Time{{Picks: 200}: time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC), {Epsilon: 0.4}: {}, {}: {}} {
 		got, err := lesson.Act(l, lesson.StartTrial, plan, "kim", at)
 		if err != nil || !got.Plan.Started.Equal(want) || got.Plan.Picks != plan.Picks {
@@ -227,19 +227,19 @@ func TestLongAdviceIsTruncatedAfterItemParagraphOrWord(t *testing.T) {
 func TestEvidenceAndTargetFaultsNameTheirField(t *testing.T) {
 	const evidence, metadata = "evidence: [{kind: run, ref: one, note: it went well}]\n", "  metadata: {precept: {keywords: [in doubt]}}\n"
 	for name, c := range map[string]struct{ old, new, want string }{
-		"no evidence":             {evidence, "", "evidence is missing; name at least one run"},
-		"empty list":           {evidence, "evidence: []\n", "evidence is missing; name at least one run"},
-		"evidence that is not a list":                 {evidence, "evidence: {kind: run, ref: one}\n", "evidence is a mapping; write a list"},
-		"evidence item that is not a mapping":        {evidence, "evidence: [run]\n", "evidence[0] is text; write kind and ref"},
-		"unknown key of evidence":       {evidence, "evidence: [{kind: run, ref: one, by: me}]\n", "evidence[0].by this key is unknown; remove it, or use one of kind, ref, note"},
-		"unknown kind":            {evidence, "evidence: [{kind: rumour, ref: one}]\n", "evidence[0].kind \"rumour\" is not a kind; write one of run, conversation"},
-		"kind that is a number": {evidence, "evidence: [{kind: 5, ref: one}]\n", "evidence[0].kind is a number; write text"},
-		"no reference":            {evidence, "evidence: [{kind: run}]\n", "evidence[0].ref is missing; add it"},
-		"target that is text":   {metadata, metadata + "  targets: [reviewer]\n", "trigger.targets[0] is text; write operator, role or skill"},
-		"empty target":     {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
-		"unknown key of a target": {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
+		"no evidence":                         {evidence, "", "evidence is missing; name at least one run"},
+		"empty list":                          {evidence, "evidence: []\n", "evidence is missing; name at least one run"},
+		"evidence that is not a list":         {evidence, "evidence: {kind: run, ref: one}\n", "evidence is a mapping; write a list"},
+		"evidence item that is not a mapping": {evidence, "evidence: [run]\n", "evidence[0] is text; write kind and ref"},
+		"unknown key of evidence":             {evidence, "evidence: [{kind: run, ref: one, by: me}]\n", "evidence[0].by this key is unknown; remove it, or use one of kind, ref, note"},
+		"unknown kind":                        {evidence, "evidence: [{kind: rumour, ref: one}]\n", "evidence[0].kind \"rumour\" is not a kind; write one of run, conversation"},
+		"kind that is a number":               {evidence, "evidence: [{kind: 5, ref: one}]\n", "evidence[0].kind is a number; write text"},
+		"no reference":                        {evidence, "evidence: [{kind: run}]\n", "evidence[0].ref is missing; add it"},
+		"target that is text":                 {metadata, metadata + "  targets: [reviewer]\n", "trigger.targets[0] is text; write operator, role or skill"},
+		"empty target":                        {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
+		"unknown key of a target":             {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
 	} {
-		raw := strings.Replace(handWrittenFile("look-twice", "", ""), c.old, c.new, 1)
+		raw := strings.Replace(manualFile("look-twice", "", ""), c.old, c.new, 1)
 		_, err := lesson.Parse("look-twice.md", []byte(raw))
 		var faults lesson.Faults
 		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, c.want) {
@@ -256,7 +256,7 @@ func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
 		change(&l)
 		return lesson.NewBook([]*lesson.Lesson{&l, {Slug: "other", State: lesson.Active}}).Hash()
 	}
-	unchanged := hashAfter(func(*lesson.Lesson) {})
+	want := hashAfter(func(*lesson.Lesson) {})
 	for name, c := range map[string]struct {
 		change func(*lesson.Lesson)
 		equal  bool
@@ -269,8 +269,8 @@ func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
 		"expiry":     {func(l *lesson.Lesson) { l.ExpiresAt = time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC) }, false},
 		"Supersedes": {func(l *lesson.Lesson) { l.Supersedes = []string{"other"} }, false},
 	} {
-		if got := hashAfter(c.change); (got == unchanged) != c.equal {
-			t.Errorf("%s: hash changed = %v, want %v", name, got != unchanged, !c.equal)
+		if got := hashAfter(c.change); (got == want) != c.equal {
+			t.Errorf("%s: hash changed = %v, want %v", name, got != want, !c.equal)
 		}
 	}
 }
@@ -288,13 +288,13 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 		l    *lesson.Lesson
 		want []string
 	}{
-		"opposite outcome":              {newLesson("fourth", "failure"), []string{"fourth.md: warning: caution_title: title: ", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as first", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as second"}},
-		"mixed outcome":             {newLesson("fourth", "mixed"), nil},
-		"cycle of Supersedes":                     {newLesson("second", "mixed", "first"), []string{"second.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
-		"broken cycle":           {newLesson("second", "mixed"), nil},
-		"supersedes itself":              {newLesson("fourth", "mixed", "fourth"), []string{"fourth.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
-		"supersedes an unknown lesson":         {newLesson("fourth", "mixed", "third", "fifth"), []string{`fourth.md: error: supersedes_missing: supersedes[1]: there is no lesson "fifth"`}},
-		"used slug": {func() *lesson.Lesson { l := newLesson("third", "mixed"); l.Path = "x/third.md"; return l }(), []string{"x/third.md: error: slug_collision: slug: the slug is already taken by third.md"}},
+		"opposite outcome":             {newLesson("fourth", "failure"), []string{"fourth.md: warning: caution_title: title: ", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as first", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as second"}},
+		"mixed outcome":                {newLesson("fourth", "mixed"), nil},
+		"cycle of Supersedes":          {newLesson("second", "mixed", "first"), []string{"second.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
+		"broken cycle":                 {newLesson("second", "mixed"), nil},
+		"supersedes itself":            {newLesson("fourth", "mixed", "fourth"), []string{"fourth.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
+		"supersedes an unknown lesson": {newLesson("fourth", "mixed", "third", "fifth"), []string{`fourth.md: error: supersedes_missing: supersedes[1]: there is no lesson "fifth"`}},
+		"used slug":                    {func() *lesson.Lesson { l := newLesson("third", "mixed"); l.Path = "x/third.md"; return l }(), []string{"x/third.md: error: slug_collision: slug: the slug is already taken by third.md"}},
 		"no advice":                    {func() *lesson.Lesson { l := newLesson("fourth", "mixed"); l.Advice = " "; return l }(), []string{"fourth.md: warning: no_advice: there is no section"}},
 	} {
 		found := lesson.Checks{}.Lesson(c.l, book)
@@ -318,7 +318,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 // An edit rewrites a frontmatter in braces with one key per line. The edited values and the keys of other programs are
 // in the file, removed keys are not.
 func TestEditRewritesBracedFrontmatter(t *testing.T) {
-	l := read(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
+	l := parseLesson(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
 		" outcome: success, evidence: [{kind: run, ref: one}], metadata: {precept: {state: trial, trial_epsilon: 0.4}, theirs: kept}}\n---\n\nLook.\n")
 	if l.State != lesson.Trial || l.Plan.Epsilon != 0.4 {
 		t.Fatalf("state = %s, plan = %+v, want trial with epsilon 0.4", l.State, l.Plan)

@@ -44,8 +44,8 @@ func TestStarterLessonsAreShownInFull(t *testing.T) {
 	}
 }
 
-// failure returns the error of a failed shell call with the id id.
-func failure(id, text string) ErrorText {
+// newToolError returns the error of a failed shell call with the id id.
+func newToolError(id, text string) ErrorText {
 	j := detect.Judgement{Outcome: detect.Error}
 	return ErrorText{CallID: id, Tool: "bash", Text: detect.Signature(text), Kinds: detect.Kinds(text, j)}
 }
@@ -82,7 +82,7 @@ func TestStarterLessonsMatchTheirSamples(t *testing.T) {
 				q.Words = []string{s.words}
 			}
 			if s.err != "" {
-				q.Errors = []ErrorText{failure("c1", s.err)}
+				q.Errors = []ErrorText{newToolError("c1", s.err)}
 			}
 			if hits := b.Match(&q); !slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == l }) {
 				t.Errorf("%s does not match sample %+v", l.Slug, s)
@@ -96,7 +96,7 @@ func TestStarterLessonsMatchTheirSamples(t *testing.T) {
 			"Refactor the settings page: the tabs should remember which one was open, also after a reload of the browser.",
 			"Translate the manual to German. Keep the headings and the code blocks as they are.",
 		},
-		Errors: []ErrorText{failure("c1", "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"), failure("c2", "expected 4, got 5")},
+		Errors: []ErrorText{newToolError("c1", "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"), newToolError("c2", "expected 4, got 5")},
 	}
 	for _, h := range b.Match(&neutral) {
 		t.Errorf("%s matches neutral text", h.Lesson.Slug)
@@ -106,7 +106,7 @@ func TestStarterLessonsMatchTheirSamples(t *testing.T) {
 func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	for _, l := range starterBook(t).Lessons() {
-		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
+		if err := schema.Validate(frontmatterJSON(t, l.Raw)); err != nil {
 			t.Errorf("schema refuses %s: %v", l.Slug, err)
 		}
 		if formatted, err := Format(l); err != nil || string(formatted) != l.Raw {
@@ -136,7 +136,7 @@ func TestStarterLessonsMatchParaphrasedErrors(t *testing.T) {
 		if slices.ContainsFunc(b.Lessons(), ofKind) {
 			wanted++
 		}
-		for _, h := range b.Match(&Query{Errors: []ErrorText{failure("c1", unescape.Replace(f[2]))}}) {
+		for _, h := range b.Match(&Query{Errors: []ErrorText{newToolError("c1", unescape.Replace(f[2]))}}) {
 			if ofKind(h.Lesson) {
 				fired++
 				continue

@@ -11,10 +11,10 @@ import (
 // Tag adds tags to a query for phrases in user texts and errors. Lessons match these tags.
 func TestTaggerAddsTagsThatLessonsMatch(t *testing.T) {
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"kubectl", "helm upgrade"}, "disk": {"no space left"}})
-	tagged := func(tag string) *lesson.Lesson {
+	newLesson := func(tag string) *lesson.Lesson {
 		return &lesson.Lesson{Slug: "on-" + tag, State: lesson.Active, Trigger: lesson.Trigger{Tags: []string{tag}}}
 	}
-	book := lesson.NewBook([]*lesson.Lesson{tagged("deploy"), tagged("disk")})
+	book := lesson.NewBook([]*lesson.Lesson{newLesson("deploy"), newLesson("disk")})
 	for _, c := range []struct {
 		what  string
 		query lesson.Query

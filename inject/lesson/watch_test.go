@@ -25,8 +25,8 @@ type update struct {
 	book     *lesson.Book
 }
 
-// withWatcher runs fn concurrently with a watcher of dir, with the fake clock of synctest.
-func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
+// runWithWatcher runs fn concurrently with a watcher of dir, with the fake clock of synctest.
+func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		updates := make(chan update, 100)
@@ -65,8 +65,8 @@ func awaitUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	}
 }
 
-// noUpdate fails the test if an update arrives within a minute.
-func noUpdate(t *testing.T, updates <-chan update) {
+// checkNoUpdate fails the test if an update arrives within a minute.
+func checkNoUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
 	case u := <-updates:
@@ -90,7 +90,7 @@ func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "git", "one-a.md")
 	writeFile(t, file, titledLesson("one-a", "One"))
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates, "One")
 		for _, step := range []struct {
@@ -128,7 +128,7 @@ func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
 				t.Errorf("%s: problems = %v, want none", step.how, u.problems)
 			}
-			noUpdate(t, updates)
+			checkNoUpdate(t, updates)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	}
 	release("..2026_01", "One")
 	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates, "One")
 		release("..2026_02", "Two")
@@ -158,7 +158,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "one-a.md")
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates)
 		writeFile(t, file, titledLesson("one-a", "One"))
@@ -174,7 +174,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
 			t.Errorf("file instead of the directory: problems = %v, want one with Kept and \"not a directory\"", u.problems)
 		}
-		noUpdate(t, updates)
+		checkNoUpdate(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
 		if u := awaitUpdate(t, updates, "Again"); len(u.problems) > 0 {
 			t.Errorf("directory restored: problems = %v, want none", u.problems)
@@ -187,7 +187,7 @@ func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
 	writeFile(t, file, titledLesson("one-a", "One"))
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates, "One")
 		for _, bad := range []string{"", "---\nschema: learning/v1\nslug: one", "not a lesson", titledLesson("one-a", "''")} {
@@ -196,7 +196,7 @@ func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
 				t.Errorf("%q: problems = %+v, want one with Kept and slug one-a", bad, u.problems)
 			}
-			noUpdate(t, updates)
+			checkNoUpdate(t, updates)
 			writeFile(t, file, titledLesson("one-a", "One"))
 			if u = awaitUpdate(t, updates, "One"); len(u.problems) != 0 {
 				t.Errorf("valid file after %q: problems = %v, want none", bad, u.problems)
@@ -214,7 +214,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	for _, name := range []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"} {
 		writeFile(t, filepath.Join(dir, name), titledLesson(strings.TrimSuffix(filepath.Base(name), ".md")+"-slug", name))
 	}
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
 		awaitUpdate(t, updates, all...)
@@ -226,7 +226,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
 				t.Errorf("%s: problems = %+v, want one with Kept and path %q", name, u.problems, path)
 			}
-			noUpdate(t, updates)
+			checkNoUpdate(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
 			if u := awaitUpdate(t, updates, all...); len(u.problems) > 0 {
 				t.Errorf("%s restored: problems = %v, want none", name, u.problems)
@@ -245,10 +245,10 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
 	writeFile(t, file, titledLesson("one-a", "One"))
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates, "One")
-		noUpdate(t, updates)
+		checkNoUpdate(t, updates)
 		time.Sleep(950 * time.Millisecond) // the next poll is between the two steps
 		whole := titledLesson("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
@@ -271,7 +271,7 @@ func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates, "One")
 		start := time.Now()
@@ -295,15 +295,15 @@ func TestWatcherIgnoresOtherFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates, "One")
 		for _, name := range []string{"_index.md", "_log.jsonl", "notes.txt", "README.md", ".one-a.md.swp", "knowledge/lessons/one-a.md"} {
 			writeFile(t, filepath.Join(dir, name), "no lesson")
 		}
-		noUpdate(t, updates)
+		checkNoUpdate(t, updates)
 		must(t, os.Chtimes(filepath.Join(dir, "one-a.md"), time.Unix(1e9, 0), time.Unix(1e9, 0)))
-		noUpdate(t, updates)
+		checkNoUpdate(t, updates)
 	})
 }
 
@@ -340,7 +340,7 @@ func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "bad.md"), titledLesson("bad", "Poison"))
 	writeFile(t, filepath.Join(dir, "good.md"), titledLesson("good", "Good"))
-	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
+	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		if u := awaitUpdate(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
 			t.Errorf(`problems = %v, want one with "bad.md: internal: the file made precept panic"`, u.problems)

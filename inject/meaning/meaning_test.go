@@ -19,15 +19,15 @@ import (
 	"precept/internal/session"
 )
 
-// model is a fake embedding server. Texts about boats and yachts get one vector, all other texts an orthogonal one.
-type model struct {
+// embeddingServer is a fake embedding server. Texts about boats and yachts get one vector, all other texts an orthogonal one.
+type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
 	fault    func(w http.ResponseWriter) bool // if set, may write another response and return true
 }
 
-func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var q struct {
 		Model string   `json:"model"`
@@ -54,9 +54,9 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// start runs a matcher with one lesson about boats, which change may edit, and a number of captured sessions. The
+// startMatcher runs a matcher with one lesson about boats, which change may edit, and a number of captured sessions. The
 // returned channel receives the reported failures.
-func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
+func startMatcher(t *testing.T, m *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(m)
 	t.Cleanup(server.Close)
@@ -97,8 +97,8 @@ func exchangeWithText(id session.ID, text string) *sample.Exchange {
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
 
-// matchOf offers text until the session has a match, and returns the match.
-func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesson.Resemblance {
+// awaitMatch offers text until the session has a match, and returns the match.
+func awaitMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
 		m.Offer(exchangeWithText(id, text))
@@ -112,16 +112,16 @@ func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesso
 }
 
 func TestTextOfSameMeaningMatches(t *testing.T) {
-	server := &model{}
-	m, _ := start(t, server, 200, nil)
-	r := matchOf(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
+	server := &embeddingServer{}
+	m, _ := startMatcher(t, server, 200, nil)
+	r := awaitMatch(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
 		t.Errorf("match = %+v, want moor-first with a score of at least the threshold", r)
 	}
 	for range 20 { // the cache should answer most of these equal offers
 		m.Offer(exchangeWithText(session.ID{2}, "When do you open on Sunday?"))
 	}
-	matchOf(t, m, session.ID{3}, "a yacht")
+	awaitMatch(t, m, session.ID{3}, "a yacht")
 	if found := m.Matches(session.ID{2}); len(found) != 0 {
 		t.Errorf("text of another meaning: matches = %+v, want none", found)
 	}
@@ -143,12 +143,12 @@ func TestTextOfSameMeaningMatches(t *testing.T) {
 
 func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 	for name, change := range map[string]func(l *lesson.Lesson){
-		"like is false": func(l *lesson.Lesson) { l.Trigger.Like = false },
-		"lesson is quarantined":   func(l *lesson.Lesson) { l.State = lesson.Quarantined },
-		"lesson is for errors": func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
+		"like is false":         func(l *lesson.Lesson) { l.Trigger.Like = false },
+		"lesson is quarantined": func(l *lesson.Lesson) { l.State = lesson.Quarantined },
+		"lesson is for errors":  func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
 	} {
-		server := &model{}
-		m, _ := start(t, server, 200, change)
+		server := &embeddingServer{}
+		m, _ := startMatcher(t, server, 200, change)
 		for range 50 {
 			m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 			time.Sleep(time.Millisecond)
@@ -162,13 +162,13 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 }
 
 func TestNotKeywordPreventsSemanticMatch(t *testing.T) {
-	server := &model{}
-	m, _ := start(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
+	server := &embeddingServer{}
+	m, _ := startMatcher(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
 	for range 20 {
 		m.Offer(exchangeWithText(session.ID{1}, "I want a toy yacht"))
 		m.Offer(exchangeWithText(session.ID{3}, "This is for a toy. I want a yacht"))
 	}
-	matchOf(t, m, session.ID{2}, "I want a yacht")
+	awaitMatch(t, m, session.ID{2}, "I want a yacht")
 	for _, id := range []session.ID{{1}, {3}} {
 		if found := m.Matches(id); len(found) != 0 {
 			t.Errorf("session %v: matches = %+v, want none", id, found)
@@ -177,7 +177,7 @@ func TestNotKeywordPreventsSemanticMatch(t *testing.T) {
 }
 
 func TestLessonOfAnotherTenantOrModelDoesNotMatch(t *testing.T) {
-	m, _ := start(t, &model{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
+	m, _ := startMatcher(t, &embeddingServer{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
 	offer := func(id session.ID, tenant, model string) {
 		x := exchangeWithText(id, "I want a yacht")
 		x.Tenant, x.Model = tenant, model
@@ -197,8 +197,8 @@ func TestLessonOfAnotherTenantOrModelDoesNotMatch(t *testing.T) {
 }
 
 func TestNothingIsEmbeddedWithTooFewSessions(t *testing.T) {
-	server := &model{}
-	m, _ := start(t, server, 199, nil)
+	server := &embeddingServer{}
+	m, _ := startMatcher(t, server, 199, nil)
 	for range 50 {
 		m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 		time.Sleep(time.Millisecond)
@@ -216,14 +216,14 @@ func TestReportedFailureDoesNotContainKey(t *testing.T) {
 			http.Error(w, "invalid key sk-canary", http.StatusUnauthorized)
 			return true
 		},
-		"not JSON":    func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, "sk-canary"); return true },
+		"not JSON":       func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, "sk-canary"); return true },
 		"missing vector": func(w http.ResponseWriter) bool { _, _ = io.WriteString(w, `{"data":[]}`); return true },
 		"zero vector": func(w http.ResponseWriter) bool {
 			_, _ = io.WriteString(w, `{"data":[{"embedding":[0,0]}]}`)
 			return true
 		},
 	} {
-		m, failed := start(t, &model{fault: fault}, 200, nil)
+		m, failed := startMatcher(t, &embeddingServer{fault: fault}, 200, nil)
 		err := <-failed
 		if err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: err = %v, want an error without the key", name, err)
@@ -236,15 +236,15 @@ func TestReportedFailureDoesNotContainKey(t *testing.T) {
 
 func TestMatcherRecoversAfterFailures(t *testing.T) {
 	n := 0
-	server := &model{fault: func(w http.ResponseWriter) bool {
+	server := &embeddingServer{fault: func(w http.ResponseWriter) bool {
 		if n++; n > 3 {
 			return false
 		}
 		http.Error(w, "overloaded", http.StatusServiceUnavailable)
 		return true
 	}}
-	m, _ := start(t, server, 200, nil)
-	matchOf(t, m, session.ID{1}, "the yacht")
+	m, _ := startMatcher(t, server, 200, nil)
+	awaitMatch(t, m, session.ID{1}, "the yacht")
 }
 
 func TestFullQueueDropsExchangesWithoutWaiting(t *testing.T) {

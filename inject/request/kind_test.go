@@ -55,9 +55,9 @@ func TestReadTableReportsFaults(t *testing.T) {
 // sentence is a request with its expected kinds.
 type sentence struct{ set, kinds, text string }
 
-// sentences reads testdata/requests.tsv. The sentences of the set "dev" were known when kinds.tsv was written. Those of
+// readSentences reads testdata/requests.tsv. The sentences of the set "dev" were known when kinds.tsv was written. Those of
 // the set "held" were held out until their first measurement, in which 56 of 70 were found.
-func sentences(t *testing.T) (out []sentence) {
+func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")
 	if err != nil {
@@ -75,7 +75,7 @@ func sentences(t *testing.T) (out []sentence) {
 func TestKindsOfParaphrasedRequests(t *testing.T) {
 	t.Parallel()
 	all, found, others := map[string]int{}, map[string]int{}, map[string]int{}
-	for _, s := range sentences(t) {
+	for _, s := range readSentences(t) {
 		all[s.set]++
 		got := Kinds(s.text)
 		wanted := func(f Found) bool { return slices.Contains(strings.Split(s.kinds, ","), string(f.Kind)) }
@@ -144,10 +144,10 @@ func TestKindsReturnsTheirSentences(t *testing.T) {
 func TestTokensPerSentenceAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"words":     strings.Repeat("every place that we ", 1<<18),
-		"sentences": strings.Repeat("where is it? ", 1<<18),
-		"one word":  strings.Repeat("a", 1<<20),
-		"punctuation":     strings.Repeat("(-/.\"", 1<<18),
+		"words":       strings.Repeat("every place that we ", 1<<18),
+		"sentences":   strings.Repeat("where is it? ", 1<<18),
+		"one word":    strings.Repeat("a", 1<<20),
+		"punctuation": strings.Repeat("(-/.\"", 1<<18),
 	} {
 		s := search{table: compiled(), steps: maxSteps}
 		Kinds(text)

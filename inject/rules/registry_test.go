@@ -14,8 +14,8 @@ import (
 
 func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
-// registered returns a queued registry entry for a section of CLAUDE.md, which is not yet measured.
-func registered(section, text string) rules.Registered {
+// newQueuedSection returns a queued registry entry for a section of CLAUDE.md, which is not yet measured.
+func newQueuedSection(section, text string) rules.Registered {
 	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5, State: rules.Queued, Added: noon()}
 }
 
@@ -28,7 +28,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
 		t.Fatalf("Read of a missing registry = %+v, %v, want an empty registry and no error", r, err)
 	}
-	for _, s := range []rules.Registered{registered("A", "## A\nx\n"), registered("B", "## B\r\ny\r\n")} {
+	for _, s := range []rules.Registered{newQueuedSection("A", "## A\nx\n"), newQueuedSection("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestReadRefusesDamagedRegistry(t *testing.T) {
 }
 
 func TestAdvanceLimitsMeasuredSections(t *testing.T) {
-	list := []rules.Registered{registered("A", "a"), registered("B", "b"), registered("C", "c"), registered("D", "d")}
+	list := []rules.Registered{newQueuedSection("A", "a"), newQueuedSection("B", "b"), newQueuedSection("C", "c"), newQueuedSection("D", "d")}
 	states := func() string {
 		var out []string
 		for i := range list {
@@ -83,7 +83,7 @@ func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 }
 
 func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
-	s := registered("A", "a")
+	s := newQueuedSection("A", "a")
 	s.State, s.Began = rules.Measuring, noon()
 	path := rules.Path(t.TempDir())
 	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return []rules.Registered{s}, nil }); err != nil {

@@ -30,9 +30,9 @@ func Example() {
 	// AGENTS.md#Style: 5 tokens
 }
 
-// frames returns prompts, by agent, with a rules file in the frame of the agent. The frame is the text that an agent
+// framedPrompts returns prompts, by agent, with a rules file in the frame of the agent. The frame is the text that an agent
 // writes before and after a rules file.
-func frames(file string) map[string]string {
+func framedPrompts(file string) map[string]string {
 	return map[string]string{
 		"claude-code": "<system-reminder>\nAs you answer the user's questions, you can use the following context:\n# claudeMd\nCodebase and user instructions are shown below. Be sure to adhere to these instructions.\n\nContents of /shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + file + "\n\n# currentDate\nToday's date is 2026-11-01.\n\n      IMPORTANT: this context may or may not be relevant to your tasks.\n</system-reminder>\n",
 		"codex":       "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n" + file + "\n</INSTRUCTIONS>",
@@ -55,7 +55,7 @@ func frames(file string) map[string]string {
 
 func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 	for _, file := range []string{content, strings.ReplaceAll(content, "\n", "\r\n"), "- Use tabs."} {
-		for agent, prompt := range frames(file) {
+		for agent, prompt := range framedPrompts(file) {
 			found := rules.Find(prompt)
 			if len(found) == 0 {
 				t.Errorf("%s: Find found no rules file", agent)
@@ -78,7 +78,7 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
 	lines := rules.Lines(section)
 	for _, text := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
-		for agent, prompt := range frames(other) {
+		for agent, prompt := range framedPrompts(other) {
 			if at := rules.LocateFramed(prompt+text, lines); len(at) > 0 {
 				t.Errorf("%s: section found in the user message %q at %v", agent, text, at)
 			}
@@ -87,7 +87,7 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 				t.Errorf("%s: section found in the user message %q after a frame without an end at %v", agent, text, at)
 			}
 		}
-		for agent, prompt := range frames(content) {
+		for agent, prompt := range framedPrompts(content) {
 			before, after, _ := strings.Cut(prompt, content)
 			if at := rules.LocateFramed(before+content+text, lines); len(at) > 0 {
 				t.Errorf("%s: section found in a frame without an end at %v", agent, at)
@@ -104,9 +104,9 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	}
 }
 
-// captured returns the part of a recorded request of an agent that contains its rules files. The agent had several rules
+// readCaptured returns the part of a recorded request of an agent that contains its rules files. The agent had several rules
 // files in the home folder and in the project.
-func captured(t *testing.T, agent string) string {
+func readCaptured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))
 	if err != nil {
@@ -126,7 +126,7 @@ func TestFindReadsFilesOfCapturedRequests(t *testing.T) {
 		"pi":       {"/home/x/.pi/agent/AGENTS.md", "/shop/AGENTS.md"},
 		"qwen":     {"../home/.qwen/QWEN.md", "QWEN.md", "AGENTS.md", "../home/.qwen/output-language.md"},
 	} {
-		text := captured(t, agent)
+		text := readCaptured(t, agent)
 		var names []string
 		for _, f := range rules.Find(text) {
 			names = append(names, f.Name)

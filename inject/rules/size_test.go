@@ -23,8 +23,8 @@ func manySections(n int) string {
 	return b.String()
 }
 
-// cpuOf returns the smallest CPU time of three calls of f, at least 1 ms.
-func cpuOf(t *testing.T, f func()) time.Duration {
+// minCPUTime returns the smallest CPU time of three calls of f, at least 1 ms.
+func minCPUTime(t *testing.T, f func()) time.Duration {
 	t.Helper()
 	now := func() time.Duration {
 		var u syscall.Rusage
@@ -56,7 +56,7 @@ func TestScanTimeIsLinear(t *testing.T) {
 			}
 		}
 	}
-	few, more := cpuOf(t, scan(2_000)), cpuOf(t, scan(16_000))
+	few, more := minCPUTime(t, scan(2_000)), minCPUTime(t, scan(16_000))
 	if more > 28*few {
 		t.Errorf("2,000 sections took %v and 16,000 took %v, want at most 28 times as long", few, more)
 	}

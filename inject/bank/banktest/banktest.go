@@ -114,7 +114,7 @@ func (f *fixture) events(t *testing.T) (out []string) {
 	return out
 }
 
-func (f *fixture) expect(t *testing.T, err error, code lesson.Code) {
+func (f *fixture) checkRefusal(t *testing.T, err error, code lesson.Code) {
 	t.Helper()
 	faults, ok := faultsOf(err)
 	if !ok || len(faults) == 0 || faults[0].Code != code {
@@ -122,8 +122,8 @@ func (f *fixture) expect(t *testing.T, err error, code lesson.Code) {
 	}
 }
 
-// handWrittenText returns the text of a valid lesson as a person would write it.
-func handWrittenText(slug string) []byte {
+// manualText returns the text of a valid lesson as a person would write it.
+func manualText(slug string) []byte {
 	raw, err := lesson.Format(draft(slug))
 	if err != nil {
 		panic(err)

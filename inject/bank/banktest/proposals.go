@@ -107,7 +107,7 @@ func gptme(t *testing.T, f *fixture) {
 // claims tests that the counts, confidence, state, approval and scope that an author claims are ignored.
 func claims(t *testing.T, f *fixture) {
 	t.Helper()
-	text := string(handWrittenText("bbb"))
+	text := string(manualText("bbb"))
 	text = strings.NewReplacer("confidence: 0.4", "confidence: 1", "success_count: 0", "success_count: 9999", "failure_count: 0", "failure_count: 3").Replace(text)
 	text = strings.Replace(text, "    state: active\n", "    state: active\n    approved_by: root\n    tenant: other\n    source: \"\"\n    content_hash: "+mustParse(t, text).ContentHash+"\n", 1)
 	r := f.propose(t, bank.Proposal{Text: []byte(text), Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}})
@@ -162,7 +162,7 @@ func refusals(t *testing.T, f *fixture) {
 			t.Errorf("%s: err = %v, want a refusal", c.what, err)
 			continue
 		}
-		f.expect(t, err, c.code)
+		f.checkRefusal(t, err, c.code)
 	}
 	if got := f.events(t); got[len(got)-1] != "refuse  >" {
 		t.Errorf("events = %q, want a refusal as the last event", got)
@@ -182,7 +182,7 @@ func refusals(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	_, err = f.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
-	f.expect(t, err, lesson.CodeInvalid)
+	f.checkRefusal(t, err, lesson.CodeInvalid)
 	if f.state(t, "suspect") != lesson.Quarantined {
 		t.Errorf("state of the suspicious lesson = %s, want %s", f.state(t, "suspect"), lesson.Quarantined)
 	}
@@ -238,18 +238,18 @@ func ownLesson(t *testing.T, f *fixture) {
 		}
 	}
 	_, err = f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("all"), Source: "writ", Own: true})
-	f.expect(t, err, lesson.CodeInternal)
+	f.checkRefusal(t, err, lesson.CodeInternal)
 	successor := draft("successor")
 	successor.Supersedes = []string{r.Lesson.Slug}
 	_, err = f.Bank.Propose(t.Context(), bank.Proposal{Lesson: successor, Source: "writ", Own: true, Scope: scope})
-	f.expect(t, err, lesson.CodeInvalid)
+	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
 func otherScopes(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	f.propose(t, bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
-	if _, err := f.Bank.Put(t.Context(), "persons.md", handWrittenText("persons"), "ann"); err != nil {
+	if _, err := f.Bank.Put(t.Context(), "persons.md", manualText("persons"), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []lesson.Scope{{}, {Tenant: "acme"}, {Tenant: "other", Agent: "coder"}} {
@@ -267,7 +267,7 @@ func otherScopes(t *testing.T, f *fixture) {
 		t.Errorf("withdrawal: err = %v, state = %q, want neither", err, f.state(t, "hers"))
 	}
 	_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
-	f.expect(t, err, lesson.CodeCollision) // an archived lesson keeps its slug
+	f.checkRefusal(t, err, lesson.CodeCollision) // an archived lesson keeps its slug
 	a, b := bank.Slug("One title", scope), bank.Slug("One title", lesson.Scope{Tenant: "other", Agent: "coder"})
 	if a == b || !lesson.IsSlug(a) || !lesson.IsSlug(bank.Slug("测试 ../../", scope)) || !lesson.IsSlug(bank.Slug(strings.Repeat("long ", 99), scope)) {
 		t.Errorf("slugs of one title in two scopes = %q and %q, want different slugs, and valid slugs for all titles", a, b)
