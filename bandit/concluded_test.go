@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// newMeasuredChooser returns a chooser that counted n sessions with a pick of lesson a, which is withheld with probability eps. The
-// lesson raises the success rate of 0.5 by effect.
+// newMeasuredChooser returns a chooser that counted n sessions with a pick of lesson a, which is withheld with
+// probability eps. The lesson raises the success rate of 0.5 by effect.
 func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
@@ -31,8 +31,8 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// Under the holdout rule prove, a lesson keeps the full holdout until the interval shows that it helps or has no effect. A
-// harmful lesson keeps the full holdout.
+// Under the holdout rule prove, a lesson keeps the full holdout until the interval shows that it helps or has no
+// effect. A harmful lesson keeps the full holdout.
 func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, k := range []struct {
@@ -56,7 +56,8 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != k.want || (eps == 0.05) != k.want {
 			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", k.what, got.Concluded, eps, k.want)
 		}
-		// A replica that reads the same sums without the maxima computes the maxima from the sums. A clone has the maxima.
+		// A replica that reads the same sums without the maxima computes the maxima from the sums. A clone has the
+		// maxima.
 		if again := newMeasuredChooser(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
 			t.Errorf("%s, replica: Concluded = %v, want %v", k.what, !k.want, k.want)
 		}

@@ -26,8 +26,8 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	}
 }
 
-// A benched lesson is one that the chooser expects to harm: its mean is below -0.25 standard deviations. Good sessions end
-// this state.
+// A benched lesson is one that the chooser expects to harm: its mean is below -0.25 standard deviations. Good sessions
+// end this state.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	before := bandit.Posterior{} // belief before the latest sessions
@@ -234,8 +234,8 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 }
 
-// The variance of a reward is 0.24 if all rewards are 0 or 1. If there are graded rewards, which are between 0 and 1, the
-// variance is measured.
+// The variance of a reward is 0.24 if all rewards are 0 or 1. If there are graded rewards, which are between 0 and 1,
+// the variance is measured.
 func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {
@@ -272,7 +272,8 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 }
 
 // cautionsOf simulates 1,000 sessions for each of 400 lessons, a fifth of them withheld, and returns the number of
-// lessons that were a caution at any time. A session succeeds with probability 0.5 + match, plus effect with the lesson.
+// lessons that were a caution at any time. A session succeeds with probability 0.5 + match, plus effect with the
+// lesson.
 func cautionsOf(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat

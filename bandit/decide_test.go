@@ -172,8 +172,8 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	checkShare("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// Under the rule earn, the objective uplift reduces the holdout of a leaning or trusted lesson. All other objectives keep
-// the full holdout until the lesson is proven. A trial keeps its own holdout.
+// Under the rule earn, the objective uplift reduces the holdout of a leaning or trusted lesson. All other objectives
+// keep the full holdout until the lesson is proven. A trial keeps its own holdout.
 func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
@@ -381,8 +381,8 @@ func TestSessionKeepsFirstTextOfLesson(t *testing.T) {
 	}
 }
 
-// The offset of a pick is the expected reward without the lesson: the sum of the base, the damped match effects, and the
-// effects of the other injected lessons.
+// The offset of a pick is the expected reward without the lesson: the sum of the base, the damped match effects, and
+// the effects of the other injected lessons.
 func TestOffsetsMatchTheFormula(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.06, Match: -0.1 / bandit.Damping}, "b": {Mean: 0.04, Match: 0.05 / bandit.Damping},
@@ -414,8 +414,8 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	}
 }
 
-// In a random sequence of turns, a later turn changes no earlier decision, a repeated turn decides nothing, a replay makes
-// the same decisions, and the picks stay within the limits.
+// In a random sequence of turns, a later turn changes no earlier decision, a repeated turn decides nothing, a replay
+// makes the same decisions, and the picks stay within the limits.
 func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := bandit.Config{

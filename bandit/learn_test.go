@@ -6,8 +6,8 @@ import (
 	"precept/bandit"
 )
 
-// If good lessons match hard sessions, the raw success rate is misleading. The objective raw must gain little and uplift
-// much; otherwise the chooser ignores the holdout.
+// If good lessons match hard sessions, the raw success rate is misleading. The objective raw must gain little and
+// uplift much; otherwise the chooser ignores the holdout.
 func TestUpliftGainsWhereRawFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 36,000 sessions")

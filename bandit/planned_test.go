@@ -16,7 +16,8 @@ type rewardedSession struct {
 	y    float64
 }
 
-// trialSessions simulates n sessions of lesson a in the planned trial with the given name. The sessions are not counted.
+// trialSessions simulates n sessions of lesson a in the planned trial with the given name. The sessions are not
+// counted.
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -37,8 +38,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// In the report, a planned trial ends when the session of its last pick closes. For the chooser, the trial ends as soon as
-// closed and open sessions together have enough rewards. After a reward is withdrawn, the trial continues.
+// In the report, a planned trial ends when the session of its last pick closes. For the chooser, the trial ends as soon
+// as closed and open sessions together have enough rewards. After a reward is withdrawn, the trial continues.
 func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	k := lesson("a")
@@ -84,9 +85,9 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	}
 }
 
-// A session with a loop warning before its first match takes part in the comparison of treated and control sessions from
-// the warning on, with a centre that later decisions keep. The strata All.Any, which count whether any pick was injected,
-// include the lessons of the later decision but not the warning.
+// A session with a loop warning before its first match takes part in the comparison of treated and control sessions
+// from the warning on, with a centre that later decisions keep. The strata All.Any, which count whether any pick was
+// injected, include the lessons of the later decision but not the warning.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
@@ -123,8 +124,8 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	}
 }
 
-// Lessons fill the budget in order of their rank, before the random decision about any of them. A lesson that exceeds the
-// remaining budget is not picked, and a withheld lesson takes its share of the budget.
+// Lessons fill the budget in order of their rank, before the random decision about any of them. A lesson that exceeds
+// the remaining budget is not picked, and a withheld lesson takes its share of the budget.
 func TestLessonBeyondBudgetIsNotPicked(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {

@@ -59,8 +59,8 @@ func checkNear(t *rapid.T, what string, got, want float64) {
 	}
 }
 
-// The belief equals the posterior of seen.solve. Negative counts, as after a correction that arrives before its original,
-// are ignored.
+// The belief equals the posterior of seen.solve. Negative counts, as after a correction that arrives before its
+// original, are ignored.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genSeen(t)
@@ -83,8 +83,8 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 	})
 }
 
-// Refit makes three steps of EM over the lessons with at least five injected picks and ten pseudo-lessons at the default
-// priors, within bounds.
+// Refit makes three steps of EM over the lessons with at least five injected picks and ten pseudo-lessons at the
+// default priors, within bounds.
 func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()

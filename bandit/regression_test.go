@@ -11,14 +11,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithFacts returns the decided assignment of a session of agent whose first request came at the given hour with the
-// given number of tools.
+// sessionWithFacts returns the decided assignment of a session of agent whose first request came at the given hour with
+// the given number of tools.
 func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns the deltas of n sessions of two agents. In the morning 80% of the sessions succeed, in the evening
-// 40%, whatever the agent and the number of tools.
+// easyMornings returns the deltas of n sessions of two agents. In the morning 80% of the sessions succeed, in the
+// evening 40%, whatever the agent and the number of tools.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seeded("mornings")
 	for i := range n {
@@ -36,8 +36,8 @@ func easyMornings(n int) (deltas [][]trial.Delta) {
 	return deltas
 }
 
-// The regression learns from closed sessions which facts known before the random decision predict the reward. A decision
-// stores the prediction as the base of the session.
+// The regression learns from closed sessions which facts known before the random decision predict the reward. A
+// decision stores the prediction as the base of the session.
 func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(2000) {
@@ -108,7 +108,8 @@ func TestRegressionDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Refit computes no regression from fewer than RefitEvery rewards. SetPriors drops a regression with an infinite effect.
+// Refit computes no regression from fewer than RefitEvery rewards. SetPriors drops a regression with an infinite
+// effect.
 func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(bandit.RefitEvery - 1) {
@@ -124,8 +125,8 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	}
 }
 
-// A store that an older version of precept wrote has only the sums of categories, without other facts. These sums remain
-// part of the baseline of the category.
+// A store that an older version of precept wrote has only the sums of categories, without other facts. These sums
+// remain part of the baseline of the category.
 func TestBaselineKeepsCategorySumsOfOlderStore(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.One), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.One)})

@@ -132,8 +132,8 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	})
 }
 
-// A clone is independent of the original, and finds the earlier text of an edited lesson. MeanAt uses only the counters of
-// the days before.
+// A clone is independent of the original, and finds the earlier text of an edited lesson. MeanAt uses only the counters
+// of the days before.
 func TestCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()

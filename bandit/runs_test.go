@@ -26,9 +26,9 @@ type runWorld struct {
 	spills       bool    // whether the effect is on all agents of a run in which an agent gets the lesson
 }
 
-// estimate simulates the world once, and returns the measured effect and its standard error. The unit of randomization is
-// the run if coinsByRun is true, and the session otherwise. The unit of observation is the run if countedByRun is true,
-// and the session otherwise.
+// estimate simulates the world once, and returns the measured effect and its standard error. The unit of randomization
+// is the run if coinsByRun is true, and the session otherwise. The unit of observation is the run if countedByRun is
+// true, and the session otherwise.
 func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -173,7 +173,8 @@ func TestShareCountsWithheldPicksInBudget(t *testing.T) {
 	}
 }
 
-// A unit has at most MaxShared matches. Beyond the limit, Share picks no new lesson but still returns the earlier picks.
+// A unit has at most MaxShared matches. Beyond the limit, Share picks no new lesson but still returns the earlier
+// picks.
 func TestShareAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment

@@ -18,7 +18,8 @@ type world struct {
 	matches int // average number of matching lessons per session
 }
 
-// truth is a lesson with its true effect. If hard is positive, the lesson matches hard sessions more often than easy ones.
+// truth is a lesson with its true effect. If hard is positive, the lesson matches hard sessions more often than easy
+// ones.
 type truth struct {
 	bandit.Action
 	effect, hard float64
@@ -31,9 +32,9 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
 }
 
-// newWorld returns a world of n lessons: a third help, a third harm, and a third have no effect. If contrary is true, the
-// helpful lessons match hard sessions and the harmful lessons match easy sessions, so that a comparison of raw success
-// rates has the wrong sign.
+// newWorld returns a world of n lessons: a third help, a third harm, and a third have no effect. If contrary is true,
+// the helpful lessons match hard sessions and the harmful lessons match easy sessions, so that a comparison of raw
+// success rates has the wrong sign.
 func newWorld(n int, contrary bool, seed string) *world {
 	w := &world{rng: seeded(seed), matches: 3}
 	for j := range n {

@@ -249,8 +249,8 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joinText returns the text parts of a message, without reminders, as one string. If the message has other parts, joined
-// returns a list of these parts followed by the string.
+// joinText returns the text parts of a message, without reminders, as one string. If the message has other parts,
+// joinText returns a list of these parts followed by the string.
 func joinText(list []any) any {
 	var s strings.Builder
 	var others []any

@@ -82,8 +82,8 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	})
 }
 
-// A score of 1 by a new rater of the highest tier does not lower a reward of that tier, and replaces a reward of a lower
-// tier.
+// A score of 1 by a new rater of the highest tier does not lower a reward of that tier, and replaces a reward of a
+// lower tier.
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := drawEntries(t)
@@ -98,8 +98,8 @@ func TestRewardIncludesNewRater(t *testing.T) {
 	})
 }
 
-// Repeated calls return the same reward, although Reward iterates over maps and a floating-point sum depends on the order.
-// Entries without a tier are ignored.
+// Repeated calls return the same reward, although Reward iterates over maps and a floating-point sum depends on the
+// order. Entries without a tier are ignored.
 func TestRewardIsDeterministic(t *testing.T) {
 	var es []feedback.Entry
 	for i := range 12 {
@@ -172,8 +172,8 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	}
 }
 
-// Until the work ends, all checks of a webhook count as one rater with the lowest score. After that, only the latest end
-// counts. A person has priority over both.
+// Until the work ends, all checks of a webhook count as one rater with the lowest score. After that, only the latest
+// end counts. A person has priority over both.
 func TestEndOfWorkReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {

@@ -20,7 +20,8 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means withheld.
+// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means
+// withheld.
 type arm struct {
 	eps          float64
 	n1, n0       int     // sessions with a reward
@@ -31,8 +32,8 @@ type arm struct {
 	controlled   bool    // whether the sessions are control sessions
 }
 
-// addArm adds the sessions of a to the counters of c. Equal sessions have equal deltas, so addArm computes the deltas of
-// each kind of session once and multiplies them by the number of sessions.
+// addArm adds the sessions of a to the counters of c. Equal sessions have equal deltas, so addArm computes the deltas
+// of each kind of session once and multiplies them by the number of sessions.
 func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -178,8 +179,8 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	}
 }
 
-// Among many lessons, some intervals exclude 0 by chance. So a single interval above 0 among 21 lessons does not give the
-// verdict helps.
+// Among many lessons, some intervals exclude 0 by chance. So a single interval above 0 among 21 lessons does not give
+// the verdict helps.
 func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
@@ -200,8 +201,8 @@ func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 }
 
 // The verdict helps needs 50 rewarded sessions with and 50 without the lesson. The verdict stays if a smaller holdout
-// widens the interval until it contains 0, because the intervals at all times hold simultaneously. It ends if the effect
-// changes its sign.
+// widens the interval until it contains 0, because the intervals at all times hold simultaneously. It ends if the
+// effect changes its sign.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArm(few, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
@@ -227,8 +228,8 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	}
 }
 
-// If the interval contains 0, but the model of the chooser, which also uses the control sessions, finds the effect likely,
-// the verdict is likely helps, with a note that names the model.
+// If the interval contains 0, but the model of the chooser, which also uses the control sessions, finds the effect
+// likely, the verdict is likely helps, with a note that names the model.
 func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
@@ -524,7 +525,8 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	}
 }
 
-// For random counters, the report is reproducible and can be encoded and printed, and each effect is within its interval.
+// For random counters, the report is reproducible and can be encoded and printed, and each effect is within its
+// interval.
 func TestReportOfRandomCounters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()

@@ -48,8 +48,8 @@ func (m impossibleChooser) Belief(report.Lesson) report.Belief      { return m.b
 func (m impossibleChooser) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
 func (m impossibleChooser) Sigma2() float64                         { return 0.25 }
 
-// The beliefs of the chooser change only the fields that describe beliefs, and the verdicts likely and benched. All other
-// fields of the report are the same with any chooser and without one.
+// The beliefs of the chooser change only the fields that describe beliefs, and the verdicts likely and benched. All
+// other fields of the report are the same with any chooser and without one.
 func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})

@@ -123,7 +123,7 @@ func (r *Row) explanation(open *Open) []string {
 		out = append(out, "  all       "+r.AllSessions.Sentence())
 	}
 	for i := range r.PlannedTrials {
-		out = append(out, "  look      "+r.PlannedTrials[i].fullTable())
+		out = append(out, "  look      "+r.PlannedTrials[i].text())
 	}
 	for i := range r.Outcomes {
 		out = append(out, "  outcome   "+r.Outcomes[i].Sentence())

@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// flowReport returns a report on closed sessions, given their number by exclusion reason. An empty reason means not excluded.
+// flowReport returns a report on closed sessions, given their number by exclusion reason. An empty reason means not
+// excluded.
 func flowReport(sessions map[trial.ExclusionReason]int64, in report.Input) report.Report {
 	in.Now, in.Counters = noon, trial.NewCounters()
 	for why, n := range sessions {

@@ -17,8 +17,8 @@ func chooserBelieving(mean float64) impossibleChooser {
 	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
 }
 
-// reportWithCosts returns a report on two lessons, about which the chooser believes in the effect mean. Lesson a has 200
-// picks on one day of the last week, 100 of them with a reward. Lesson new has no pick.
+// reportWithCosts returns a report on two lessons, about which the chooser believes in the effect mean. Lesson a has
+// 200 picks on one day of the last week, 100 of them with a reward. Lesson new has no pick.
 func reportWithCosts(mean float64) report.Report {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})
@@ -27,8 +27,8 @@ func reportWithCosts(mean float64) report.Report {
 	return report.Build(in)
 }
 
-// Forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a trial of
-// 400 rewarded picks takes 800 sessions. The lost reward follows from the belief of the chooser.
+// Forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a trial
+// of 400 rewarded picks takes 800 sessions. The lost reward follows from the belief of the chooser.
 func TestForecastComputesCostOfTrial(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
@@ -58,8 +58,8 @@ func TestForecastComputesCostOfTrial(t *testing.T) {
 	}
 }
 
-// The text of a forecast names the cost and the effect that the trial can detect, for a lesson that the chooser believes
-// to help and for one that it believes to harm.
+// The text of a forecast names the cost and the effect that the trial can detect, for a lesson that the chooser
+// believes to help and for one that it believes to harm.
 func TestForecastTextGolden(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {
@@ -73,7 +73,8 @@ func TestForecastTextGolden(t *testing.T) {
 	checkGolden(t, "forecast.txt", all.String())
 }
 
-// A goal has either a number of picks or an effect, and power and epsilon are between 0 and 1. Any other goal is an error.
+// A goal has either a number of picks or an effect, and power and epsilon are between 0 and 1. Any other goal is an
+// error.
 func TestForecastRefusesInvalidGoals(t *testing.T) {
 	r := reportWithCosts(0.1)
 	nan := math.NaN()
@@ -105,8 +106,8 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 	}
 }
 
-// A third planned trial is tested at a smaller level than 0.05, because only one of the two earlier trials is proven. The
-// forecast has the running trial of the lesson, and the text names it.
+// A third planned trial is tested at a smaller level than 0.05, because only one of the two earlier trials is proven.
+// The forecast has the running trial of the lesson, and the text names it.
 func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
 	in := inputOfAllKinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)

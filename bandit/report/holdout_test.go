@@ -27,8 +27,8 @@ type tally struct {
 	wrong    int     // wrong claims
 }
 
-// demoWorld simulates twenty lessons with known effects: four help by 2 to 12 points, four harm by 2 to 10 points, and the
-// others have no effect. Some lessons match hard or easy sessions more often, whatever their effect is.
+// demoWorld simulates twenty lessons with known effects: four help by 2 to 12 points, four harm by 2 to 10 points, and
+// the others have no effect. Some lessons match hard or easy sessions more often, whatever their effect is.
 type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
@@ -58,8 +58,8 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// session draws a session and returns its category, its success rate without a lesson, the largest possible gain from at
-// most most lessons, and the matching lessons.
+// session draws a session and returns its category, its success rate without a lesson, the largest possible gain from
+// at most most lessons, and the matching lessons.
 func (w *demoWorld) session(most int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	hard := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -185,9 +185,9 @@ func standardError(all []tally, numerator, denominator func(tally) float64) floa
 	return math.Sqrt(sumSquares*n/max(n-1, 1)) / denSum
 }
 
-// In worlds with known effects, Prove finds more helpful lessons than Earn, Earn gains more reward than Prove, and Fixed
-// gains least. Wrong claims are rare under each rule. Two runs of this test produced the table in docs/EXPERIMENT.md: one
-// with WORLDS=120, the other with WORLDS=80 and SESSIONS=40000.
+// In worlds with known effects, Prove finds more helpful lessons than Earn, Earn gains more reward than Prove, and
+// Fixed gains least. Wrong claims are rare under each rule. Two runs of this test produced the table in
+// docs/EXPERIMENT.md: one with WORLDS=120, the other with WORLDS=80 and SESSIONS=40000.
 func TestHoldoutRulesDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 180,000 sessions")

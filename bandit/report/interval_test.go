@@ -16,8 +16,9 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// simulateNoEffect simulates sessions of unknown difficulty in which the lesson has no effect. After each session, null calls see with
-// the sums, and with the summed rewards of the injected (y1) and the withheld (y0) sessions.
+// simulateNoEffect simulates sessions of unknown difficulty in which the lesson has no effect. After each session,
+// simulateNoEffect calls onSession with the sums, and with the summed rewards of the injected (y1) and the withheld
+// (y0) sessions.
 func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
@@ -44,8 +45,8 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 	}
 }
 
-// If an operator evaluates after every ten sessions, the interval of the report ever excludes the true effect for at most
-// 6% of the lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
+// If an operator evaluates after every ten sessions, the interval of the report ever excludes the true effect for at
+// most 6% of the lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
 func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds sessions with one model and one pick each. The lesson raises the success rate from 0.2 to 0.9. Its error
-// recurs in each session without success. The sessions have rewards if rewarded is true.
+// addModelPicks adds sessions with one model and one pick each. The lesson raises the success rate from 0.2 to 0.9. Its
+// error recurs in each session without success. The sessions have rewards if rewarded is true.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}

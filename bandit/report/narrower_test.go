@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addLateRewardedSessions adds n sessions of a lesson that close without a reward. A session gets a late reward with probability
-// chance[1] if the lesson was injected, and chance[0] if it was withheld.
+// addLateRewardedSessions adds n sessions of a lesson that close without a reward. A session gets a late reward with
+// probability chance[1] if the lesson was injected, and chance[0] if it was withheld.
 func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seeded(string(arm))
 	for range n {
@@ -65,8 +65,8 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 }
 
-// If a lesson prevents errors only in rewarded sessions, the errors of the other sessions do not predict a reward, and the
-// row has no estimate from all sessions.
+// If a lesson prevents errors only in rewarded sessions, the errors of the other sessions do not predict a reward, and
+// the row has no estimate from all sessions.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seeded("differ"), trial.NewCounters()
 	for i := range 2000 {
@@ -92,9 +92,9 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	}
 }
 
-// The centre of a pick is the predicted reward of its session. Explained is the share of the variance of the reward that
-// the centres explain: 0.64 if the centres are the true expectations 0.9 and 0.1 of two kinds of sessions, and 0 if all
-// centres are equal.
+// The centre of a pick is the predicted reward of its session. Explained is the share of the variance of the reward
+// that the centres explain: 0.64 if the centres are the true expectations 0.9 and 0.1 of two kinds of sessions, and 0
+// if all centres are equal.
 func TestExplainedIsVarianceShareOfCentres(t *testing.T) {
 	for _, k := range []struct {
 		centres [2]float64

@@ -25,8 +25,8 @@ type narrowWorld struct {
 	sessions int
 }
 
-// intervalCounts counts intervals. The fields that end in All are about the estimate from all sessions, the others about the
-// estimate from rewarded sessions.
+// intervalCounts counts intervals. The fields that end in All are about the estimate from all sessions, the others
+// about the estimate from rewarded sessions.
 type intervalCounts struct {
 	lessons           int
 	missed, missedAll int     // intervals that at any evaluation excluded 0, the true effect
@@ -159,9 +159,9 @@ func numberOfWorlds(few int) int {
 }
 
 // Facts that are known before the randomization (agent, hour, tools) explain a share of the variance of the reward. A
-// regression on them saves at least a quarter of this share of the picks, minus two points. At most about one interval in
-// twenty ever excludes the true effect. The environment variable WORLDS sets the number of worlds: 60 gives the figures
-// of docs/decisions.
+// regression on them saves at least a quarter of this share of the picks, minus two points. At most about one interval
+// in twenty ever excludes the true effect. The environment variable WORLDS sets the number of worlds: 60 gives the
+// figures of docs/decisions.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	worlds := numberOfWorlds(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
@@ -188,9 +188,9 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	}
 }
 
-// The outcomes of the sessions without a reward narrow the interval, and more so if fewer sessions have a reward. At most
-// about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but has no effect on
-// the reward.
+// The outcomes of the sessions without a reward narrow the interval, and more so if fewer sessions have a reward. At
+// most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but has no
+// effect on the reward.
 func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 	worlds := numberOfWorlds(2)
 	for _, prevents := range []float64{0, 0.3} {

@@ -48,8 +48,9 @@ func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 	return report.Outcome{}
 }
 
-// Lesson good prevents its error and costs tokens. Its row has findings about outcomes and a guardrail, but no verdict on
-// the reward, because no session has a reward. Lesson idle has no effect, and its row has no finding with a direction.
+// Lesson good prevents its error and costs tokens. Its row has findings about outcomes and a guardrail, but no verdict
+// on the reward, because no session has a reward. Lesson idle has no effect, and its row has no finding with a
+// direction.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -129,8 +130,8 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	}
 }
 
-// A planned trial on the outcome recurrence needs about 120 picks to detect a change of 25 points. Its single evaluation
-// gives a finding about the outcome, and the verdict on the reward stays unproven.
+// A planned trial on the outcome recurrence needs about 120 picks to detect a change of 25 points. Its single
+// evaluation gives a finding about the outcome, and the verdict on the reward stays unproven.
 func TestPlannedTrialOnRecurrence(t *testing.T) {
 	empty := report.Build(report.Input{Lessons: newLessons("good")})
 	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
@@ -212,8 +213,8 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	}
 }
 
-// After NeedsPicks more picks, the current effect becomes a finding. An effect between 0 and the material change needs a
-// narrower interval than an effect of 0, and never "1 more pick" while the verdict is open.
+// After NeedsPicks more picks, the current effect becomes a finding. An effect between 0 and the material change needs
+// a narrower interval than an effect of 0, and never "1 more pick" while the verdict is open.
 func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	open := 0

@@ -86,8 +86,8 @@ type result struct {
 	reward  int // verdicts on the reward that the lesson helps
 }
 
-// run simulates the world. Each time the picks per lesson reach an element of picks, run adds the findings to into, with
-// the fall in points and the number of picks as key.
+// run simulates the world. Each time the picks per lesson reach an element of picks, run adds the findings to into,
+// with the fall in points and the number of picks as key.
 func (w *preventionWorld) run(picks []int, into map[[2]int]*result) {
 	done := 0
 	for _, until := range picks {
@@ -126,9 +126,9 @@ func (w *preventionWorld) run(picks []int, into map[[2]int]*result) {
 	}
 }
 
-// After 300 picks, the outcome recurrence proves at least 90% of the lessons that lower the recurrence of their error by 40
-// points. Wrong findings are rare. The environment variable WORLDS sets the number of worlds: 60 gives the figures of
-// docs/decisions.
+// After 300 picks, the outcome recurrence proves at least 90% of the lessons that lower the recurrence of their error
+// by 40 points. Wrong findings are rare. The environment variable WORLDS sets the number of worlds: 60 gives the
+// figures of docs/decisions.
 func TestRecurrenceProvesPreventionAfter300Picks(t *testing.T) {
 	worlds := 3
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {

@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulateCheck simulates up to n sessions with the stated propensity eps. A session is withheld with probability p, and has a
-// reward with probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions, simulateCheck calls check,
-// and returns true as soon as check does.
+// simulateCheck simulates up to n sessions with the stated propensity eps. A session is withheld with probability p,
+// and has a reward with probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions,
+// simulateCheck calls check, and returns true as soon as check does.
 func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
@@ -31,16 +31,16 @@ func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, ch
 	return false
 }
 
-// singleAlarm is the logarithm of the alarm threshold of a report with one lesson, and alarmOf200 that of a report with 200
-// lessons, which has 402 checks: two for each lesson and two for all sessions.
+// singleAlarm is the logarithm of the alarm threshold of a report with one lesson, and alarmOf200 that of a report with
+// 200 lessons, which has 402 checks: two for each lesson and two for all sessions.
 var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // constants of the tests
 
-// srmFails reports whether the sample ratio check (SRM) fails, because the withheld share of s deviates too far from the
-// propensity.
+// srmFails reports whether the sample ratio check (SRM) fails, because the withheld share of s deviates too far from
+// the propensity.
 func srmFails(s trial.Stratum) bool { return coinsLog([]trial.Stratum{s}) >= singleAlarm }
 
-// reportingFails reports whether the reporting check fails, because the share of sessions with a reward differs too much
-// between the injected and the withheld sessions of s.
+// reportingFails reports whether the reporting check fails, because the share of sessions with a reward differs too
+// much between the injected and the withheld sessions of s.
 func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= singleAlarm }
 
 // checkShare calls run runs times, and fails the test unless the share of calls that return true is at least atLeast.
@@ -73,8 +73,8 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 }
 
 // reportingFailsAtAnyTime simulates up to n sessions with one to three picks each, of which 5% are control sessions. A
-// session has a reward with probability withOne if a lesson is injected, and without otherwise. The function evaluates the
-// reporting check over all sessions after every 20 sessions, and returns true as soon as the check fails.
+// session has a reward with probability withOne if a lesson is injected, and without otherwise. The function evaluates
+// the reporting check over all sessions after every 20 sessions, and returns true as soon as the check fails.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -198,8 +198,8 @@ func TestRatioIsAnEValue(t *testing.T) {
 	}
 }
 
-// The lower bound of an effect assumes the least favourable reward for each session without a reward, and the upper bound
-// the most favourable one.
+// The lower bound of an effect assumes the least favourable reward for each session without a reward, and the upper
+// bound the most favourable one.
 func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
@@ -213,8 +213,8 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
 		t.Errorf("stratum without sessions: bounds = %v, %v, want nil", lo, hi)
 	}
-	// Most sessions with the small holdout succeeded, most with the large holdout failed, and all have a reward. The lesson
-	// has no effect in either stratum, although the pooled means differ by about 45 points.
+	// Most sessions with the small holdout succeeded, most with the large holdout failed, and all have a reward. The
+	// lesson has no effect in either stratum, although the pooled means differ by about 45 points.
 	simpson := []trial.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: rewarded(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
@@ -228,8 +228,8 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	}
 }
 
-// addSessions adds n sessions to the three strata, four in five of them to the first. The withholding probability is the
-// epsilon of the stratum times epsFactor. The probability of a reward is rewarded[0] if withheld and rewarded[1] if
+// addSessions adds n sessions to the three strata, four in five of them to the first. The withholding probability is
+// the epsilon of the stratum times epsFactor. The probability of a reward is rewarded[0] if withheld and rewarded[1] if
 // injected. The tier of a reward is random, from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {

@@ -11,8 +11,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Sooner lists remedies for a late verdict. A trial or more feedback is a remedy if it reduces the time to the verdict by
-// at least a quarter. The last remedy is wider triggers for a lesson that is rarely picked, and more traffic for others.
+// Sooner lists remedies for a late verdict. A trial or more feedback is a remedy if it reduces the time to the verdict
+// by at least a quarter. The last remedy is wider triggers for a lesson that is rarely picked, and more traffic for
+// others.
 func TestSoonerListsRemedies(t *testing.T) {
 	usual := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
 	withoutRewards := func(mute1, mute0 int) arm {
@@ -70,8 +71,8 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	}
 }
 
-// The cost of an injection is the price of a token times the average number of injected tokens, or times the size of the
-// lesson before the first injection.
+// The cost of an injection is the price of a token times the average number of injected tokens, or times the size of
+// the lesson before the first injection.
 func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
@@ -134,9 +135,9 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 	}
 }
 
-// The sample ratio check of a single lesson fails at an e-value of 1,000. The threshold grows with the number of checks:
-// 200 lessons have 402 checks, two for each lesson and two for all sessions, and a threshold of 8,040. The same e-value
-// fails the check of a single lesson and passes among 200 lessons.
+// The sample ratio check of a single lesson fails at an e-value of 1,000. The threshold grows with the number of
+// checks: 200 lessons have 402 checks, two for each lesson and two for all sessions, and a threshold of 8,040. The same
+// e-value fails the check of a single lesson and passes among 200 lessons.
 func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 	// 122 of 400 picks are withheld instead of 80, which gives an e-value of about 5,000.
 	c := bandit.New()

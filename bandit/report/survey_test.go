@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// newSurvey returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points and has no effect on
-// the agent writer.
+// newSurvey returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points and has no
+// effect on the agent writer.
 func newSurvey(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
@@ -77,8 +77,8 @@ func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	}
 }
 
-// The intervals are corrected for the number of cells: of 200 surveys of 20 lessons without an effect, at most 22 have an
-// interval that excludes 0.
+// The intervals are corrected for the number of cells: of 200 surveys of 20 lessons without an effect, at most 22 have
+// an interval that excludes 0.
 func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {

@@ -307,10 +307,10 @@ func (t table) notes(r Row) {
 		notes = append(notes, "the bounds are the smallest and the largest possible effect")
 	}
 	if r.WhatIf != nil {
-		notes = append(notes, r.WhatIf.fullTable())
+		notes = append(notes, r.WhatIf.text())
 	}
 	for i := range r.PlannedTrials {
-		notes = append(notes, r.PlannedTrials[i].fullTable())
+		notes = append(notes, r.PlannedTrials[i].text())
 	}
 	if r.Next != "" {
 		notes = append(notes, r.Next)

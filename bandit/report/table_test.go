@@ -32,7 +32,8 @@ func inputOfAllRows() report.Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-// fullTable returns the table of r at full width, and fails the test if a line without the long slug has more than 100 columns.
+// fullTable returns the table of r at full width, and fails the test if a line without the long slug has more than 100
+// columns.
 func fullTable(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
@@ -72,8 +73,8 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// Lessons without a match have no rows in the table. One sentence names each of them once, although first has two rows in
-// the report. A lesson on trial keeps its row.
+// Lessons without a match have no rows in the table. One sentence names each of them once, although first has two rows
+// in the report. A lesson on trial keeps its row.
 func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {

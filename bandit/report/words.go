@@ -77,8 +77,8 @@ func signedInterval(x, lo, hi float64) string {
 	return fmt.Sprintf("%s [%s, %s]", signedNumber(x), signedNumber(lo), signedNumber(hi))
 }
 
-// fullTable describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
-func (l *PlannedTrial) fullTable() string {
+// text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
+func (l *PlannedTrial) text() string {
 	s := fmt.Sprintf(
 		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), l.Picks(), l.Planned,
 	)
@@ -116,7 +116,7 @@ func (l *PlannedTrial) Interval() string {
 // the reward counts only picks with a reward.
 func (l *PlannedTrial) Picks() int64 { return min(l.Rewarded, l.Planned) }
 
-func (w *WhatIf) fullTable() string {
+func (w *WhatIf) text() string {
 	s := fmt.Sprintf("at epsilon %g: +-%.1f with as many picks", w.Epsilon, w.HalfWidth*100)
 	if w.NeedsPicks > 0 {
 		s += fmt.Sprintf(", needs %d more", w.NeedsPicks)

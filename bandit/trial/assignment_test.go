@@ -104,8 +104,8 @@ func TestAssignmentPickMatchAndClone(t *testing.T) {
 	}
 }
 
-// Independent replicas agree on one merged assignment, in either order. The merged assignment has the decisions of both;
-// for the same lesson, the earlier decision wins.
+// Independent replicas agree on one merged assignment, in either order. The merged assignment has the decisions of
+// both; for the same lesson, the earlier decision wins.
 func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawAssignment(t), drawAssignment(t)

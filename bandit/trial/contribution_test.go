@@ -108,8 +108,8 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	}
 }
 
-// A pick with epsilon 0 or 1 is not randomized. It is counted, but adds nothing to the sums of the comparison (n, z, zz)
-// and of the evidence (w).
+// A pick with epsilon 0 or 1 is not randomized. It is counted, but adds nothing to the sums of the comparison (n, z,
+// zz) and of the evidence (w).
 func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
@@ -238,8 +238,8 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	})
 }
 
-// The fields any.a0 and any.a1 count sessions whose first picks were all withheld, or of which any was injected. An earlier
-// loop warning is not one of these picks.
+// The fields any.a0 and any.a1 count sessions whose first picks were all withheld, or of which any was injected. An
+// earlier loop warning is not one of these picks.
 func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
@@ -256,9 +256,9 @@ func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	}
 }
 
-// The upstream may refuse a request that precept changed. A refusal of cut sections of a rules file (Uncut) counts for the
-// arms of the sections. A refusal of injected lessons (Refused) counts for all arms, and also for all lessons together if
-// the session has no measured section (Rules).
+// The upstream may refuse a request that precept changed. A refusal of cut sections of a rules file (Uncut) counts for
+// the arms of the sections. A refusal of injected lessons (Refused) counts for all arms, and also for all lessons
+// together if the session has no measured section (Rules).
 func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},

@@ -63,8 +63,8 @@ func TestSeenNeedsEnoughPicksAndSign(t *testing.T) {
 	}
 }
 
-// The effect on a model with few picks is shrunk towards the effect of the lesson. The effect on a model with many picks
-// hardly changes.
+// The effect on a model with few picks is shrunk towards the effect of the lesson. The effect on a model with many
+// picks hardly changes.
 func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick returns a closed session with one pick that is followed by the given number of errors. weight is the weight
-// of the surrogate, a prediction of the reward from outcomes, here from the errors alone.
+// closedPick returns a closed session with one pick that is followed by the given number of errors. weight is the
+// weight of the surrogate, a prediction of the reward from outcomes, here from the errors alone.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: weight}
 	w.C[trial.Errors] = 0.2

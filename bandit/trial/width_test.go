@@ -35,8 +35,8 @@ func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 	})
 }
 
-// The p-value of 0 is 0.05 if 0 is at an end of the interval, and less if 0 is outside. It does not depend on the sign of
-// the effect.
+// The p-value of 0 is 0.05 if 0 is at an end of the interval, and less if 0 is outside. It does not depend on the sign
+// of the effect.
 func TestPValueMatchesInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
@@ -151,7 +151,8 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An arm is not concluded if its interval was once above 0 and once below 0, unless an interval was within 3 points of 0.
+// An arm is not concluded if its interval was once above 0 and once below 0, unless an interval was within 3 points of
+// 0.
 func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, c := range []struct {

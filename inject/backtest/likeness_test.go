@@ -20,8 +20,9 @@ func endpointLesson() *lesson.Lesson {
 
 const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
 
-// runWithSimilarity backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about opening
-// hours for similarity matches. A similarity match is a sentence that resembles a lesson but has none of its phrases.
+// runWithSimilarity backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about
+// opening hours for similarity matches. A similarity match is a sentence that resembles a lesson but has none of its
+// phrases.
 func runWithSimilarity(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string) *backtest.Run {
 	var sessions []*backtest.Session
 	for i := range lesson.LikeSessions {

@@ -207,7 +207,8 @@ func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
 	}
 }
 
-// The index shows the counts of Options.Counts. Without Options.Counts, a lesson keeps the counts of the previous index.
+// The index shows the counts of Options.Counts. Without Options.Counts, a lesson keeps the counts of the previous
+// index.
 func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": lessonText(t, "one"), "two.md": lessonText(t, "two")}}
 	counted := bank.New(bank.Options{Place: m, Now: noon, Counts: func(slug string) lesson.Counts {

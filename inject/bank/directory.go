@@ -84,7 +84,7 @@ func (d Directory) write(edits []Edit) error {
 	all.SetLimit(writers)
 	for _, e := range edits {
 		if e.New != nil {
-			all.Go(func() error { return file.Write(d.lessonText(e.Name), lessonMode, e.New) })
+			all.Go(func() error { return file.Write(d.file(e.Name), lessonMode, e.New) })
 		}
 	}
 	return all.Wait()
@@ -134,8 +134,8 @@ func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-// lessonText returns the path of the file to write for a name. For a symbolic link, this is the path of its target.
-func (d Directory) lessonText(name string) string {
+// file returns the path of the file to write for a name. For a symbolic link, this is the path of its target.
+func (d Directory) file(name string) string {
 	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
 		return real
 	}

@@ -144,8 +144,8 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	}
 }
 
-// In a manually edited ledger, an entry needs a file, an error and a rule. A missing cause or resolution leaves its line
-// out of the advice.
+// In a manually edited ledger, an entry needs a file, an error and a rule. A missing cause or resolution leaves its
+// line out of the advice.
 func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
@@ -201,8 +201,8 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	}
 }
 
-// The keyword of an entry's lesson is the path of the entry, if the path is specific. Its error pattern is a part of the
-// error that does not vary.
+// The keyword of an entry's lesson is the path of the entry, if the path is specific. Its error pattern is a part of
+// the error that does not vary.
 func TestLessonOfEntryMatchesPathAndError(t *testing.T) {
 	for _, c := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},

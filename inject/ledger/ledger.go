@@ -78,7 +78,7 @@ func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result
 			results[i].Status, results[i].Message = Failed, fault.Error()
 		}
 	}
-	return results, l.readTrace(results), nil
+	return results, l.trace(results), nil
 }
 
 // append writes the entries that the ledger does not have, and sets the status of each result.

@@ -76,7 +76,7 @@ func readTrace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	return out
 }
 
-// bullet is entry(1) as written into the file of a ledger.
+// bullet is newEntry(1) as written into the file of a ledger.
 const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Intent ID:** INT-1
     - **File:** ` + "`src/cart.go`" + `

@@ -30,8 +30,8 @@ type traced struct {
 
 const traceTime = "2006-01-02T15:04:05.000Z07:00"
 
-// readTrace appends a line for each result.
-func (l *Ledger) readTrace(results []Result) error {
+// trace appends a line for each result.
+func (l *Ledger) trace(results []Result) error {
 	now := l.Now().UTC().Format(traceTime)
 	lines := make([]traced, 0, len(results))
 	for i := range results {

@@ -62,8 +62,8 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), 0.005), all
 }
 
-// At least 40% of the paraphrases match their lesson. The bound holds for each half of likeness.tsv, so that the weights
-// of like.go are not overfitted to one half.
+// At least 40% of the paraphrases match their lesson. The bound holds for each half of likeness.tsv, so that the
+// weights of like.go are not overfitted to one half.
 func TestSimilarityMatchesParaphrases(t *testing.T) {
 	b, all := likeBook(t, 210)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
@@ -108,8 +108,8 @@ func TestSimilarityNeeds200Sessions(t *testing.T) {
 	}
 }
 
-// A window is a sentence or a line of a text. The threshold of a lesson is high enough that at most the fraction rate of
-// the windows in the traffic reaches it.
+// A window is a sentence or a line of a text. The threshold of a lesson is high enough that at most the fraction rate
+// of the windows in the traffic reaches it.
 func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
 		lessons := make([]*Lesson, 0, 40)

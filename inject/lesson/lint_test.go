@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// findingsAbout runs the checks on a book of the lesson the-one and others, and returns the findings about the-one as "code
-// field".
+// findingsAbout runs the checks on a book of the lesson the-one and others, and returns the findings about the-one as
+// "code field".
 func findingsAbout(t *testing.T, c lesson.Checks, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}

@@ -256,8 +256,8 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 	wg.Wait()
 }
 
-// naiveMatch is a slow reference matcher. It folds phrase and text, and tries every position and every length of a star.
-// It shares only the functions that fold and classify characters with the real matcher.
+// naiveMatch is a slow reference matcher. It folds phrase and text, and tries every position and every length of a
+// star. It shares only the functions that fold and classify characters with the real matcher.
 func naiveMatch(phrase, text string) bool {
 	folded := func(s string) []rune {
 		var out []rune
@@ -384,8 +384,8 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// The work of Match is limited for any phrases and any text. Beyond the limit, Match sets Spent and no lesson matches. A
-// text that repeats the phrase that 3000 lessons share stays below the limit.
+// The work of Match is limited for any phrases and any text. Beyond the limit, Match sets Spent and no lesson matches.
+// A text that repeats the phrase that 3000 lessons share stays below the limit.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {

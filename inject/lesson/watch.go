@@ -60,7 +60,7 @@ func (w *Watcher) Share(p *Parsed) { w.texts.Share(p) }
 
 // Load reads the directory. If Load is called before Run, Run reports only the changes since Load.
 func (w *Watcher) Load() (*Book, []Problem, error) {
-	book, problems, _, err := w.parseLesson()
+	book, problems, _, err := w.read()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +144,7 @@ func (w *Watcher) reload(ctx context.Context) {
 			return
 		}
 	}
-	if book, problems, changed, _ := w.parseLesson(); changed { // an error is among the problems
+	if book, problems, changed, _ := w.read(); changed { // an error is among the problems
 		w.onBook(book, problems)
 	}
 }
@@ -167,9 +167,9 @@ func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	return true
 }
 
-// parseLesson loads the texts of the directory, and reports whether the book or the problems have changed. After an error,
-// parseLesson returns the current book and adds a problem for the directory.
-func (w *Watcher) parseLesson() (book *Book, problems []Problem, changed bool, err error) {
+// read loads the texts of the directory, and reports whether the book or the problems have changed. After an error,
+// read returns the current book and adds a problem for the directory.
+func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err error) {
 	fault := w.lastError
 	texts, version, unread, err := ReadDir(w.dir)
 	if err != nil {

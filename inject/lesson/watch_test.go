@@ -152,8 +152,8 @@ func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	})
 }
 
-// A missing directory has no lessons until it appears. If a file replaces the directory, the lessons stay active and the
-// update has one problem.
+// A missing directory has no lessons until it appears. If a file replaces the directory, the lessons stay active and
+// the update has one problem.
 func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
@@ -333,8 +333,8 @@ func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 	}
 }
 
-// If reading a file panics, the watcher reports the file as a problem. The other lessons are active, and the next version
-// of the file is read.
+// If reading a file panics, the watcher reports the file as a problem. The other lessons are active, and the next
+// version of the file is read.
 func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,7 +19,8 @@ import (
 	"precept/internal/session"
 )
 
-// embeddingServer is a fake embedding server. Texts about boats and yachts get one vector, all other texts an orthogonal one.
+// embeddingServer is a fake embedding server. Texts about boats and yachts get one vector, all other texts an
+// orthogonal one.
 type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
@@ -54,8 +55,8 @@ func (m *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// startMatcher runs a matcher with one lesson about boats, which change may edit, and a number of captured sessions. The
-// returned channel receives the reported failures.
+// startMatcher runs a matcher with one lesson about boats, which change may edit, and a number of captured sessions.
+// The returned channel receives the reported failures.
 func startMatcher(t *testing.T, m *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(m)

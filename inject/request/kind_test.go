@@ -55,8 +55,8 @@ func TestReadTableReportsFaults(t *testing.T) {
 // sentence is a request with its expected kinds.
 type sentence struct{ set, kinds, text string }
 
-// readSentences reads testdata/requests.tsv. The sentences of the set "dev" were known when kinds.tsv was written. Those of
-// the set "held" were held out until their first measurement, in which 56 of 70 were found.
+// readSentences reads testdata/requests.tsv. The sentences of the set "dev" were known when kinds.tsv was written.
+// Those of the set "held" were held out until their first measurement, in which 56 of 70 were found.
 func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")

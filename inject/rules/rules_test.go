@@ -30,8 +30,8 @@ func Example() {
 	// AGENTS.md#Style: 5 tokens
 }
 
-// framedPrompts returns prompts, by agent, with a rules file in the frame of the agent. The frame is the text that an agent
-// writes before and after a rules file.
+// framedPrompts returns prompts, by agent, with a rules file in the frame of the agent. The frame is the text that an
+// agent writes before and after a rules file.
 func framedPrompts(file string) map[string]string {
 	return map[string]string{
 		"claude-code": "<system-reminder>\nAs you answer the user's questions, you can use the following context:\n# claudeMd\nCodebase and user instructions are shown below. Be sure to adhere to these instructions.\n\nContents of /shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + file + "\n\n# currentDate\nToday's date is 2026-11-01.\n\n      IMPORTANT: this context may or may not be relevant to your tasks.\n</system-reminder>\n",
@@ -104,8 +104,8 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	}
 }
 
-// readCaptured returns the part of a recorded request of an agent that contains its rules files. The agent had several rules
-// files in the home folder and in the project.
+// readCaptured returns the part of a recorded request of an agent that contains its rules files. The agent had several
+// rules files in the home folder and in the project.
 func readCaptured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))
@@ -262,8 +262,8 @@ func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
 	}
 }
 
-// Locate finds every section of a random file at the position that Split returns. A text that occurs in several sections
-// has several places.
+// Locate finds every section of a random file at the position that Split returns. A text that occurs in several
+// sections has several places.
 func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
