@@ -9,8 +9,8 @@ import (
 )
 
 // addDay adds rewarded sessions of arm a on one day: n injected picks with a mean residual of meanResidual, and n/4
-// withheld picks. The fields n1 and s1 are the number and the summed residuals of the injected picks, n0 and s0 those of
-// the withheld picks.
+// withheld picks. The fields n1 and s1 are the number and the summed residuals of the injected picks, n0 and s0 those
+// of the withheld picks.
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -21,8 +21,8 @@ func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	}
 }
 
-// If a lesson helps in 2,400 injected picks and then harms in 600 picks of the same day, the mean of the belief falls to
-// 0 or below. Before the effect changes, the mean is steady.
+// If a lesson helps in 2,400 injected picks and then harms in 600 picks of the same day, the mean of the belief falls
+// to 0 or below. Before the effect changes, the mean is steady.
 func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)

@@ -11,8 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// With 50 tenants and 2,000 lessons, each process of a fleet has 100,000 pairs of tenant and lesson (decision 65). A pair
-// takes a few hundred bytes if it has the evidence of one session, and almost none without evidence.
+// With 50 tenants and 2,000 lessons, each process of a fleet has 100,000 pairs of tenant and lesson (decision 65). A
+// pair takes a few hundred bytes if it has the evidence of one session, and almost none without evidence.
 func TestMemoryOfALessonOfATenant(t *testing.T) {
 	const lessons = 500
 	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {

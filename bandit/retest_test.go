@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addRewardedPicks adds rewarded picks of lesson a in sessions of a model. Half of the picks are withheld. Injected picks
-// succeed and withheld picks fail, except for every tenth pick.
+// addRewardedPicks adds rewarded picks of lesson a in sessions of a model. Half of the picks are withheld. Injected
+// picks succeed and withheld picks fail, except for every tenth pick.
 func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	for i := range picks {
 		y := float64(i % 2)

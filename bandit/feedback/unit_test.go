@@ -31,7 +31,8 @@ func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 }
 
 // A unit receives copies of the feedback on its member sessions, without texts: the feedback of people on every member,
-// and the implicit feedback on the first 1,024 members. Feedback that a member received from the unit is not copied back.
+// and the implicit feedback on the first 1,024 members. Feedback that a member received from the unit is not copied
+// back.
 func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{

@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// If a report on 200 lessons is evaluated daily for 100 days, at most two of 30 such reports have a false alarm. Among 200
-// lessons, the checks find a lesson that is withheld 25% more often than stated, and a lesson with a reward in 60% of the
-// injected and 40% of the withheld sessions.
+// If a report on 200 lessons is evaluated daily for 100 days, at most two of 30 such reports have a false alarm. Among
+// 200 lessons, the checks find a lesson that is withheld 25% more often than stated, and a lesson with a reward in 60%
+// of the injected and 40% of the withheld sessions.
 func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 	const lessons, days, perDay, reports = 200, 100, 30, 30
 	r := seeded("list")

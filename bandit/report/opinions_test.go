@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Annotate adds the opinions of a judge to the rows. Opinions change no other field and no table, and add one line to an
-// explanation.
+// Annotate adds the opinions of a judge to the rows. Opinions change no other field and no table, and add one line to
+// an explanation.
 func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	build := func() report.Report {
 		c := trial.NewCounters()

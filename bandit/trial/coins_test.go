@@ -43,8 +43,8 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 	}
 }
 
-// Some hashes withhold each lesson in the right share of the sessions but correlate between lessons, so the test compares
-// pairs of lessons.
+// Some hashes withhold each lesson in the right share of the sessions but correlate between lessons, so the test
+// compares pairs of lessons.
 func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)

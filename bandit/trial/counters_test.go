@@ -249,8 +249,8 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	}
 }
 
-// CountRewards and Closed return the numbers of rewards and closings in deltas, net of corrections. SameScope returns the
-// number of leading deltas with the same scope.
+// CountRewards and Closed return the numbers of rewards and closings in deltas, net of corrections. SameScope returns
+// the number of leading deltas with the same scope.
 func TestCountRewardsAndClosedAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))

@@ -28,8 +28,8 @@ func weightedReward(y, c, eps float64, injected bool) float64 {
 }
 
 // The evidence that a lesson helps is the mean, over six bet sizes l, of the product of 1 + l z over all picks. The
-// evidence for harm has 1 - l z instead. A bet size is at most 0.9 times the smaller probability of the random assignment.
-// Maxima records the largest evidence so far.
+// evidence for harm has 1 - l z instead. A bet size is at most 0.9 times the smaller probability of the random
+// assignment. Maxima records the largest evidence so far.
 func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -62,8 +62,8 @@ func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 	})
 }
 
-// For a lesson without an effect, the evidence reaches 20 at any of 150 evaluations in at most one of twenty runs (Ville's
-// inequality), whatever the holdout is.
+// For a lesson without an effect, the evidence reaches 20 at any of 150 evaluations in at most one of twenty runs
+// (Ville's inequality), whatever the holdout is.
 func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // tests repeat
 	const runs = 400
@@ -119,8 +119,8 @@ func onArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	return a
 }
 
-// Proof returns the Benjamini-Hochberg threshold over the p-values of both directions of all tested arms, and the threshold
-// with one more discovery. The test finds the threshold by trying each candidate.
+// Proof returns the Benjamini-Hochberg threshold over the p-values of both directions of all tested arms, and the
+// threshold with one more discovery. The test finds the threshold by trying each candidate.
 func TestProofThresholdMatchesBenjaminiHochberg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -157,8 +157,8 @@ func TestProofThresholdMatchesBenjaminiHochberg(t *testing.T) {
 	})
 }
 
-// No single session can make the evidence 0: for any propensity and reward, a pick multiplies the product of a bet by at
-// least 0.1 and at most 1.9.
+// No single session can make the evidence 0: for any propensity and reward, a pick multiplies the product of a bet by
+// at least 0.1 and at most 1.9.
 func TestPickKeepsAtLeastATenthOfEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")

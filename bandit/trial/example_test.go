@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// PicksFor returns the number of rewarded picks that detect an effect of 5, 10 or 20 points, with the power 0.8, the level
-// 0.05 and a holdout of 0.2.
+// PicksFor returns the number of rewarded picks that detect an effect of 5, 10 or 20 points, with the power 0.8, the
+// level 0.05 and a holdout of 0.2.
 func ExamplePicksFor() {
 	for _, detect := range []float64{0.05, 0.10, 0.20} {
 		fmt.Println(trial.PicksFor(detect, 0.8, 0.05, 0.2, 0.25))

@@ -50,8 +50,8 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	}
 }
 
-// Only the first and the last 32 KiB of a long message are searched. Truncated items and exchanges of an unknown dialect
-// are skipped.
+// Only the first and the last 32 KiB of a long message are searched. Truncated items and exchanges of an unknown
+// dialect are skipped.
 func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // newBankWithScan returns a bank in a new directory, the directory, and a function that calls RecordEdits once and
-// returns the events that it logged.
+// returns the logged events.
 func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, pass func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
@@ -82,7 +82,7 @@ func TestOwnActionsAreNotManualEdits(t *testing.T) {
 	}
 	for _, a := range []lesson.Action{lesson.Pause, lesson.Resume, lesson.StartTrial, lesson.Approve, lesson.Retire, lesson.Restore} {
 		if _, err := b.Act(t.Context(), "one", bank.Decision{Action: a, By: "ann", Sessions: &[2]int64{120, 30}}); err != nil {
-			t.Fatalf("%s: %v", a, err)
+			t.Fatalf("%s: error = %v, want nil", a, err)
 		}
 		if events := scan(); len(events) != 0 {
 			t.Fatalf("scan after %s logged %+v, want no event", a, events)

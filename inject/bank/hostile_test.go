@@ -80,7 +80,7 @@ func TestHonestLessonsAreAccepted(t *testing.T) {
 	for _, h := range honest {
 		r, err := newCheckedBank(t).Propose(t.Context(), bank.Proposal{Text: h.Text, Source: "api"})
 		if err != nil {
-			t.Errorf("%s: %v", h.Name, err)
+			t.Errorf("%s: error = %v, want nil", h.Name, err)
 		}
 		for _, f := range r.Findings {
 			t.Errorf("%s: unexpected finding %s", h.Name, f)

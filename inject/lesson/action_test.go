@@ -54,7 +54,7 @@ func TestActSetsStateAndPlan(t *testing.T) {
 			given = plan
 		}
 		if l, err = Act(l, c.action, given, "kim", at); err != nil {
-			t.Fatalf("%s: %v", c.action, err)
+			t.Fatalf("%s: error = %v, want nil", c.action, err)
 		}
 		if l.State != c.wantState || l.Plan != c.wantPlan || l.ContentHash != hash {
 			t.Errorf("%s: state %s, plan %+v, hash %s, want state %s, plan %+v, hash %s",

@@ -17,8 +17,8 @@ func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
-// An explanation names the cause of a match, for example a keyword. If a condition of the lesson prevents the match, the
-// explanation also names this obstacle.
+// An explanation names the cause of a match, for example a keyword. If a condition of the lesson prevents the match,
+// the explanation also names this obstacle.
 func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
 	changed := func(fn func(l *lesson.Lesson)) *lesson.Lesson {

@@ -145,7 +145,7 @@ func TestFormatChangesOnlyEditedLines(t *testing.T) {
 			tc.edit(l)
 			got, err := Format(l)
 			if err != nil {
-				t.Errorf("%s: %v", tc.name, err)
+				t.Errorf("%s: error = %v, want nil", tc.name, err)
 				continue
 			}
 			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {

@@ -6,8 +6,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// Two Texts that share a Parsed use the same parsed lesson for equal texts. If a text is invalid, each keeps its own last
-// valid version.
+// Two Texts that share a Parsed use the same parsed lesson for equal texts. If a text is invalid, each keeps its own
+// last valid version.
 func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"

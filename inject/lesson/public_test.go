@@ -199,8 +199,8 @@ func TestTextsKeepLastValidVersion(t *testing.T) {
 	}
 }
 
-// Each Load of a watcher reads the current files. An invalid file keeps its last valid version and is reported each time.
-// The lesson of a removed file is removed.
+// Each Load of a watcher reads the current files. An invalid file keeps its last valid version and is reported each
+// time. The lesson of a removed file is removed.
 func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")

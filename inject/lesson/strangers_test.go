@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonFile returns a valid lesson file in the learning/v1 format, after the replacements, which are pairs of an old and
-// a new text.
+// lessonFile returns a valid lesson file in the learning/v1 format, after the replacements, which are pairs of an old
+// and a new text.
 func lessonFile(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1

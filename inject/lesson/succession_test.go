@@ -11,8 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// A lesson is superseded while a lesson in force supersedes it, directly or through other lessons. Lessons that supersede
-// each other in a cycle do not count. StateAt, Successors and Match follow this rule for random relations.
+// A lesson is superseded while a lesson in force supersedes it, directly or through other lessons. Lessons that
+// supersede each other in a cycle do not count. StateAt, Successors and Match follow this rule for random relations.
 func TestSupersededLessonDoesNotMatch(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -14,7 +14,7 @@ import (
 // Open returns an empty place.
 type Open func(t *testing.T) bank.Place
 
-// Run tests that places from open behave as bank.Bank needs.
+// Run tests whether places from open behave as bank.Bank needs.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {

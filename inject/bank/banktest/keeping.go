@@ -12,8 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// citations tests that equal evidence is stored once, that the number of references is limited, and that evidence with
-// a secret is refused.
+// citations tests the evidence of a lesson: equal evidence is stored once, the number of references is limited, and
+// evidence with a secret is refused.
 func citations(t *testing.T, f *fixture) {
 	t.Helper()
 	if _, err := f.Bank.Put(t.Context(), "a/one.md", manualText("one"), "ann"); err != nil {
@@ -46,7 +46,7 @@ func citations(t *testing.T, f *fixture) {
 	}
 }
 
-// archive tests that a retired lesson is archived, can be restored, and can be superseded.
+// archive tests the archive: a retired lesson is archived, can be restored, and can be superseded.
 func archive(t *testing.T, f *fixture) {
 	t.Helper()
 	if _, err := f.Bank.Put(t.Context(), "deep/down/one.md", manualText("one"), "ann"); err != nil {
@@ -123,7 +123,7 @@ func put(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
-// tenantLessons tests that a tenant cannot have more lessons than Limits.Tenant.
+// tenantLessons tests Limits.Tenant, the maximum number of lessons of a tenant.
 func tenantLessons(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{Tenant: 2})
@@ -185,8 +185,8 @@ func writeLimits(t *testing.T, f *fixture) {
 	}
 }
 
-// limitsInLongLog tests that the writes of an agent count for an hour, however many events follow. The event of a
-// manual edit has the modification time of the file, which may be long ago.
+// limitsInLongLog tests the limits with a long log: the writes of an agent count for an hour, however many events
+// follow. The event of a manual edit has the modification time of the file, which may be long ago.
 func limitsInLongLog(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentHour: 2})
@@ -226,7 +226,7 @@ func limitsInLongLog(t *testing.T, f *fixture) {
 	}
 }
 
-// concurrentWrites tests that no proposal of parallel writers is lost.
+// concurrentWrites tests parallel writers: no proposal is lost.
 func concurrentWrites(t *testing.T, f *fixture) {
 	t.Helper()
 	const writers, each = 4, 3
@@ -252,8 +252,8 @@ func concurrentWrites(t *testing.T, f *fixture) {
 	}
 }
 
-// manyRecords tests that no lesson is lost and no number is used twice if ten agents concurrently write thirty lessons
-// each into a bank of three hundred lessons.
+// manyRecords tests concurrent records: no lesson is lost and no number is used twice if ten agents write thirty
+// lessons each into a bank of three hundred lessons.
 func manyRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	const n = 300
@@ -298,8 +298,8 @@ func manyRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// repeatedRecords tests that writing the same lesson again changes nothing, that another text under the same title
-// replaces the first text, and that numbers are not used again.
+// repeatedRecords tests repeated records: an equal lesson changes no file, another text under an equal title replaces
+// the first text, and numbers are not used again.
 func repeatedRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
@@ -357,7 +357,7 @@ func replace(t *testing.T, f *fixture) {
 	}
 }
 
-// outdatedTexts tests that a change based on an outdated version or text fails and writes nothing.
+// outdatedTexts tests changes based on an outdated version or text. Such a change fails and writes no text.
 func outdatedTexts(t *testing.T, f *fixture) {
 	t.Helper()
 	before, err := f.place.Read(t.Context())
@@ -386,7 +386,7 @@ func outdatedTexts(t *testing.T, f *fixture) {
 	}
 }
 
-// invalidNames tests that a change with an invalid file name writes no text.
+// invalidNames tests changes with an invalid file name, which write no text.
 func invalidNames(t *testing.T, f *fixture) {
 	t.Helper()
 	for _, name := range []string{"notes.txt", "_index.md", ".hidden.md", "a/../../b.md", "_archive/.hidden.md"} {

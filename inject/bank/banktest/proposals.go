@@ -19,8 +19,8 @@ func faultsOf(err error) (lesson.Faults, bool) {
 	return refused.Faults, true
 }
 
-// proposal tests that a proposal is quarantined until its approval, that each step is logged, and that an edit of the
-// file ends the approval.
+// proposal tests a proposal from start to end: it is quarantined until its approval, each step is logged, and an edit
+// of the file ends the approval.
 func proposal(t *testing.T, f *fixture) {
 	t.Helper()
 	r := f.propose(t, bank.Proposal{Lesson: draft("aaa"), Source: "distill", By: "judge"})
@@ -191,8 +191,8 @@ func refusals(t *testing.T, f *fixture) {
 	}
 }
 
-// seenVersions tests that only the first of two decisions on the same seen version is carried out, and that a decision
-// on a changed text is refused.
+// seenVersions tests decisions on a seen version: of two decisions on one version only the first is carried out, and a
+// decision on a changed text is refused.
 func seenVersions(t *testing.T, f *fixture) {
 	t.Helper()
 	l := f.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
