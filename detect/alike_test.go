@@ -26,7 +26,7 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		fence  = "Try this:\n```sh\nmake shop\n```"
 		failed = "Error: 404 not found"
 	)
-	repeated := func(n int, texts ...string) (out []string) {
+	repeat := func(n int, texts ...string) (out []string) {
 		for range n {
 			out = append(out, texts...)
 		}
@@ -36,7 +36,7 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		texts []string
 		want  bool
 	}{
-		"an object that failed twice": {repeated(2, object, failed), true},
+		"an object that failed twice": {repeat(2, object, failed), true},
 		"an object that failed twice, with other text around it": {
 			[]string{"I try.\n" + object, failed, "<think>Hm.</think>" + object, failed}, true,
 		},
@@ -49,22 +49,22 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		"two different objects that failed": {
 			[]string{object, failed, other, failed}, false,
 		},
-		"a success twice":      {repeated(2, object, "<html>"), false},
-		"a success five times": {repeated(5, object, "<html>"), true},
+		"a success twice":      {repeat(2, object, "<html>"), false},
+		"a success five times": {repeat(5, object, "<html>"), true},
 		"failures that differ": {
 			[]string{object, failed, object, "Error: connection refused"}, false,
 		},
-		"a user who writes continue":              {repeated(4, fence, "continue"), false},
-		"a block of code that failed twice":       {repeated(2, fence, failed), false},
-		"a block of code that failed three times": {repeated(3, fence, failed), true},
+		"a user who writes continue":              {repeat(4, fence, "continue"), false},
+		"a block of code that failed twice":       {repeat(2, fence, failed), false},
+		"a block of code that failed three times": {repeat(3, fence, failed), true},
 		"two different blocks of code that failed": {
 			[]string{fence, failed, "Then\n```sh\nmake -B shop\n```", failed}, false,
 		},
 		"an object that answers a user": {
-			repeated(4, `{"reply": "What do you mean?"}`, "help"), false,
+			repeat(4, `{"reply": "What do you mean?"}`, "help"), false,
 		},
 		"answers without an object or a block of code": {
-			repeated(4, "I cannot do that.", failed), false,
+			repeat(4, "I cannot do that.", failed), false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -333,13 +333,13 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 		withReason = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"
 		dismissed  = "The user dismissed this question"
 	)
-	offered := func(names ...string) (tools []any) {
+	toolsNamed := func(names ...string) (tools []any) {
 		for _, n := range names {
 			tools = append(tools, obj{"type": "function", "function": obj{"name": n}})
 		}
 		return tools
 	}
-	runTools, terminalTools, bashOnly := offered("bash", "edit", "todowrite"), offered("bash", "edit", "question", "todowrite"), offered("bash")
+	runTools, terminalTools, bashOnly := toolsNamed("bash", "edit", "todowrite"), toolsNamed("bash", "edit", "question", "todowrite"), toolsNamed("bash")
 	for _, c := range []struct {
 		name   string
 		tools  []any

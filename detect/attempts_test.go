@@ -8,19 +8,19 @@ import (
 // Three calls with the same result are a loop if they differ only in tuning arguments: timeouts, limits, pages,
 // cursors, options, or the words of a search. Calls that differ in a name, a date, a port or an object are not a loop.
 func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
-	calls := func(tool, result string, args ...string) (out []testStep) {
+	callSteps := func(tool, result string, args ...string) (out []testStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
 		}
 		return out
 	}
-	shells := func(result string, commands ...string) (out []testStep) {
+	shellSteps := func(result string, commands ...string) (out []testStep) {
 		for _, c := range commands {
 			out = append(out, bash(c, result))
 		}
 		return out
 	}
-	echoed := func(queries ...string) (out []testStep) {
+	echoedSearches := func(queries ...string) (out []testStep) {
 		for _, q := range queries {
 			out = append(out, call("search_docs", `{"query":`+q+`}`, "No page has the words "+q+"."))
 		}
@@ -31,53 +31,53 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 		steps []testStep
 		loop  bool
 	}{
-		"dates":                                {calls("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
-		"years":                                {calls("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
-		"names in an after key":                {calls("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
-		"names in a skip key":                  {calls("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
-		"other keys of a value":                {calls("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
-		"names of pages":                       {calls("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
-		"nan and infinity":                     {calls("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
-		"contents of lines":                    {calls("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
-		"tokens":                               {calls("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
-		"cursors":                              {calls("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
-		"limits as strings":                    {calls("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
-		"timeouts with units":                  {calls("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
-		"start offsets":                        {calls("list_items", "a, b", `{"start":0}`, `{"start":10}`, `{"start":20}`, `{"start":30}`), true},
-		"line ranges":                          {calls("view_text", "a, b", `{"view_range":[1,9]}`, `{"view_range":[9,20]}`, `{"view_range":[20,30]}`, `{"view_range":[30,40]}`), true},
-		"ids in an option":                     {shells(failed, "show-run --job=1", "show-run --job=2", "show-run --job=3", "show-run --job=4"), false},
-		"ports in an option":                   {shells(failed, "probe --port=5432", "probe --port=5433", "probe --port=5434", "probe --port=5435"), false},
-		"levels in an option":                  {shells(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
-		"timeouts in an option":                {shells(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
-		"limit as a separate argument":         {shells(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
-		"added options":                        {shells(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
-		"other packages":                       {shells(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
-		"looser patterns for one name":         {shells("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
-		"patterns of files to delete":          {shells(failed, "find . -name 'cart.proto' -delete", "find . -name '*cart.proto' -delete", "find . -name '*cart.proto*' -delete"), false},
-		"edit between the calls":               {slices.Insert(calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), 1, call("edit", jsonArgs("file_path", "gate.ini"), "The file was updated.")), false},
-		"patterns for other extensions":        {shells("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
-		"quoted name, added options":           {shells(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
-		"added options with a value":           {shells(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
-		"added flags":                          {calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
-		"extensions as patterns":               {calls("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
-		"extensions of test files":             {calls("glob", "no files", `{"pattern":"**/*.test.js"}`, `{"pattern":"**/*.test.ts"}`, `{"pattern":"**/*.test.py"}`), false},
-		"extensions of test files for find":    {shells("", "find . -name '*.test.js'", "find . -name '*.test.ts'", "find . -name '*.test.py'"), false},
-		"patterns for one file name":           {calls("glob", "no files", `{"pattern":"**/settings.ini"}`, `{"pattern":"**/*settings*"}`, `{"pattern":"settings.*"}`), true},
-		"other identifiers":                    {calls("grep", "no matches", `{"pattern":"oldApiGet"}`, `{"pattern":"oldApiPut"}`, `{"pattern":"oldApiList"}`), false},
-		"spellings of an identifier":           {calls("grep", "no matches", `{"pattern":"maxRetries"}`, `{"pattern":"max_retries"}`, `{"pattern":"max-retries"}`), true},
-		"searches for other sellers":           {calls("search_docs", "no documents", `{"query":"acme price 2026"}`, `{"query":"bolt price 2026"}`, `{"query":"cargo price 2026"}`), false},
-		"search words in another order":        {calls("search_docs", "no documents", `{"query":"release date of farrow engine"}`, `{"query":"farrow engine launch date"}`, `{"query":"farrow engine release date"}`), true},
-		"searches with a common word":          {calls("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
-		"search words in the result":           {echoed(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
-		"amounts of scrolling":                 {calls("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
-		"added search words":                   {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
-		"unrelated searches":                   {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
-		"folders to search":                    {calls("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
-		"added search options":                 {calls("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
-		"letter case and LIMIT of a statement": {calls("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
-		"three pages":                          {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
-		"two pages":                            {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
-		"pages in an option":                   {shells(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
+		"dates":                                {callSteps("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
+		"years":                                {callSteps("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
+		"names in an after key":                {callSteps("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
+		"names in a skip key":                  {callSteps("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
+		"other keys of a value":                {callSteps("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
+		"names of pages":                       {callSteps("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
+		"nan and infinity":                     {callSteps("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
+		"contents of lines":                    {callSteps("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
+		"tokens":                               {callSteps("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
+		"cursors":                              {callSteps("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
+		"limits as strings":                    {callSteps("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
+		"timeouts with units":                  {callSteps("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
+		"start offsets":                        {callSteps("list_items", "a, b", `{"start":0}`, `{"start":10}`, `{"start":20}`, `{"start":30}`), true},
+		"line ranges":                          {callSteps("view_text", "a, b", `{"view_range":[1,9]}`, `{"view_range":[9,20]}`, `{"view_range":[20,30]}`, `{"view_range":[30,40]}`), true},
+		"ids in an option":                     {shellSteps(failed, "show-run --job=1", "show-run --job=2", "show-run --job=3", "show-run --job=4"), false},
+		"ports in an option":                   {shellSteps(failed, "probe --port=5432", "probe --port=5433", "probe --port=5434", "probe --port=5435"), false},
+		"levels in an option":                  {shellSteps(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
+		"timeouts in an option":                {shellSteps(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
+		"limit as a separate argument":         {shellSteps(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
+		"added options":                        {shellSteps(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
+		"other packages":                       {shellSteps(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
+		"looser patterns for one name":         {shellSteps("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
+		"patterns of files to delete":          {shellSteps(failed, "find . -name 'cart.proto' -delete", "find . -name '*cart.proto' -delete", "find . -name '*cart.proto*' -delete"), false},
+		"edit between the calls":               {slices.Insert(callSteps("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), 1, call("edit", jsonArgs("file_path", "gate.ini"), "The file was updated.")), false},
+		"patterns for other extensions":        {shellSteps("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
+		"quoted name, added options":           {shellSteps(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
+		"added options with a value":           {shellSteps(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
+		"added flags":                          {callSteps("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
+		"extensions as patterns":               {callSteps("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
+		"extensions of test files":             {callSteps("glob", "no files", `{"pattern":"**/*.test.js"}`, `{"pattern":"**/*.test.ts"}`, `{"pattern":"**/*.test.py"}`), false},
+		"extensions of test files for find":    {shellSteps("", "find . -name '*.test.js'", "find . -name '*.test.ts'", "find . -name '*.test.py'"), false},
+		"patterns for one file name":           {callSteps("glob", "no files", `{"pattern":"**/settings.ini"}`, `{"pattern":"**/*settings*"}`, `{"pattern":"settings.*"}`), true},
+		"other identifiers":                    {callSteps("grep", "no matches", `{"pattern":"oldApiGet"}`, `{"pattern":"oldApiPut"}`, `{"pattern":"oldApiList"}`), false},
+		"spellings of an identifier":           {callSteps("grep", "no matches", `{"pattern":"maxRetries"}`, `{"pattern":"max_retries"}`, `{"pattern":"max-retries"}`), true},
+		"searches for other sellers":           {callSteps("search_docs", "no documents", `{"query":"acme price 2026"}`, `{"query":"bolt price 2026"}`, `{"query":"cargo price 2026"}`), false},
+		"search words in another order":        {callSteps("search_docs", "no documents", `{"query":"release date of farrow engine"}`, `{"query":"farrow engine launch date"}`, `{"query":"farrow engine release date"}`), true},
+		"searches with a common word":          {callSteps("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
+		"search words in the result":           {echoedSearches(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
+		"amounts of scrolling":                 {callSteps("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
+		"added search words":                   {callSteps("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
+		"unrelated searches":                   {callSteps("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
+		"folders to search":                    {callSteps("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
+		"added search options":                 {callSteps("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
+		"letter case and LIMIT of a statement": {callSteps("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
+		"three pages":                          {callSteps("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
+		"two pages":                            {callSteps("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
+		"pages in an option":                   {shellSteps(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
 	} {
 		if got := countLoops(t, c.steps...) > 0; got != c.loop {
 			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)

@@ -22,7 +22,7 @@ func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 			"\x1b[31mFAILED\x1b[0m in %d ms", `{"took_ms":%d,"rows":[` + strings.Repeat(`{"id":"a"},`, 40) + `]}`,
 			"/tmp/build-a8f%dk2/x.c: error", strings.Repeat("long line ", 4000), "wall time: %d seconds",
 		}), 0, 12).Draw(t, "lines")
-		write := func(n int) string {
+		render := func(n int) string {
 			var b strings.Builder
 			for _, line := range lines {
 				b.WriteString(strings.ReplaceAll(line, "%d", fmt.Sprint(n)))
@@ -30,7 +30,7 @@ func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 			}
 			return b.String()
 		}
-		first, second := write(3), write(8)
+		first, second := render(3), render(8)
 		one, two := detect.ResultEnds(first), detect.ResultEnds(second)
 		if detect.ResultSum(first) == detect.ResultSum(second) && one != two && one != 0 && two != 0 {
 			t.Errorf("results %.200q and %.200q have the same hash, but different ends", first, second)

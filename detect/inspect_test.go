@@ -53,17 +53,17 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 		return b.String()
 	}
 	want := "user=neutral tool_result=error tool_result=error loop= tool_result=pending tool_result=refusal user=rejection tool_result=ok "
-	rec := func(key string, list []any) string {
+	transcript := func(key string, list []any) string {
 		return mustJSON(t, obj{"source": "s", "id": "7", key: list})
 	}
 	for name, in := range map[string]string{
-		"chat":              rec("messages", chat(sampleSession)),
-		"messages":          rec("messages", messages(sampleSession)),
-		"responses":         rec("input", responses(sampleSession)),
-		"responses as list": rec("messages", responses(sampleSession)),
+		"chat":              transcript("messages", chat(sampleSession)),
+		"messages":          transcript("messages", messages(sampleSession)),
+		"responses":         transcript("input", responses(sampleSession)),
+		"responses as list": transcript("messages", responses(sampleSession)),
 		"bare list":         mustJSON(t, chat(sampleSession)),
-		"array of one":      "[" + rec("messages", chat(sampleSession)) + "]",
-		"lines":             "\xef\xbb\xbf\n" + rec("messages", chat(sampleSession)) + "\n",
+		"array of one":      "[" + transcript("messages", chat(sampleSession)) + "]",
+		"lines":             "\xef\xbb\xbf\n" + transcript("messages", chat(sampleSession)) + "\n",
 		"request body": mustJSON(
 			t, obj{"model": "m", "tools": []any{}, "messages": chat(sampleSession)},
 		),
@@ -73,7 +73,7 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 			t.Errorf("%s: err = %v, findings:\ngot  %s\nwant %s", name, err, summary(got), want)
 		}
 	}
-	two, err := inspect(t, rec("messages", chat(sampleSession))+"\n"+rec("messages", messages(sampleSession)))
+	two, err := inspect(t, transcript("messages", chat(sampleSession))+"\n"+transcript("messages", messages(sampleSession)))
 	if err != nil || summary(two) != want+want {
 		t.Fatalf("two lines: err = %v, findings:\ngot  %s\nwant %s", err, summary(two), want+want)
 	}

@@ -279,10 +279,10 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 // Failed returns the number of new results and the indices of the errors among them. Results of earlier turns, which
 // the request repeats, are not counted.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
-	call := func(id string) obj {
+	callMessage := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}
 	}
-	result := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
+	resultMessage := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 	const failed = "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: no wall"
 	for name, k := range map[string]struct {
 		new     []obj
@@ -290,11 +290,11 @@ func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 		want    []int
 	}{
 		"no result":                {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
-		"no error":                 {[]obj{result("c2", "done")}, 1, nil},
-		"second of three results":  {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
-		"error before a user turn": {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
+		"no error":                 {[]obj{resultMessage("c2", "done")}, 1, nil},
+		"second of three results":  {[]obj{resultMessage("c2", "done"), resultMessage("c3", failed), resultMessage("c4", "done")}, 3, []int{1}},
+		"error before a user turn": {[]obj{resultMessage("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
 	} {
-		msgs := append([]obj{{"role": "user", "content": "build"}, call("c1"), result("c1", failed), call("c2")}, k.new...)
+		msgs := append([]obj{{"role": "user", "content": "build"}, callMessage("c1"), resultMessage("c1", failed), callMessage("c2")}, k.new...)
 		results, got := new(detect.Results).Failed(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 		if results != k.results || !slices.Equal(got, k.want) {
 			t.Errorf("%s: Failed = %d, %v, want %d, %v", name, results, got, k.results, k.want)

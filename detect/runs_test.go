@@ -146,13 +146,13 @@ func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 
 // Results without call ids are assigned to the calls of the answer in order.
 func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
-	made := func(name string) obj {
+	newCall := func(name string) obj {
 		return obj{"type": "function", "function": obj{"name": name, "arguments": `{"id":7}`}}
 	}
 	var list []any
 	for range 2 {
 		list = append(list,
-			obj{"role": "assistant", "tool_calls": []any{made("get_quote"), made("get_order")}},
+			obj{"role": "assistant", "tool_calls": []any{newCall("get_quote"), newCall("get_order")}},
 			obj{"role": "tool", "content": "Error: there is no quote"}, obj{"role": "tool", "content": "Error: there is no order"})
 	}
 	found, err := inspect(t, mustJSON(t, obj{"messages": append([]any{obj{"role": "user", "content": "go"}}, list...)}))

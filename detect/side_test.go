@@ -9,7 +9,7 @@ import (
 
 func TestSideRequestsAreRecognised(t *testing.T) {
 	tools := []any{obj{"type": "function", "function": obj{"name": "bash"}}}
-	user := func(s string) obj { return obj{"role": "user", "content": s} }
+	userMessage := func(s string) obj { return obj{"role": "user", "content": s} }
 	for _, c := range []struct {
 		name string
 		body obj
@@ -23,7 +23,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 						"role":    "system",
 						"content": "You are a title generator. You output ONLY a thread title.",
 					},
-					user("Generate a title for this conversation:\n"), user("fix the cart"),
+					userMessage("Generate a title for this conversation:\n"), userMessage("fix the cart"),
 				},
 			},
 			"title",
@@ -32,16 +32,16 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"codex compaction",
 			obj{
 				"messages": []any{
-					user("fix the cart"),
+					userMessage("fix the cart"),
 					obj{"role": "assistant", "content": "ok"},
-					user(
+					userMessage(
 						"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.",
 					),
 				},
 			},
 			"summary",
 		},
-		{"claude compaction with tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
+		{"claude compaction with tools", obj{"tools": tools, "messages": []any{userMessage("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
 			obj{"type": "text", "text": "go on"}, obj{
 				"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.",
 			},
@@ -51,9 +51,9 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			obj{
 				"tools": tools,
 				"messages": []any{
-					user("fix the cart"),
+					userMessage("fix the cart"),
 					obj{"role": "assistant", "content": "ok"},
-					user(
+					userMessage(
 						"Please create a detailed summary of the conversation so far. The history is being compacted so moving forward, all conversation history will be removed.",
 					),
 				},
@@ -65,7 +65,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			obj{
 				"tools": tools,
 				"messages": []any{
-					user("Please create a detailed summary of the conversation so far."),
+					userMessage("Please create a detailed summary of the conversation so far."),
 				},
 			},
 			"",
@@ -74,7 +74,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"title request of an unknown app",
 			obj{
 				"messages": []any{
-					user("Create a short title for the following conversation: hello"),
+					userMessage("Create a short title for the following conversation: hello"),
 				},
 			},
 			"title",
@@ -87,7 +87,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 						"role":    "system",
 						"content": "Summarize the conversation so far in two sentences.",
 					},
-					user("..."),
+					userMessage("..."),
 				},
 			},
 			"summary",
@@ -100,7 +100,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 						"role":    "system",
 						"content": "Reply with only a description in four words or less",
 					},
-					user(
+					userMessage(
 						"Here are the first few user messages:\nfix the cart\n\nBased on the conversation so far, provide a concise description of this session in 4 words or less.",
 					),
 				},
@@ -115,7 +115,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 						"role":    "system",
 						"content": "You are summarizing a conversation to preserve context for continuing work later.",
 					},
-					user("fix the cart"),
+					userMessage("fix the cart"),
 				},
 			},
 			"summary",
@@ -124,7 +124,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"OpenHands condenser",
 			obj{
 				"messages": []any{
-					user(
+					userMessage(
 						"You are maintaining a context-aware state summary for an interactive agent. You will be given a list of events.",
 					),
 				},
@@ -135,7 +135,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"LangChain summary",
 			obj{
 				"messages": []any{
-					user(
+					userMessage(
 						"<role>\nContext Extraction Assistant\n</role>\n\n<primary_objective>\nYour sole objective is to extract the highest quality context.",
 					),
 				},
@@ -150,7 +150,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 						"role":    "system",
 						"content": "You are an expert software engineer that generates concise, one-line Git commit messages based on the provided diffs.",
 					},
-					user("# Context: ..."),
+					userMessage("# Context: ..."),
 				},
 			},
 			"commit",
@@ -163,22 +163,22 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 						"role":    "system",
 						"content": "You are an expert at writing Git commits. Your job is to write a short clear commit message.",
 					},
-					user("diff"),
+					userMessage("diff"),
 				},
 			},
 			"commit",
 		},
 		{
 			"a person asks for a commit message",
-			obj{"messages": []any{user("write a commit message for this diff")}},
+			obj{"messages": []any{userMessage("write a commit message for this diff")}},
 			"",
 		},
-		{"a coding task", obj{"tools": tools, "messages": []any{user("fix the cart")}}, ""},
+		{"a coding task", obj{"tools": tools, "messages": []any{userMessage("fix the cart")}}, ""},
 		{
 			"a task about titles",
 			obj{
 				"tools":    tools,
-				"messages": []any{user("generate a title for the conversation page of our app")},
+				"messages": []any{userMessage("generate a title for the conversation page of our app")},
 			},
 			"",
 		},
@@ -186,19 +186,19 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"a task about summaries",
 			obj{
 				"tools":    tools,
-				"messages": []any{user("write a function that can summarize the conversation")},
+				"messages": []any{userMessage("write a function that can summarize the conversation")},
 			},
 			"",
 		},
-		{"plain chat", obj{"messages": []any{user("what is a title?")}}, ""},
+		{"plain chat", obj{"messages": []any{userMessage("what is a title?")}}, ""},
 		{
 			"a compaction earlier in the history",
 			obj{
 				"tools": tools,
 				"messages": []any{
-					user("CRITICAL: Respond with TEXT ONLY."),
+					userMessage("CRITICAL: Respond with TEXT ONLY."),
 					obj{"role": "assistant", "content": "summary"},
-					user("go on"),
+					userMessage("go on"),
 				},
 			},
 			"",

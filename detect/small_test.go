@@ -198,14 +198,14 @@ func TestReadersAreDeterministicOnAnyText(t *testing.T) {
 		piece := text[i:j]
 		tool := rapid.SampledFrom([]string{"bash", "exec", "Read", "Edit", "Grep", "order", "run_code", "browser_click", ""}).Draw(t, "tool")
 		args := rapid.SampledFrom([]string{piece, `{"command":"make"}`, `{}`, ""}).Draw(t, "args")
-		read := func() string {
+		readAll := func() string {
 			kind, passed, ok := detect.Verification(tool, args, piece)
 			canon := detect.CanonicalArgs(args)
 			return fmt.Sprint(detect.Classify(tool, args, piece, 0), detect.Classify(tool, args, piece, 1), detect.Signature(piece), detect.Headline(piece),
 				detect.ReadTurn(piece, piece, text), kind, passed, ok, detect.CallKey(tool, args), canon)
 		}
-		once := read()
-		if repeated := read(); repeated != once {
+		once := readAll()
+		if repeated := readAll(); repeated != once {
 			t.Fatalf("second calls with %q: got %s, want %s as from the first calls", piece, repeated, once)
 		}
 		if s := detect.Signature(piece); len(s) > detect.MaxSignature {

@@ -5,7 +5,7 @@ import "testing"
 // Two SQL statements count as the same call if they differ only in letter case, a semicolon or white space. A statement
 // with other quoted text does not.
 func TestRespelledSQLIsTheSameCall(t *testing.T) {
-	ask := func(statement string) testStep {
+	sqlStep := func(statement string) testStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)
 	}
 	for _, c := range []struct {
@@ -17,7 +17,7 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 		{"select nmae from shops where x = 'A'", "select nmae from shops where x = 'a'", 0},
 		{"select nmae from shops", "select nmae from banks", 0},
 	} {
-		if got := countLoops(t, ask(c.first), ask(c.second)); got != c.loops {
+		if got := countLoops(t, sqlStep(c.first), sqlStep(c.second)); got != c.loops {
 			t.Errorf("%q and %q: got %d loops, want %d", c.first, c.second, got, c.loops)
 		}
 	}

@@ -42,7 +42,7 @@ func TestStuckAgentIsWarnedAgain(t *testing.T) {
 // six answers without a new result. Another result, a change, a wait or a user turn ends the count.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
-	each := func(tool, key string, result func(value string) string, values ...string) (steps []testStep) {
+	callsWith := func(tool, key string, result func(value string) string, values ...string) (steps []testStep) {
 		for _, v := range values {
 			steps = append(steps, call(tool, jsonArgs(key, v), result(v)))
 		}
@@ -50,13 +50,13 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	}
 	always := func(text string) func(string) string { return func(string) string { return text } }
 	missing := func(path string) string { return "Error: ENOENT: no such file or directory, open '" + path + "'" }
-	guess := each("read_text_file", "path", missing, "/d/a.csv", "/d/b.csv", "/d/c/a.csv", "/d/a.tsv", "/d/old/a.csv")
+	guess := callsWith("read_text_file", "path", missing, "/d/a.csv", "/d/b.csv", "/d/c/a.csv", "/d/a.tsv", "/d/old/a.csv")
 	paths := []string{"/q/a.csv", "/q/b.csv", "/q/c.csv", "/q/d.csv"}
-	busy := each("get_quote", "symbol", always("Error: 503 Service Unavailable"), "A", "B", "C", "D", "E", "F")
-	keys := each("send_keys", "keys", always("diff of a.c\n-  int n;\n+  long n;\n(END)"), "make", "ls", "x", "make test", "y", "z")
-	lever := each("game", "command", always("It is too heavy."), "pull lever", "lift lever", "move lever", "shift lever", "raise lever", "heave lever")
-	seats := each("check_seat", "seat", always("taken"), "1A", "1B", "1C", "1D", "1E", "1F")
-	sent := each("send_mail", "to", always("Sent."), "a@x", "b@x", "c@x", "d@x", "e@x", "f@x")
+	busy := callsWith("get_quote", "symbol", always("Error: 503 Service Unavailable"), "A", "B", "C", "D", "E", "F")
+	keys := callsWith("send_keys", "keys", always("diff of a.c\n-  int n;\n+  long n;\n(END)"), "make", "ls", "x", "make test", "y", "z")
+	lever := callsWith("game", "command", always("It is too heavy."), "pull lever", "lift lever", "move lever", "shift lever", "raise lever", "heave lever")
+	seats := callsWith("check_seat", "seat", always("taken"), "1A", "1B", "1C", "1D", "1E", "1F")
+	sent := callsWith("send_mail", "to", always("Sent."), "a@x", "b@x", "c@x", "d@x", "e@x", "f@x")
 	compile := func(n int, message string) (steps []testStep) {
 		for i := range n {
 			steps = append(steps,
@@ -151,11 +151,11 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"guesses with a hit":           {insert(guess, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
 		"guesses with another failure": {insert(guess, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
 		"guesses with a user turn":     {insert(guess, userTurn("Look in the other folder, please.")), false},
-		"programs that are missing":    {each("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
+		"programs that are missing":    {callsWith("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
 		"commands without an effect":   {noEffect, true},
 		"steps of a build":             {builds, true},
 		"guesses in one answer":        {append(append([]testStep{}, guess[:3]...), parallel(guess[3]), parallel(guess[4])), false},
-		"two tools":                    {append(each("open_file", "path", missing, paths...), guess[:4]...), false},
+		"two tools":                    {append(callsWith("open_file", "path", missing, paths...), guess[:4]...), false},
 		"a transient failure":          {busy, true},
 		"five transient failures":      {busy[:5], false},
 		"a transient failure, a wait":  {insert(busy, bash("sleep 60", "")), false},
@@ -187,7 +187,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"edits with a long confirmation":         {edits(7), false},
 		"a session without output":               {inRepl("", "", "", "", "", "", ""), false},
 		"a session with known output":            {inRepl("", "3", "", "3", "", "3", "", "3", "", "3"), false},
-		"checks of eight objects":                {each("check_seat", "seat", always("free"), "1A", "1B", "1C", "1D", "1E", "1F", "2A", "2B"), false},
+		"checks of eight objects":                {callsWith("check_seat", "seat", always("free"), "1A", "1B", "1C", "1D", "1E", "1F", "2A", "2B"), false},
 		"a walk with two tools":                  {append(walk[:2:2], withTool("other", walk[:6]...)...), false},
 		"a walk in six answers":                  {append(walk[:6:6], goNorth, parallel(goSouth)), false},
 		"a walk with waits":                      {append([]testStep{kitchen, hall, waited}, insert(walk[2:], waited)...), false},

@@ -23,13 +23,13 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		bash(". .venv/bin/activate && pip install -e .", python), bash("source .venv/bin/activate; pip install --editable . -v", "Using pip 22.0\n"+python),
 		bash(".venv/bin/pip install -e .", python), bash("cd /srv && python -m pip install -e '.' | tail -3", python),
 	}
-	book := func(args ...string) (steps []testStep) {
+	bookings := func(args ...string) (steps []testStep) {
 		for _, a := range args {
 			steps = append(steps, call("book_table", a, tooLarge))
 		}
 		return steps
 	}
-	refuse := func(old ...string) (steps []testStep) {
+	failingEdits := func(old ...string) (steps []testStep) {
 		for _, o := range old {
 			steps = append(steps, call("str_replace_editor", `{"command":"str_replace","path":"/srv/db.yaml","old_str":"`+o+`","new_str":"x"}`,
 				"No replacement was performed, old_str `"+o+"` did not appear verbatim in /srv/db.yaml."))
@@ -40,7 +40,7 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		out := append([]testStep{}, steps[:len(steps)-1]...)
 		return append(append(out, added...), steps[len(steps)-1])
 	}
-	patch := func(lines ...string) (steps []testStep) {
+	failingPatches := func(lines ...string) (steps []testStep) {
 		for _, l := range lines {
 			steps = append(steps, call("apply_patch", `{"input":"*** Begin Patch\\n*** Update File: lib/cart.ex\\n`+l+`\\n*** End Patch"}`,
 				"apply_patch verification failed: Failed to find expected lines in lib/cart.ex:\n"+l))
@@ -59,11 +59,11 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		"options of a command":       {push, true},
 		"three variations":           {push[:3], false},
 		"spellings of an install":    {install, true},
-		"additional arguments":       {book(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
-		"other days":                 {book(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
-		"a failing edit":             {refuse("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
-		"a failing patch":            {patch("-a", "- a", "-  a", "-   a"), true},
-		"different descriptions":     {book(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
+		"additional arguments":       {bookings(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
+		"other days":                 {bookings(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
+		"a failing edit":             {failingEdits("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
+		"a failing patch":            {failingPatches("-a", "- a", "-  a", "-   a"), true},
+		"different descriptions":     {bookings(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
 		"many reads in between":      {insert(push, reads...), false},
 		"a busy server":              {[]testStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
 		"a read in between":          {insert(push, bash("git status", "behind")), true},

@@ -305,22 +305,22 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.playMixedSession("story")
-	hide := func(paths, agents, tenants []string) {
+	setOptOut := func(paths, agents, tenants []string) {
 		o, err := sample.NewOptOut(paths, agents, tenants)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.store.SetOptOut(o)
 	}
-	hide(nil, []string{"cod*"}, nil)
+	setOptOut(nil, []string{"cod*"}, nil)
 	checkEqual(t, "listed sessions of an opted-out agent", len(f.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
 		t.Errorf("Transcript of an opted-out agent: err = %v, want store.ErrNoSession", err)
 	}
 	checkEqual(t, "sessions of an opted-out agent, found by name", len(f.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
-	hide(nil, nil, []string{tenantA})
+	setOptOut(nil, nil, []string{tenantA})
 	checkEqual(t, "listed sessions of an opted-out tenant", len(f.browse(store.SessionQuery{}).Sessions), 0)
-	hide([]string{"make"}, nil, nil)
+	setOptOut([]string{"make"}, nil, nil)
 	tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
 		t.Errorf("Transcript of a turn with an opted-out path: TurnItems = %+v, err = %v, want a hidden turn without entries", tr.TurnItems, err)
@@ -339,7 +339,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 		x.Reply.Calls = []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}
 	})
 	c.deliverAll()
-	task := func() string {
+	transcriptTask := func() string {
 		tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
 		if err != nil {
 			t.Fatal(err)
@@ -347,13 +347,13 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 		return tr.Task
 	}
 	listedTask := func() string { return f.browse(store.SessionQuery{}).Sessions[0].Task }
-	before, listedBefore := task(), listedTask()
+	before, listedBefore := transcriptTask(), listedTask()
 	o, err := sample.NewOptOut([]string{"make"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.store.SetOptOut(o)
-	if after := task(); before == "" || after != "" {
+	if after := transcriptTask(); before == "" || after != "" {
 		t.Errorf("task in the transcript: %q before the opt-out and %q after, want it only before", before, after)
 	}
 	if after := listedTask(); listedBefore == "" || after != "" {

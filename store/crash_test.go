@@ -24,7 +24,7 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	var copies []string // one copy of the directory for each crash
 	crash := func() { copies = append(copies, copyDir(t, f.dir)) }
 	f.backend.onCall(func(string) { crash() })
-	step := func() {
+	deliverAndCrash := func() {
 		f.deliver()
 		crash()
 	}
@@ -34,17 +34,17 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 		x, begun := f.startTurn("s", 2*round)
 		_, abandoned := f.startTurn("abandoned", round)
 		f.offer("s", 2*round+1)
-		step()
+		deliverAndCrash()
 		f.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 		f.store.Abandon(abandoned)
 		f.addKey(replyKey, sessionID("s"))
 		if round == 3 {
 			f.backend.failNext("write", 2, errDown)
 		}
-		step()
-		step()
+		deliverAndCrash()
+		deliverAndCrash()
 		f.clock.add(5 * time.Second)
-		step()
+		deliverAndCrash()
 	}
 	f.backend.onCall(nil)
 	t.Logf("%d crashes", len(copies))
@@ -159,14 +159,14 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			}
 			return open[rapid.IntRange(0, len(open)-1).Draw(rt, label)]
 		}
-		add := func(state turnState) *modelTurn {
+		addTurn := func(state turnState) *modelTurn {
 			m := &modelTurn{exchange: newExchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, f.clock.now()), state: state}
 			turns = append(turns, m)
 			return m
 		}
 		actions := map[string]func(){
-			"begin": func() { m := add(begun); m.start = f.store.Begin(m.exchange) },
-			"offer": func() { m := add(ended); f.store.Offer(store.Turn{Exchange: m.exchange, Size: 100}) },
+			"begin": func() { m := addTurn(begun); m.start = f.store.Begin(m.exchange) },
+			"offer": func() { m := addTurn(ended); f.store.Offer(store.Turn{Exchange: m.exchange, Size: 100}) },
 			"end": func() {
 				if m := openTurn("ends"); m != nil {
 					f.endTurn(m.exchange, m.start)

@@ -295,14 +295,14 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 				}
 			}
 			late := session.Echo{Tenant: tenantA, Key: key, ID: id, At: f.clock.now()}
-			add := func() {
+			addLateKey := func() {
 				if held {
 					f.store.HoldKeys("late", late)
 				} else {
 					f.store.AddEchoes(late)
 				}
 			}
-			add()
+			addLateKey()
 			checkEqual(t, "status of feedback with a key above the limit", f.postByKey(tenantA, key, newScore("a", 1, 1)).Status, store.Parked)
 			for i := range lists {
 				f.store.ReleaseKeys(fmt.Sprint(i), false)
@@ -310,7 +310,7 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 			if !held {
 				f.deliver()
 			}
-			add()
+			addLateKey()
 			checkEqual(t, "status of feedback with a key below the limit", f.postByKey(tenantA, key, newScore("b", 1, 1)).Status, store.Joined)
 		})
 	}

@@ -375,7 +375,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		})
 		id := home.beginSession(tenantA, "s", newAssignment(true))
 		home.deliver()
-		record := func() *session.Record {
+		storedRecord := func() *session.Record {
 			t.Helper()
 			row, _ := home.row(id)
 			rec, err := session.Decode(id, row.Data)
@@ -388,7 +388,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
 			checkEqual(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.Provisional, rec.Assignment.Excluded), "true true")
-			kept := record()
+			kept := storedRecord()
 			checkEqual(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.Provisional, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
 		checkEqual(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
@@ -397,7 +397,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		checkEqual(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.Provisional, len(rec.Assignment.Picks)), "false 1")
 		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
 		checkEqual(t, "turns of the adopted record", rec.Thread.Turns, 3)
-		checkEqual(t, "turns in the stored row", record().Thread.Turns, 3)
+		checkEqual(t, "turns in the stored row", storedRecord().Thread.Turns, 3)
 
 		// If the backend has no record, the stand-in becomes the record, and there is no further look-up.
 		hanging.hangs = true
@@ -419,18 +419,18 @@ func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := session.RunKey(tenantA, "nightly")
-	run := func(standIn bool) *session.Record {
+	newRun := func(standIn bool) *session.Record {
 		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, f.clock.now())
 		rec.State.Provisional = standIn
 		return rec
 	}
-	stored := run(false)
+	stored := newRun(false)
 	stored.Assignment = newAssignment(true)
 	row, err := stored.Row(func(text string) (string, bool) { return text, true })
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := f.store.Add(run(true))
+	unit := f.store.Add(newRun(true))
 	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}

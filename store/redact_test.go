@@ -180,16 +180,16 @@ func TestFeedbackIsRedacted(t *testing.T) {
 // A turn is not stored if a call of its reply, or a call that its request answers, names an opted-out path.
 func TestOptOutByPath(t *testing.T) {
 	t.Parallel()
-	read := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
+	readArgs := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
 	for name, c := range map[string]struct {
 		calls, answered []string
 		kept            bool
 	}{
 		"no call":                {nil, nil, true},
-		"other paths":            {[]string{read("main.go")}, []string{read("go.mod")}, true},
-		"call of the reply":      {[]string{read("main.go"), read("config/.env")}, nil, false},
-		"Windows path, capitals": {[]string{read(`C:\x\.ENV`)}, nil, false},
-		"answered call":          {nil, []string{read("main.go"), read("./prod.env")}, false},
+		"other paths":            {[]string{readArgs("main.go")}, []string{readArgs("go.mod")}, true},
+		"call of the reply":      {[]string{readArgs("main.go"), readArgs("config/.env")}, nil, false},
+		"Windows path, capitals": {[]string{readArgs(`C:\x\.ENV`)}, nil, false},
+		"answered call":          {nil, []string{readArgs("main.go"), readArgs("./prod.env")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, optOutEnvFiles(t))

@@ -72,9 +72,9 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	url = fmt.Sprintf("%s/1?prefix=precept:%d", url, shards)
 	s := openWithShards(t, url, shards)
 	check("ping", s.Ping(t.Context()))
-	for _, d := range append(changeCalls()[:1:1], readCalls()...) {
-		_, err := d.do(t.Context(), s)
-		check(d.name, err)
+	for _, call := range append(changeCalls()[:1:1], readCalls()...) {
+		_, err := call.do(t.Context(), s)
+		check(call.name, err)
 	}
 	streams, err := s.SampleStreams(t.Context())
 	check("streams", err)
@@ -87,9 +87,9 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	check("groups", err)
 	_, _, err = s.NewCooler("lake", "one").Cool(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute)
 	check("cool", err)
-	for _, d := range changeCalls()[1:] {
-		_, err := d.do(t.Context(), s)
-		check(d.name, err)
+	for _, call := range changeCalls()[1:] {
+		_, err := call.do(t.Context(), s)
+		check(call.name, err)
 	}
 	_, err = s.Claim(t.Context(), "work", "me", time.Now(), time.Minute)
 	check("claim", errors.Join(err, s.ReleaseClaim(t.Context(), "work", "me")))
@@ -132,9 +132,9 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 			t.Fatalf("%s before the user is deleted: %v", changeCalls()[0].name, err)
 		}
 		server.Must(t, "ACL", "DELUSER", "precept")
-		for _, d := range append(changeCalls(), readCalls()...) {
-			if _, err := d.do(t.Context(), s); err == nil {
-				t.Errorf("%s with %d shards after the user is deleted: err = nil, want a login error", d.name, shards)
+		for _, call := range append(changeCalls(), readCalls()...) {
+			if _, err := call.do(t.Context(), s); err == nil {
+				t.Errorf("%s with %d shards after the user is deleted: err = nil, want a login error", call.name, shards)
 			}
 		}
 		createUser(t, server)

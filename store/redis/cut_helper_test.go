@@ -42,77 +42,77 @@ func newFaultProxy(t *testing.T, server string) *faultProxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &faultProxy{server: server, l: l, at: -1}
-	b.open.Go(func() {
+	p := &faultProxy{server: server, l: l, at: -1}
+	p.open.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			b.open.Go(func() { b.serve(c) })
+			p.open.Go(func() { p.serve(c) })
 		}
 	})
-	return b
+	return p
 }
 
-func (b *faultProxy) url() string { return "redis://" + b.l.Addr().String() }
+func (p *faultProxy) url() string { return "redis://" + p.l.Addr().String() }
 
 // close stops the proxy and waits for its connections, which the clients must close first.
-func (b *faultProxy) close() {
-	_ = b.l.Close()
-	b.open.Wait()
+func (p *faultProxy) close() {
+	_ = p.l.Close()
+	p.open.Wait()
 }
 
 // next resets the count of commands, and sets a fault for command number at, counted from 0; a negative number means no
 // fault.
-func (b *faultProxy) next(at int, kind fault) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen, b.at, b.kind, b.done = 0, at, kind, false
+func (p *faultProxy) next(at int, kind fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen, p.at, p.kind, p.done = 0, at, kind, false
 }
 
 // commands returns the number of commands since next, and reports whether the fault has been injected.
-func (b *faultProxy) commands() (n int, happened bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.seen, b.done
+func (p *faultProxy) commands() (n int, happened bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen, p.done
 }
 
 // faultOf counts a command, and returns its fault, or "" if it has none.
-func (b *faultProxy) faultOf(name string) fault {
+func (p *faultProxy) faultOf(name string) fault {
 	switch name {
 	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects
 		return ""
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen++
-	if b.seen-1 != b.at || b.done {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen++
+	if p.seen-1 != p.at || p.done {
 		return ""
 	}
-	b.done = true
-	return b.kind
+	p.done = true
+	return p.kind
 }
 
 // release sends the late command to the server, and waits for the reply.
-func (b *faultProxy) release() error {
-	server, err := net.Dial("tcp", b.server)
+func (p *faultProxy) release() error {
+	server, err := net.Dial("tcp", p.server)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, err = server.Write(b.held); err == nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err = server.Write(p.held); err == nil {
 		_, err = readRaw(bufio.NewReader(server))
 	}
 	return err
 }
 
 // serve forwards the commands of one connection, and injects the fault.
-func (b *faultProxy) serve(client net.Conn) {
+func (p *faultProxy) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", b.server)
+	server, err := net.Dial("tcp", p.server)
 	if err != nil {
 		return
 	}
@@ -127,13 +127,13 @@ func (b *faultProxy) serve(client net.Conn) {
 			_, _ = io.WriteString(client, "-ERR unknown command 'HELLO'\r\n")
 			continue
 		}
-		switch kind := b.faultOf(name); kind {
+		switch kind := p.faultOf(name); kind {
 		case cutBefore:
 			return
 		case late:
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.held = raw
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.held = raw
 			return
 		case "", cutAfter:
 			if _, err := server.Write(raw); err != nil {

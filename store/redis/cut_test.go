@@ -86,6 +86,10 @@ func firstSettlement() []session.Settlement {
 	}}
 }
 
+// addingCalls is the number of calls at the start of changeCalls that add data. The other calls delete data or restore
+// dead letters.
+const addingCalls = 13
+
 // changeCalls returns all calls that change the store, in an order in which each call has an effect.
 func changeCalls() []storeCall {
 	return []storeCall{
@@ -247,40 +251,40 @@ func sortedIDs[T any](list []T, of func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns the proxy b, which injects faults, and a function that opens a store behind b. The clock of the
+// openFaulty returns a proxy that injects faults, and a function that opens a store behind the proxy. The clock of the
 // store moves by 10 seconds at each reading, so that its circuit breaker, which refuses calls for a while after a
 // failure, never refuses a call.
-func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, b *faultProxy) {
+func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
-	b = newFaultProxy(t, server.Addr)
-	t.Cleanup(b.close) // runs after the stores are closed
+	proxy = newFaultProxy(t, server.Addr)
+	t.Cleanup(proxy.close) // runs after the stores are closed
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }
 	return func(prefix string) *redis.Store {
 		prefix = strings.Map(func(c rune) rune { return max(c, '0') }, prefix)
-		s, err := redis.Open(redis.Options{URL: b.url() + "?prefix=" + prefix, Now: now, Shards: 2})
+		s, err := redis.Open(redis.Options{URL: proxy.url() + "?prefix=" + prefix, Now: now, Shards: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
 		return s
-	}, b
+	}, proxy
 }
 
 // readAllData returns the results of all readCalls as text, except the epoch.
 func readAllData(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
-	for _, d := range readCalls() {
-		if d.name == "epoch" { // belongs to the server, not to the store
+	for _, call := range readCalls() {
+		if call.name == "epoch" { // belongs to the server, not to the store
 			continue
 		}
-		v, err := d.do(t.Context(), s)
+		v, err := call.do(t.Context(), s)
 		if err != nil {
-			t.Fatalf("call %s: %v", d.name, err)
+			t.Fatalf("call %s: %v", call.name, err)
 		}
-		text += fmt.Sprintf("%s: %+v\n", d.name, v)
+		text += fmt.Sprintf("%s: %+v\n", call.name, v)
 	}
 	return text
 }
@@ -319,36 +323,36 @@ func faults() map[fault]error {
 // For a fault at any command of a read, the read returns the full result or the error of the fault. The error is
 // ErrUnavailable, except for a key of a wrong type.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
-	open, b := openFaulty(t)
+	open, proxy := openFaulty(t)
 	s := open("looks")
-	for _, d := range changeCalls()[:13] {
-		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("call %s: %v", d.name, err)
+	for _, call := range changeCalls()[:addingCalls] {
+		if _, err := call.do(t.Context(), s); err != nil {
+			t.Fatalf("call %s: %v", call.name, err)
 		}
 	}
 	all := faults()
 	all["WRONGTYPE Operation against a key holding the wrong kind of value"] = redis.ErrCorrupt
 	for injected, wantErr := range all {
-		for _, d := range readCalls() {
-			b.next(-1, "")
-			want, err := d.do(t.Context(), s)
+		for _, call := range readCalls() {
+			proxy.next(-1, "")
+			want, err := call.do(t.Context(), s)
 			if err != nil {
-				t.Fatalf("%s without a fault: %v", d.name, err)
+				t.Fatalf("%s without a fault: %v", call.name, err)
 			}
-			total, _ := b.commands()
+			total, _ := proxy.commands()
 			for at := range total {
-				b.next(at, injected)
-				got, err := d.do(t.Context(), s)
-				_, happened := b.commands()
+				proxy.next(at, injected)
+				got, err := call.do(t.Context(), s)
+				_, happened := proxy.commands()
 				temporary := !errors.Is(wantErr, redis.ErrCorrupt)
 				switch {
-				case !happened && d.name == "moved": // a second call sends fewer commands
+				case !happened && call.name == "moved": // a second call sends fewer commands
 				case !happened:
-					t.Errorf("%s: sent %d commands, want %d as without a fault", d.name, at, total)
+					t.Errorf("%s: sent %d commands, want %d as without a fault", call.name, at, total)
 				case err == nil && fmt.Sprint(got) != fmt.Sprint(want):
-					t.Errorf("%s, %.9s at command %d: got %v, want %v", d.name, injected, at, got, want)
+					t.Errorf("%s, %.9s at command %d: got %v, want %v", call.name, injected, at, got, want)
 				case err != nil && (!errors.Is(err, wantErr) || errors.Is(err, session.ErrUnavailable) != temporary):
-					t.Errorf("%s, %.9s at command %d: err = %v, want %v, ErrUnavailable = %v", d.name, injected, at, err, wantErr, temporary)
+					t.Errorf("%s, %.9s at command %d: err = %v, want %v, ErrUnavailable = %v", call.name, injected, at, err, wantErr, temporary)
 				}
 			}
 		}

@@ -18,8 +18,8 @@ import (
 // For a fault at any command of a write (a connection that breaks before or after Redis executes the command, or an
 // error reply), the write returns ErrUnavailable, and a repeated write gives the same data as a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
-	open, b := openFaulty(t)
-	for n, d := range changeCalls() {
+	open, proxy := openFaulty(t)
+	for n, call := range changeCalls() {
 		want := ""
 		for injected, wantErr := range faults() {
 			for at := -1; ; at++ {
@@ -29,28 +29,28 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 						t.Fatalf("call %s: %v", earlier.name, err)
 					}
 				}
-				b.next(at, injected)
-				_, err := d.do(t.Context(), s)
-				_, happened := b.commands()
-				b.next(-1, "")
+				proxy.next(at, injected)
+				_, err := call.do(t.Context(), s)
+				_, happened := proxy.commands()
+				proxy.next(-1, "")
 				if (err != nil) != happened || happened && (!errors.Is(err, wantErr) || !errors.Is(err, session.ErrUnavailable)) {
-					t.Errorf("%s, %s at command %d: fault injected = %v, err = %v, want %v and session.ErrUnavailable if the fault was injected, otherwise nil", d.name, injected, at, happened, err, wantErr)
+					t.Errorf("%s, %s at command %d: fault injected = %v, err = %v, want %v and session.ErrUnavailable if the fault was injected, otherwise nil", call.name, injected, at, happened, err, wantErr)
 				}
 				if at >= 0 && !happened { // the call has no further commands
 					if at == 0 {
-						t.Errorf("%s sent no commands", d.name)
+						t.Errorf("%s sent no commands", call.name)
 					}
 					break
 				}
-				if _, err := d.do(t.Context(), s); happened && err != nil {
-					t.Errorf("repeated %s after %s at command %d: %v", d.name, injected, at, err)
+				if _, err := call.do(t.Context(), s); happened && err != nil {
+					t.Errorf("repeated %s after %s at command %d: %v", call.name, injected, at, err)
 				}
 				got := readAllData(t, s)
 				if want == "" {
 					want = got
 				}
 				if got != want {
-					t.Errorf("%s, %s at command %d: the data differs from the data without a fault: %s", d.name, injected, at, diffLines(got, want))
+					t.Errorf("%s, %s at command %d: the data differs from the data without a fault: %s", call.name, injected, at, diffLines(got, want))
 				}
 				_ = s.Close()
 			}
@@ -62,38 +62,38 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 // and a repeated migration, the store has the same data as a store that was created with several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	server := storetest.StartRedis(t)
-	b := newFaultProxy(t, server.Addr)
-	t.Cleanup(b.close)
-	do := func(s *redis.Store, list []storeCall) {
+	proxy := newFaultProxy(t, server.Addr)
+	t.Cleanup(proxy.close)
+	makeCalls := func(s *redis.Store, list []storeCall) {
 		t.Helper()
-		for _, d := range list {
-			if _, err := d.do(t.Context(), s); err != nil {
-				t.Fatalf("call %s: %v", d.name, err)
+		for _, call := range list {
+			if _, err := call.do(t.Context(), s); err != nil {
+				t.Fatalf("call %s: %v", call.name, err)
 			}
 		}
 	}
-	const before, after = 7, 13
+	const before, after = 7, addingCalls // numbers of calls before the first and before the repeated migration
 	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
-	do(unmigrated, changeCalls()[:after])
+	makeCalls(unmigrated, changeCalls()[:after])
 	want := readDataWithoutPosition(t, unmigrated)
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the breaker never opens
 	for n, injected := range []fault{cutAfter, cutBefore} {
 		for at := 0; ; at += 1 + 4*n {
-			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", b.url(), n, at), Now: now, Shards: 1})
+			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", proxy.url(), n, at), Now: now, Shards: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			do(s, changeCalls()[:before])
-			b.next(at, injected)
+			makeCalls(s, changeCalls()[:before])
+			proxy.next(at, injected)
 			_, err = s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
-			_, happened := b.commands()
-			b.next(-1, "")
+			_, happened := proxy.commands()
+			proxy.next(-1, "")
 			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !happened {
 				t.Errorf("%s at command %d: fault injected = %v, err = %v, want nil, or session.ErrUnavailable if the fault was injected", injected, at, happened, err)
 			}
 			expireFreezes(t, server, fmt.Sprintf("m%d-%d", n, at))
-			do(s, changeCalls()[before:after])
+			makeCalls(s, changeCalls()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
 				t.Errorf("repeated migration after %s at command %d: %v", injected, at, err)
 			}

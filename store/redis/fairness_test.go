@@ -28,7 +28,7 @@ func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	if _, err := s.AddFeedback(t.Context(), testTenant, newFeedback); err != nil {
 		t.Fatal(err)
 	}
-	list := func(limit int) (ids []session.ID) {
+	unsettledIDs := func(limit int) (ids []session.ID) {
 		t.Helper()
 		rows, err := s.Unsettled(t.Context(), limit)
 		if err != nil {
@@ -45,7 +45,7 @@ func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	}
 	seen, firsts := map[session.ID]bool{}, map[session.ID]bool{}
 	for range 300 {
-		ids := list(limit)
+		ids := unsettledIDs(limit)
 		if len(ids) != limit {
 			t.Fatalf("Unsettled(%[2]d) = %[1]d sessions, want %[2]d", len(ids), limit)
 		}
@@ -57,10 +57,10 @@ func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	if len(seen) != sessions || len(firsts) < sessions/4 {
 		t.Errorf("300 calls of Unsettled: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(firsts), sessions, sessions/4)
 	}
-	if n := len(list(1000)); n != sessions {
+	if n := len(unsettledIDs(1000)); n != sessions {
 		t.Errorf("Unsettled(1000) = %d sessions, want %d", n, sessions)
 	}
-	if n := len(list(sessions - 1)); n != sessions-1 {
+	if n := len(unsettledIDs(sessions - 1)); n != sessions-1 {
 		t.Errorf("Unsettled(%[2]d) = %[1]d sessions, want %[2]d", n, sessions-1)
 	}
 }
@@ -131,7 +131,7 @@ func TestCountersSendsOneCommandToEmptyShards(t *testing.T) {
 func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
-	listed := func() (n int64) { // total length of the tenant lists of all shards
+	listedTenants := func() (n int64) { // total length of the tenant lists of all shards
 		for _, key := range listKeys(t, server, "precept:{*}:all:tenants") {
 			size, _ := server.Must(t, "SCARD", key).(int64)
 			n += size
@@ -147,7 +147,7 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := listed(); n != 2 {
+	if n := listedTenants(); n != 2 {
 		t.Fatalf("total length of the tenant lists of both shards: got %d, want 2", n)
 	}
 	want, err := s.Counters(t.Context(), testTenant)
@@ -157,13 +157,13 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	if _, err := s.Forget(t.Context(), testTenant, sessionID(0)); err != nil {
 		t.Fatal(err)
 	}
-	if n := listed(); n != 2 {
+	if n := listedTenants(); n != 2 {
 		t.Errorf("total length of the tenant lists after the deletion of one session: got %d, want 2", n)
 	}
 	if n, err := s.Retain(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
 		t.Fatalf("Retain = %d, %v, want %d", n, err, sessions-1)
 	}
-	if n := listed(); n != 0 {
+	if n := listedTenants(); n != 0 {
 		t.Errorf("total length of the tenant lists after the deletion of all sessions: got %d, want 0", n)
 	}
 	got, err := s.Counters(t.Context(), testTenant)
@@ -175,8 +175,8 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	}
 	found := 0
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.Applied) error { found++; return nil })
-	if err != nil || found != 1 || listed() != 1 {
-		t.Errorf("after the next session: got %d sessions, total length %d of the tenant lists, error %v, want 1, 1, nil", found, listed(), err)
+	if err != nil || found != 1 || listedTenants() != 1 {
+		t.Errorf("after the next session: got %d sessions, total length %d of the tenant lists, error %v, want 1, 1, nil", found, listedTenants(), err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 			}
 		}
 	}
-	parked := func() int64 {
+	parkedCount := func() int64 {
 		t.Helper()
 		m, err := s.Stats(t.Context())
 		if err != nil {
@@ -222,7 +222,7 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	}
 	cost := func() int {
 		before := commandCount(t, server)
-		parked()
+		parkedCount()
 		purge(time.Unix(0, 0))
 		return commandCount(t, server) - before
 	}
@@ -238,14 +238,14 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := parked(); n != 5 {
+	if n := parkedCount(); n != 5 {
 		t.Errorf(`Stats["parked"] = %d, want 5`, n)
 	}
 	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil || added[sessionID(0)] != 1 {
 		t.Fatalf("Join = %v, %v, want one entry", added, err)
 	}
-	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parked() != 0 {
-		t.Errorf("PurgeParked = %d with %d entries left, want 4 and 0", n, parked())
+	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parkedCount() != 0 {
+		t.Errorf("PurgeParked = %d with %d entries left, want 4 and 0", n, parkedCount())
 	}
 	if large := cost(); large > small+5 {
 		t.Errorf("commands of Stats and PurgeParked after the purge: got %d, want at most 5 more than the %d with 10 tenants", large, small)

@@ -18,12 +18,12 @@ import (
 // fillStore makes every kind of change except deletions, in two tenants.
 func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
-	for _, d := range changeCalls() {
-		if strings.HasPrefix(d.name, "forget") || d.name == "purge" || d.name == "retain" {
+	for _, call := range changeCalls() {
+		if strings.HasPrefix(call.name, "forget") || call.name == "purge" || call.name == "retain" {
 			continue
 		}
-		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("call %s: %v", d.name, err)
+		if _, err := call.do(t.Context(), s); err != nil {
+			t.Fatalf("call %s: %v", call.name, err)
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
@@ -125,12 +125,12 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
 		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
 	}
-	for _, d := range append(changeCalls(), readCalls()...) {
-		_, err := d.do(t.Context(), app)
-		if isMultiTenant := slices.Contains(multiTenant, d.name); err != nil && !isMultiTenant {
-			t.Errorf("%s of one tenant: %v", d.name, err)
+	for _, call := range append(changeCalls(), readCalls()...) {
+		_, err := call.do(t.Context(), app)
+		if isMultiTenant := slices.Contains(multiTenant, call.name); err != nil && !isMultiTenant {
+			t.Errorf("%s of one tenant: %v", call.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
-			t.Errorf("%s of several tenants: err = %v, want nil or redis.ErrACL", d.name, err)
+			t.Errorf("%s of several tenants: err = %v, want nil or redis.ErrACL", call.name, err)
 		}
 	}
 	if err := app.Write(t.Context(), newBatch(7)); err != nil {

@@ -33,9 +33,9 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)
-	for _, d := range changeCalls()[:13] {
-		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("call %s: %v", d.name, err)
+	for _, call := range changeCalls()[:addingCalls] {
+		if _, err := call.do(t.Context(), s); err != nil {
+			t.Fatalf("call %s: %v", call.name, err)
 		}
 	}
 	acknowledge(t, s, "lake")
@@ -63,9 +63,9 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
 		t.Errorf("second Migrate = %+v, %v, want no moved tenant, nil", done, err)
 	}
-	for _, d := range changeCalls()[13:] {
-		if _, err := d.do(t.Context(), s); err != nil {
-			t.Errorf("%s after the migration: %v", d.name, err)
+	for _, call := range changeCalls()[addingCalls:] {
+		if _, err := call.do(t.Context(), s); err != nil {
+			t.Errorf("%s after the migration: %v", call.name, err)
 		}
 	}
 	if err := s.Write(t.Context(), newBatch(77)); err != nil {
@@ -80,9 +80,9 @@ func TestMigrationKeepsAllData(t *testing.T) {
 func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
-	for _, d := range changeCalls()[:13] {
-		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("call %s: %v", d.name, err)
+	for _, call := range changeCalls()[:addingCalls] {
+		if _, err := call.do(t.Context(), s); err != nil {
+			t.Fatalf("call %s: %v", call.name, err)
 		}
 	}
 	var running, calls atomic.Int32
@@ -235,9 +235,9 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 func TestMigrationInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithShards(t, cluster.URL(), 1)
-	for _, d := range changeCalls()[:13] {
-		if _, err := d.do(t.Context(), s); err != nil {
-			t.Fatalf("call %s: %v", d.name, err)
+	for _, call := range changeCalls()[:addingCalls] {
+		if _, err := call.do(t.Context(), s); err != nil {
+			t.Fatalf("call %s: %v", call.name, err)
 		}
 	}
 	want := readDataWithoutPosition(t, s)

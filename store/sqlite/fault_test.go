@@ -266,7 +266,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, MaxParked: 3})
 	n := 0
-	fill := func(tenant string, want int) {
+	parkUntilFull := func(tenant string, want int) {
 		t.Helper()
 		for parked := 0; ; parked++ {
 			n++
@@ -280,18 +280,18 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 			return
 		}
 	}
-	fill("greedy", 3)
-	fill("other", 2)
-	fill("late", 1)
-	fill("too late", 0)
+	parkUntilFull("greedy", 3)
+	parkUntilFull("other", 2)
+	parkUntilFull("late", 1)
+	parkUntilFull("too late", 0)
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
 		t.Errorf("Park of an entry that is already parked: %v", err)
 	}
 	if out, err := s.Join(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
 		t.Errorf("Join of another tenant = %v, %v, want 2 entries", out, err)
 	}
-	fill("greedy", 0)
-	fill("too late", 1)
+	parkUntilFull("greedy", 0)
+	parkUntilFull("too late", 1)
 	if purged, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || purged != 2 {
 		t.Errorf("PurgeParked = %d, %v, want 2", purged, err)
 	}
@@ -302,8 +302,8 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = open(t, sqlite.Options{Path: path, MaxParked: 3})
-	fill("greedy", 2)
-	fill("too late", 1)
+	parkUntilFull("greedy", 2)
+	parkUntilFull("too late", 1)
 }
 
 func TestReopenedStoreKeepsItsData(t *testing.T) {

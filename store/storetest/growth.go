@@ -21,7 +21,7 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 	t.Helper()
 	const perRound, slack = 40, 64 // sessions in a round; extra bytes for numbers with more digits
 	later := at(60 * 1000)         // after all sessions of the test
-	round := func(n int) {
+	runRound := func(n int) {
 		for i := range perRound {
 			writeSessionOfAllKinds(t, s, n*perRound+i, at(60*n))
 			addOwn(hashedID(n*perRound+i), at(60*n))
@@ -31,10 +31,10 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 		}
 		mustGet[int](t)(s.PurgeParked(t.Context(), later))
 	}
-	round(0)
+	runRound(0)
 	first := size()
 	for n := range 9 {
-		round(n + 1)
+		runRound(n + 1)
 	}
 	last := size()
 	checkEqual(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))

@@ -90,17 +90,17 @@ func unsettled(t tester, s Store) []session.Unsettled {
 // testNewFeedbackUnsettles tests that each kind of new feedback on a closed session makes the session unsettled until a
 // settlement includes the feedback.
 func testNewFeedbackUnsettles(t tester, s Store) {
-	state := func(n int) int64 {
+	feedbackState := func(n int) int64 {
 		_, m, err := s.SessionFeedback(t.Context(), tenantA, id(n))
 		must(t, err)
 		return m
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 1, 1)}})
-	checkEqual(t, "feedback state without feedback", state(1), int64(0))
+	checkEqual(t, "feedback state without feedback", feedbackState(1), int64(0))
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 	checkEqual(t, "unsettled before close", len(unsettled(t, s)), 0)
 	first := settlement(tenantA, 1, 0)
-	first.FeedbackState = state(1)
+	first.FeedbackState = feedbackState(1)
 	settle(t, s, first, settlement(tenantB, 1, 0))
 	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettled(t, s)), 0)
 
@@ -109,13 +109,13 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
 	checkEqual(t, "unsettled after a second entry", unsettled(t, s), session1)
 	next := settlement(tenantA, 1, 1)
-	next.FeedbackState = state(1)
+	next.FeedbackState = feedbackState(1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	settle(t, s, next)
 	checkEqual(t, "unsettled after a correction during the settlement", unsettled(t, s), session1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	next = settlement(tenantA, 1, 2)
-	next.FeedbackState = state(1)
+	next.FeedbackState = feedbackState(1)
 	stale := settlement(tenantA, 1, 1)
 	stale.FeedbackState = next.FeedbackState
 	checkEqual(t, "stale settlement accepted", settle(t, s, stale), []bool{false})
@@ -125,7 +125,7 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 
 	// Feedback during the first settlement, and feedback that was parked.
 	closing := settlement(tenantA, 2, 0)
-	closing.FeedbackState = state(2)
+	closing.FeedbackState = feedbackState(2)
 	addFeedback(t, s, tenantA, 2, entry("a", 1, 1))
 	settle(t, s, closing)
 	checkEqual(t, "unsettled after feedback during close", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(2)}})
@@ -213,7 +213,7 @@ func anySettlementOrder(s Store) func(*rapid.T) {
 		for i := range order {
 			order[i] = i
 		}
-		run := func(tenant string, order []int, cut int) {
+		settleInOrder := func(tenant string, order []int, cut int) {
 			var steps []session.Settlement
 			for _, i := range order {
 				steps = append(steps, settlement(tenant, n*100+i, 0, list[i]...))
@@ -221,8 +221,8 @@ func anySettlementOrder(s Store) func(*rapid.T) {
 			settle(rt, s, steps[:cut]...)
 			settle(rt, s, steps[cut:]...)
 		}
-		run(tenant1, order, rapid.IntRange(0, len(list)).Draw(rt, "cut"))
-		run(tenant2, rapid.Permutation(order).Draw(rt, "order"), rapid.IntRange(0, len(list)).Draw(rt, "other cut"))
+		settleInOrder(tenant1, order, rapid.IntRange(0, len(list)).Draw(rt, "cut"))
+		settleInOrder(tenant2, rapid.Permutation(order).Draw(rt, "order"), rapid.IntRange(0, len(list)).Draw(rt, "other cut"))
 		checkEqual(rt, "counters", counters(rt, s, tenant2), counters(rt, s, tenant1))
 	}
 }
