@@ -90,37 +90,37 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")
-	one := call("write_file", `{"path":"a.txt","content":"one"}`, "File written.")
-	two := call("write_file", `{"path":"a.txt","content":"two"}`, "File written.")
-	pass := bash("go test ./...", "ok  \tshop\t0.01s\n\nCommand exited with code 0")
-	fail := bash("go test ./...", "--- FAIL: TestA (0.00s)\nFAIL\n\nCommand exited with code 1")
-	read := call("read_file", `{"path":"a.go"}`, "x")
-	look := bash("git diff", "+y")
-	on := bash("sed -i s/off/on/ a.conf", "1 line\n\nCommand exited with code 0")
-	off := bash("sed -i s/on/off/ a.conf", "1 line\n\nCommand exited with code 0")
-	tool := call("run_tests", `{"n":1}`, "1 failed")
+	writeOne := call("write_file", `{"path":"a.txt","content":"one"}`, "File written.")
+	writeTwo := call("write_file", `{"path":"a.txt","content":"two"}`, "File written.")
+	passingTest := bash("go test ./...", "ok  \tshop\t0.01s\n\nCommand exited with code 0")
+	failingTest := bash("go test ./...", "--- FAIL: TestA (0.00s)\nFAIL\n\nCommand exited with code 1")
+	readFile := call("read_file", `{"path":"a.go"}`, "x")
+	showDiff := bash("git diff", "+y")
+	switchOn := bash("sed -i s/off/on/ a.conf", "1 line\n\nCommand exited with code 0")
+	switchOff := bash("sed -i s/on/off/ a.conf", "1 line\n\nCommand exited with code 0")
+	testByTool := call("run_tests", `{"n":1}`, "1 failed")
 	for name, c := range map[string]struct {
 		steps []testStep
 		loop  bool
 	}{
-		"fix undone for a test":              {[]testStep{fix, pass, undo, fail, fix}, false},
-		"tested only without the fix":        {[]testStep{fix, undo, fail, fix}, false},
-		"tested by a tool":                   {[]testStep{fix, undo, tool, fix}, false},
-		"tested only with the fix":           {[]testStep{fix, pass, undo, read, fix}, false},
-		"undone and fixed twice":             {[]testStep{fix, pass, undo, fail, fix, pass, undo, fail, fix}, true},
-		"undone twice":                       {[]testStep{fix, pass, undo, fail, fix, pass, undo}, true},
-		"three rounds of two commands":       {[]testStep{on, off, on, off, on, off}, true},
-		"two rounds of two commands":         {[]testStep{on, off, on, off}, false},
-		"alternating commands and tests":     {[]testStep{on, pass, off, fail, on, pass, off, fail, on, pass, off, fail}, true},
-		"commands with other results":        {[]testStep{on, off, on, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), on, off}, false},
+		"fix undone for a test":              {[]testStep{fix, passingTest, undo, failingTest, fix}, false},
+		"tested only without the fix":        {[]testStep{fix, undo, failingTest, fix}, false},
+		"tested by a tool":                   {[]testStep{fix, undo, testByTool, fix}, false},
+		"tested only with the fix":           {[]testStep{fix, passingTest, undo, readFile, fix}, false},
+		"undone and fixed twice":             {[]testStep{fix, passingTest, undo, failingTest, fix, passingTest, undo, failingTest, fix}, true},
+		"undone twice":                       {[]testStep{fix, passingTest, undo, failingTest, fix, passingTest, undo}, true},
+		"three rounds of two commands":       {[]testStep{switchOn, switchOff, switchOn, switchOff, switchOn, switchOff}, true},
+		"two rounds of two commands":         {[]testStep{switchOn, switchOff, switchOn, switchOff}, false},
+		"alternating commands and tests":     {[]testStep{switchOn, passingTest, switchOff, failingTest, switchOn, passingTest, switchOff, failingTest, switchOn, passingTest, switchOff, failingTest}, true},
+		"commands with other results":        {[]testStep{switchOn, switchOff, switchOn, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), switchOn, switchOff}, false},
 		"not tested":                         {[]testStep{fix, undo, fix}, true},
-		"only read between the edits":        {[]testStep{fix, read, undo, look, fix}, true},
-		"both versions fail in the same way": {[]testStep{fix, fail, undo, fail, fix}, true},
-		"two versions of a file":             {[]testStep{one, two, one, two}, true},
-		"two versions, of which one passes":  {[]testStep{one, fail, two, pass, one, fail, two}, false},
-		"two versions in three rounds":       {[]testStep{one, fail, two, pass, one, fail, two, pass, one, fail, two}, true},
-		"two versions with the same failure": {[]testStep{one, fail, two, fail, one, fail, two}, true},
-		"a third version in between":         {[]testStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
+		"only read between the edits":        {[]testStep{fix, readFile, undo, showDiff, fix}, true},
+		"both versions fail in the same way": {[]testStep{fix, failingTest, undo, failingTest, fix}, true},
+		"two versions of a file":             {[]testStep{writeOne, writeTwo, writeOne, writeTwo}, true},
+		"two versions, of which one passes":  {[]testStep{writeOne, failingTest, writeTwo, passingTest, writeOne, failingTest, writeTwo}, false},
+		"two versions in three rounds":       {[]testStep{writeOne, failingTest, writeTwo, passingTest, writeOne, failingTest, writeTwo, passingTest, writeOne, failingTest, writeTwo}, true},
+		"two versions with the same failure": {[]testStep{writeOne, failingTest, writeTwo, failingTest, writeOne, failingTest, writeTwo}, true},
+		"a third version in between":         {[]testStep{writeOne, writeTwo, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), writeTwo}, false},
 	} {
 		if got := countLoops(t, c.steps...) > 0; got != c.loop {
 			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)

@@ -25,16 +25,16 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		}
 		return call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Could not find the exact text in a.go.")
 	}
-	book := func(r string) testStep { return call("book_room", `{"room":12,"day":"2025-03-01"}`, r) }
-	taken := book("Error: room 12 is taken")
-	status := func(code int) testStep { return book(fmt.Sprintf(`{"status":%d,"message":"no room"}`, code)) }
-	sameText := func(path string) testStep { return call("read", jsonArgs("path", path), "the same line") }
+	bookRoom := func(r string) testStep { return call("book_room", `{"room":12,"day":"2025-03-01"}`, r) }
+	roomTaken := bookRoom("Error: room 12 is taken")
+	bookingStatus := func(code int) testStep { return bookRoom(fmt.Sprintf(`{"status":%d,"message":"no room"}`, code)) }
+	readSameText := func(path string) testStep { return call("read", jsonArgs("path", path), "the same line") }
 	const (
 		running = "Process running with session ID 7"
 		refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
 		done    = "all well\n\nCommand exited with code 0"
 	)
-	reads := func(n int) (steps []testStep) {
+	distinctReads := func(n int) (steps []testStep) {
 		for i := range n {
 			steps = append(steps, read(fmt.Sprintf("f%d", i)))
 		}
@@ -45,8 +45,8 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		steps []testStep
 		want  []int
 	}{
-		{"fails again 64 steps later", append(append([]testStep{failedBash("make")}, reads(63)...), failedBash("make")), []int{64}},
-		{"fails again 65 steps later", append(append([]testStep{failedBash("make")}, reads(64)...), failedBash("make")), nil},
+		{"fails again 64 steps later", append(append([]testStep{failedBash("make")}, distinctReads(63)...), failedBash("make")), []int{64}},
+		{"fails again 65 steps later", append(append([]testStep{failedBash("make")}, distinctReads(64)...), failedBash("make")), nil},
 		{"fails twice", []testStep{failedBash("make"), failedBash("make")}, []int{1}},
 		{
 			"fails three times",
@@ -307,7 +307,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		{"A, still running, A, still running", repeatSteps(2, read("a"), bash("make", running)), nil},
 		{"A, refused, A, refused", repeatSteps(2, read("a"), bash("make", refused)), nil},
 		{"B A B", []testStep{read("b"), read("a"), read("b")}, nil},
-		{"A B C B with identical results", []testStep{sameText("a"), sameText("b"), sameText("c"), sameText("b")}, nil},
+		{"A B C B with identical results", []testStep{readSameText("a"), readSameText("b"), readSameText("c"), readSameText("b")}, nil},
 		{
 			"A B A B, of which the second A has another result",
 			[]testStep{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")},
@@ -325,36 +325,36 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			[]testStep{failedBash("go test"), bash("go build ./... && go test ./...", done), failedBash("go test")},
 			nil,
 		},
-		{"status 404, then a user turn", []testStep{status(404), userTurn("and now?"), status(404)}, []int{2}},
-		{"status 408, then a user turn", []testStep{status(408), userTurn("and now?"), status(408)}, nil},
-		{"status 425, then a user turn", []testStep{status(425), userTurn("and now?"), status(425)}, nil},
-		{"status 429, then a user turn", []testStep{status(429), userTurn("and now?"), status(429)}, nil},
-		{"status 500, then a user turn", []testStep{status(500), userTurn("and now?"), status(500)}, nil},
+		{"status 404, then a user turn", []testStep{bookingStatus(404), userTurn("and now?"), bookingStatus(404)}, []int{2}},
+		{"status 408, then a user turn", []testStep{bookingStatus(408), userTurn("and now?"), bookingStatus(408)}, nil},
+		{"status 425, then a user turn", []testStep{bookingStatus(425), userTurn("and now?"), bookingStatus(425)}, nil},
+		{"status 429, then a user turn", []testStep{bookingStatus(429), userTurn("and now?"), bookingStatus(429)}, nil},
+		{"status 500, then a user turn", []testStep{bookingStatus(500), userTurn("and now?"), bookingStatus(500)}, nil},
 		{"works, then fails", []testStep{bash("t", "ok\n<exit code 0>"), failedBash("t")}, nil},
 		{"fails, works, fails", []testStep{failedBash("t"), bash("t", "all well"), failedBash("t")}, nil},
 		{
 			"an API error, then a user turn that reports no change",
-			[]testStep{taken, userTurn("yes, please go on with it"), taken},
+			[]testStep{roomTaken, userTurn("yes, please go on with it"), roomTaken},
 			[]int{2},
 		},
 		{
 			"an API error, then a user turn that reports a change",
-			[]testStep{taken, userTurn("I've updated the booking, try again"), taken},
+			[]testStep{roomTaken, userTurn("I've updated the booking, try again"), roomTaken},
 			nil,
 		},
 		{
 			"a transient failure, then a user turn",
-			[]testStep{book("Error: request timed out"), userTurn("hm"), book("Error: request timed out")},
+			[]testStep{bookRoom("Error: request timed out"), userTurn("hm"), bookRoom("Error: request timed out")},
 			nil,
 		},
 		{
 			"a change by the API between its errors",
-			[]testStep{taken, call("cancel_booking", `{"room":12}`, `{"status":"cancelled"}`), taken},
+			[]testStep{roomTaken, call("cancel_booking", `{"room":12}`, `{"status":"cancelled"}`), roomTaken},
 			nil,
 		},
 		{
 			"a lookup by the API between its errors",
-			[]testStep{taken, call("get_rooms", `{}`, `[12]`), taken},
+			[]testStep{roomTaken, call("get_rooms", `{}`, `[12]`), roomTaken},
 			[]int{2},
 		},
 	} {
@@ -371,7 +371,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 // Again is true only for the second warning of the same loop. It is false for a loop after a change or a user turn, and
 // for a loop of other calls.
 func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
-	taken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
+	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
 	var guesses []testStep
 	for i := range 10 {
@@ -385,7 +385,7 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 		"nine failures":                {repeatSteps(9, failedBash("make")), []bool{false, true}},
 		"twelve reads":                 {repeatSteps(12, call("read", jsonArgs("path", "a"), "line 1")), []bool{false, true}},
 		"an edit between two loops":    {append(append(repeatSteps(3, failedBash("make")), edit), repeatSteps(2, failedBash("make"))...), []bool{false, false}},
-		"a user turn between failures": {[]testStep{taken, taken, userTurn("yes, please go on with it"), taken}, []bool{false, false}},
+		"a user turn between failures": {[]testStep{roomTaken, roomTaken, userTurn("yes, please go on with it"), roomTaken}, []bool{false, false}},
 		"ten guessed paths":            {guesses, []bool{false, false}},
 		"two failures":                 {repeatSteps(2, failedBash("make")), []bool{false}},
 	} {

@@ -50,14 +50,14 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	}
 	always := func(text string) func(string) string { return func(string) string { return text } }
 	missing := func(path string) string { return "Error: ENOENT: no such file or directory, open '" + path + "'" }
-	guess := callsWith("read_text_file", "path", missing, "/d/a.csv", "/d/b.csv", "/d/c/a.csv", "/d/a.tsv", "/d/old/a.csv")
+	guesses := callsWith("read_text_file", "path", missing, "/d/a.csv", "/d/b.csv", "/d/c/a.csv", "/d/a.tsv", "/d/old/a.csv")
 	paths := []string{"/q/a.csv", "/q/b.csv", "/q/c.csv", "/q/d.csv"}
-	busy := callsWith("get_quote", "symbol", always("Error: 503 Service Unavailable"), "A", "B", "C", "D", "E", "F")
-	keys := callsWith("send_keys", "keys", always("diff of a.c\n-  int n;\n+  long n;\n(END)"), "make", "ls", "x", "make test", "y", "z")
-	lever := callsWith("game", "command", always("It is too heavy."), "pull lever", "lift lever", "move lever", "shift lever", "raise lever", "heave lever")
-	seats := callsWith("check_seat", "seat", always("taken"), "1A", "1B", "1C", "1D", "1E", "1F")
-	sent := callsWith("send_mail", "to", always("Sent."), "a@x", "b@x", "c@x", "d@x", "e@x", "f@x")
-	compile := func(n int, message string) (steps []testStep) {
+	transientFailures := callsWith("get_quote", "symbol", always("Error: 503 Service Unavailable"), "A", "B", "C", "D", "E", "F")
+	sameScreens := callsWith("send_keys", "keys", always("diff of a.c\n-  int n;\n+  long n;\n(END)"), "make", "ls", "x", "make test", "y", "z")
+	gameMoves := callsWith("game", "command", always("It is too heavy."), "pull lever", "lift lever", "move lever", "shift lever", "raise lever", "heave lever")
+	seatChecks := callsWith("check_seat", "seat", always("taken"), "1A", "1B", "1C", "1D", "1E", "1F")
+	confirmations := callsWith("send_mail", "to", always("Sent."), "a@x", "b@x", "c@x", "d@x", "e@x", "f@x")
+	compileErrors := func(n int, message string) (steps []testStep) {
 		for i := range n {
 			steps = append(steps,
 				call("edit", fmt.Sprintf(`{"path":"a.c","old_str":"x%d","new_str":"y"}`, i), "The file a.c has been updated."),
@@ -73,7 +73,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		return append(append(out, added...), steps[len(steps)-1])
 	}
 	const refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
-	others := func(n int) (steps []testStep) {
+	listings := func(n int) (steps []testStep) {
 		for i := range n {
 			steps = append(steps, call("list", jsonArgs("path", fmt.Sprintf("/e%d", i)), fmt.Sprintf("entry %d\nof the folder", i)))
 		}
@@ -96,36 +96,36 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		longDone = "The file has been updated. Run the tests of the package to see the effect of the change, please."
 		failed   = "\n\nCommand exited with code 1"
 	)
-	edits := func(n int) (steps []testStep) {
+	editSteps := func(n int) (steps []testStep) {
 		for i := range n {
 			steps = append(steps, call("edit", fmt.Sprintf(`{"path":"f%d.c","old_str":"x","new_str":"y"}`, i), longDone))
 		}
 		return steps
 	}
-	mails := func(n int) (steps []testStep) {
+	mailSteps := func(n int) (steps []testStep) {
 		for i := range 8 {
 			steps = append(steps, call("send_mail", jsonArgs("to", fmt.Sprintf("m%d@x", i%n)), []string{"Sent.", "Delivered."}[i%2]))
 		}
 		return steps
 	}
-	form := func(pages ...string) (steps []testStep) {
+	formSteps := func(pages ...string) (steps []testStep) {
 		for i, p := range pages {
 			steps = append(steps, call("fill", fmt.Sprintf(`{"ref":"e%d","value":"v"}`, i), "The field has the new value.\nThe page is open."), call("snapshot", `{}`, "the page\n"+p))
 		}
 		return steps
 	}
-	byTools := []testStep{
+	fileReads := []testStep{
 		bash("cat db.ini", page), bash("head -50 db.ini", page), call("read", `{"path":"db.ini"}`, page),
 		bash("sed -n 1,20p db.ini", page), bash("less db.ini", page), call("view", `{"file":"db.ini"}`, page),
 	}
-	var short []testStep
-	for _, s := range byTools {
+	var shortFileReads []testStep
+	for _, s := range fileReads {
 		s.result = "port = 1"
-		short = append(short, s)
+		shortFileReads = append(shortFileReads, s)
 	}
-	var tests []testStep
+	var failingTests []testStep
 	for i, note := range []string{"red", "green", "blue", "white", "black"} {
-		tests = append(tests, call("edit", fmt.Sprintf(`{"path":"a.py","old_str":"x%d","new_str":"y"}`, i), "The file a.py has been updated."),
+		failingTests = append(failingTests, call("edit", fmt.Sprintf(`{"path":"a.py","old_str":"x%d","new_str":"y"}`, i), "The file a.py has been updated."),
 			bash("pytest", "the colour is "+note+"\nFAILED a.py::x - boom\n1 failed"+failed))
 	}
 	var noEffect []testStep
@@ -144,47 +144,47 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		steps []testStep
 		loop  bool
 	}{
-		"guessed paths":                {guess, true},
-		"four guessed paths":           {guess[:4], false},
-		"guesses with a listing":       {insert(guess, call("list", `{}`, "/d")), true},
-		"guesses with another tool":    {insert(guess, edited), true},
-		"guesses with a hit":           {insert(guess, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
-		"guesses with another failure": {insert(guess, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
-		"guesses with a user turn":     {insert(guess, userTurn("Look in the other folder, please.")), false},
+		"guessed paths":                {guesses, true},
+		"four guessed paths":           {guesses[:4], false},
+		"guesses with a listing":       {insert(guesses, call("list", `{}`, "/d")), true},
+		"guesses with another tool":    {insert(guesses, edited), true},
+		"guesses with a hit":           {insert(guesses, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
+		"guesses with another failure": {insert(guesses, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
+		"guesses with a user turn":     {insert(guesses, userTurn("Look in the other folder, please.")), false},
 		"programs that are missing":    {callsWith("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
 		"commands without an effect":   {noEffect, true},
 		"steps of a build":             {builds, true},
-		"guesses in one answer":        {append(append([]testStep{}, guess[:3]...), parallel(guess[3]), parallel(guess[4])), false},
-		"two tools":                    {append(callsWith("open_file", "path", missing, paths...), guess[:4]...), false},
-		"a transient failure":          {busy, true},
-		"five transient failures":      {busy[:5], false},
-		"a transient failure, a wait":  {insert(busy, bash("sleep 60", "")), false},
-		"the same error after edits":   {compile(5, "a.c:7: error: unknown type name 'size_tt'"), true},
-		"new errors after edits":       {compile(6, "a.c:LINE: error: expected ';'"), false},
-		"six identical screens":        {keys, true},
-		"five identical screens":       {keys[:5], false},
-		"a screen after a wait":        {insert(keys, bash("sleep 5", "")), false},
-		"a screen after an edit":       {insert(keys, edited), false},
-		"a different screen":           {insert(keys, call("send_keys", `{"keys":"q"}`, "$ ")), false},
-		"a game without progress":      {lever, true},
-		"checks of different objects":  {seats, false},
-		"confirmations of mails":       {sent, false},
+		"guesses in one answer":        {append(append([]testStep{}, guesses[:3]...), parallel(guesses[3]), parallel(guesses[4])), false},
+		"two tools":                    {append(callsWith("open_file", "path", missing, paths...), guesses[:4]...), false},
+		"a transient failure":          {transientFailures, true},
+		"five transient failures":      {transientFailures[:5], false},
+		"a transient failure, a wait":  {insert(transientFailures, bash("sleep 60", "")), false},
+		"the same error after edits":   {compileErrors(5, "a.c:7: error: unknown type name 'size_tt'"), true},
+		"new errors after edits":       {compileErrors(6, "a.c:LINE: error: expected ';'"), false},
+		"six identical screens":        {sameScreens, true},
+		"five identical screens":       {sameScreens[:5], false},
+		"a screen after a wait":        {insert(sameScreens, bash("sleep 5", "")), false},
+		"a screen after an edit":       {insert(sameScreens, edited), false},
+		"a different screen":           {insert(sameScreens, call("send_keys", `{"keys":"q"}`, "$ ")), false},
+		"a game without progress":      {gameMoves, true},
+		"checks of different objects":  {seatChecks, false},
+		"confirmations of mails":       {confirmations, false},
 		"a walk between two rooms":     {walk, true},
 		"a shorter walk":               {walk[:7], false},
 		"a walk with a new room":       {insert(walk, call("game", `{"command":"west"}`, "Study\nA key lies here.")), false},
 		"a walk with an edit":          {insert(walk, edited), false},
 
-		"guesses within 40 steps":                {append(append(guess[:1:1], others(35)...), guess[1:]...), true},
-		"guesses within 41 steps":                {append(append(guess[:1:1], others(36)...), guess[1:]...), false},
-		"guesses with a wait":                    {insert(guess, bash("sleep 60", "")), true},
+		"guesses within 40 steps":                {append(append(guesses[:1:1], listings(35)...), guesses[1:]...), true},
+		"guesses within 41 steps":                {append(append(guesses[:1:1], listings(36)...), guesses[1:]...), false},
+		"guesses with a wait":                    {insert(guesses, bash("sleep 60", "")), true},
 		"compilers with a refusal":               {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", refused)), true},
 		"compilers with a running compiler":      {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", "Process running with session ID 7")), true},
 		"four failures, a success":               {inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom\n\nCommand exited with code 0"), false},
 		"five pages, a failure":                  {inShell("./show", page, page, page, page, page, page+failed), false},
 		"pages, a failure between":               {inShell("./show", page, page, page, page+failed, page, page), false},
-		"a screen with a read between":           {insert(keys, call("read", `{"path":"a.c"}`, "long n;")), true},
+		"a screen with a read between":           {insert(sameScreens, call("read", `{"path":"a.c"}`, "long n;")), true},
 		"a screen after a wait of the same tool": {insert(inShell("cat", page, page, page, page, page), bash("sleep 5; cat b", page)), false},
-		"edits with a long confirmation":         {edits(7), false},
+		"edits with a long confirmation":         {editSteps(7), false},
 		"a session without output":               {inRepl("", "", "", "", "", "", ""), false},
 		"a session with known output":            {inRepl("", "3", "", "3", "", "3", "", "3", "", "3"), false},
 		"checks of eight objects":                {callsWith("check_seat", "seat", always("free"), "1A", "1B", "1C", "1D", "1E", "1F", "2A", "2B"), false},
@@ -198,20 +198,20 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"two results, then alternating failures": {inShell("./do", "one", "two", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), false},
 		"two alternating results of commands":    {inShell("./do", "one", "two", "one", "two", "one", "two", "one", "two"), true},
 		"one failure of five programs":           {[]testStep{failedBash("./a x"), failedBash("./b x"), failedBash("./c x"), failedBash("./d x"), failedBash("./e x")}, false},
-		"tests with the same failed test":        {tests, false},
-		"a game of two tools":                    {append(lever[:3:3], withTool("adventure", lever[3:]...)...), false},
-		"a screen with two reads between":        {append(append(keys[:1:1], others(2)...), keys[1:]...), true},
-		"a screen with one read twice":           {append(append(append(keys[:1:1], others(1)...), keys[1]), append(others(1), keys[2:]...)...), true},
-		"a walk seen 38 steps before":            {append(append(walk[:2:2], others(32)...), walk[2:]...), true},
-		"a walk seen 39 steps before":            {append(append(walk[:2:2], others(33)...), walk[2:]...), false},
-		"mails to eight people":                  {mails(8), false},
-		"a form whose page changes":              {form("a=", "a=1", "a=1 b=2", "a=1 b=2 c=3", "a=1 b=2 c=3 d=4", "all"), false},
-		"a form whose page does not change":      {form("a=", "a=", "a=", "a=", "a=", "a="), true},
-		"a file read by six tools":               {byTools, true},
-		"a file read by five tools":              {byTools[:5], false},
-		"a file read by six tools, and an edit":  {insert(byTools, edited), false},
-		"a short file read by six tools":         {short, false},
-		"mails to two people":                    {mails(2), true},
+		"tests with the same failed test":        {failingTests, false},
+		"a game of two tools":                    {append(gameMoves[:3:3], withTool("adventure", gameMoves[3:]...)...), false},
+		"a screen with two reads between":        {append(append(sameScreens[:1:1], listings(2)...), sameScreens[1:]...), true},
+		"a screen with one read twice":           {append(append(append(sameScreens[:1:1], listings(1)...), sameScreens[1]), append(listings(1), sameScreens[2:]...)...), true},
+		"a walk seen 38 steps before":            {append(append(walk[:2:2], listings(32)...), walk[2:]...), true},
+		"a walk seen 39 steps before":            {append(append(walk[:2:2], listings(33)...), walk[2:]...), false},
+		"mails to eight people":                  {mailSteps(8), false},
+		"a form whose page changes":              {formSteps("a=", "a=1", "a=1 b=2", "a=1 b=2 c=3", "a=1 b=2 c=3 d=4", "all"), false},
+		"a form whose page does not change":      {formSteps("a=", "a=", "a=", "a=", "a=", "a="), true},
+		"a file read by six tools":               {fileReads, true},
+		"a file read by five tools":              {fileReads[:5], false},
+		"a file read by six tools, and an edit":  {insert(fileReads, edited), false},
+		"a short file read by six tools":         {shortFileReads, false},
+		"mails to two people":                    {mailSteps(2), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
