@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// lessonDraw is one lesson of a session with its pick and coin.
+// lessonDraw is a lesson of a random session, and whether it is picked and injected.
 type lessonDraw struct {
 	arm      trial.Arm
 	picked   bool
