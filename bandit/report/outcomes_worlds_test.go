@@ -129,7 +129,7 @@ func (w *preventionWorld) run(picks []int, into map[[2]int]*result) {
 // After 300 picks, the outcome recurrence proves at least 90% of the lessons that lower the recurrence of their error
 // by 40 points. Wrong findings are rare. The environment variable WORLDS sets the number of worlds: 60 gives the
 // figures of docs/decisions.
-func TestRecurrenceProvesPreventionAfter300Picks(t *testing.T) {
+func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 	worlds := 3
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
 		worlds = n
