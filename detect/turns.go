@@ -98,8 +98,8 @@ func (p *phrases) isObservation(words string) bool {
 	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
 }
 
-// returnsValue reports whether a message consists of a short name, a colon and a JSON object or array: "Tool get_weather
-// returned: {...}".
+// returnsValue reports whether a message consists of a short name, a colon and a JSON object or array, such as
+// "Tool get_weather returned: {...}".
 func returnsValue(words string) bool {
 	const maxName = 80
 	name, value, ok := strings.Cut(words, ":")

@@ -185,7 +185,8 @@ func (r *Request) taskIn(i int) string {
 	return strings.Join(tasks, "\n")
 }
 
-// withoutTemplates removes the templates of harnesses from a message and returns the user's own text, "" for a preamble.
+// withoutTemplates removes the templates of harnesses from a message, and returns the user's own text, "" for a
+// preamble.
 func withoutTemplates(words string) string {
 	for range maxTemplates {
 		words = withoutNotes(words)

@@ -57,7 +57,8 @@ func OfBranch(name, repository string) (ref Ref, ok bool) {
 	return Ref{Kind: Branch, Repository: repository, Name: name}, true
 }
 
-// OfPullRequest returns the Ref for a pull request. ok is false if number is no positive integer or repository is empty.
+// OfPullRequest returns the Ref for a pull request. ok is false if number is not a positive integer, or if repository
+// is empty.
 func OfPullRequest(repository, number string) (ref Ref, ok bool) {
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || n == 0 || repository == "" {
