@@ -415,8 +415,9 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 // slowBackend is a backend behind a slow network: a write of more than limit bytes of text times out.
 type slowBackend struct {
 	*faultyBackend
-	limit int
-	err   error // returned by a write above the limit
+	limit   int
+	err     error // returned by a write above the limit
+	largest int   // bytes of text of the largest successful write
 }
 
 func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
@@ -427,7 +428,11 @@ func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
 	if n > b.limit {
 		return b.err
 	}
-	return b.faultyBackend.Write(ctx, batch)
+	if err := b.faultyBackend.Write(ctx, batch); err != nil {
+		return err
+	}
+	b.largest = max(b.largest, n)
+	return nil
 }
 
 // A delivery that timed out is retried with fewer rows, because a retry with the same rows would time out again.
@@ -438,7 +443,7 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, func(o *store.Options) {
 				o.Queue.MemoryBytes = 16 << 20
-				o.Backend = &slowBackend{o.Backend.(*faultyBackend), 1200 << 10, fmt.Errorf("write: %w", timeout)}
+				o.Backend = &slowBackend{o.Backend.(*faultyBackend), 1200 << 10, fmt.Errorf("write: %w", timeout), 0}
 			})
 			for n := range 60 {
 				if !f.offerLarge("s", n+1, 100<<10) {
@@ -451,4 +456,39 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 			f.checkMemoryIsFree()
 		})
 	}
+}
+
+func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
+	t.Parallel()
+	const size = 100 << 10
+	var slow *slowBackend
+	f := newFixture(t, func(o *store.Options) {
+		o.Queue.MemoryBytes = 16 << 20
+		slow = &slowBackend{o.Backend.(*faultyBackend), 3 * size, os.ErrDeadlineExceeded, 0}
+		o.Backend = slow
+	})
+	offered := 0
+	offerInSessions := func(count int) {
+		t.Helper()
+		for range count {
+			offered++
+			if !f.offerLarge(fmt.Sprint("s", offered), 1, size) {
+				t.Fatalf("Offer of turn %d = false, want true", offered)
+			}
+			if offered%20 == 0 {
+				f.wait(time.Second) // moves the turns to the outbox
+			}
+		}
+	}
+	offerInSessions(60)
+	f.deliverAll()
+	checkAtMost(t, "bytes of the largest delivery to the slow backend", int64(slow.largest), 3*size)
+	f.backend.failWrites()
+	offerInSessions(200)
+	slow.limit, slow.largest = 100<<20, 0
+	f.backend.allowWrites()
+	f.deliverAll()
+	checkAtLeast(t, "bytes of the largest delivery to the fast backend", int64(slow.largest), 3<<20)
+	checkAccount(t, "account", f.account(true), "260 = 260 + 0 + 0")
+	f.checkMemoryIsFree()
 }
