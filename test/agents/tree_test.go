@@ -26,24 +26,24 @@ type branchingChat struct {
 }
 
 // ask sends the list with the fields in more, and returns the choices of the answer.
-func (k *branchingChat) ask(list []harness.Object, more harness.Object) []harness.Object {
-	k.t.Helper()
+func (c *branchingChat) ask(list []harness.Object, more harness.Object) []harness.Object {
+	c.t.Helper()
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
 	maps.Copy(body, more)
 	raw, _ := json.Marshal(body)
-	status, reply, name := postNamed(k.t, k.url()+"/v1/chat/completions", k.sender, string(raw))
+	status, reply, name := postNamed(c.t, c.url()+"/v1/chat/completions", c.sender, string(raw))
 	var got struct {
 		Choices []struct {
 			Message harness.Object `json:"message"`
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal([]byte(reply), &got); status != http.StatusOK || err != nil || len(got.Choices) == 0 {
-		k.t.Errorf("%s: got status %d, reply %s, want 200 and at least one choice", k.sender, status, reply)
+		c.t.Errorf("%s: got status %d, reply %s, want 200 and at least one choice", c.sender, status, reply)
 		return []harness.Object{{}}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.names[name]++
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names[name]++
 	var out []harness.Object
 	for _, c := range got.Choices {
 		out = append(out, c.Message)
@@ -89,41 +89,41 @@ func newManyAnswersModel(t *testing.T, seen func(sender, body string)) *httptest
 // choices, with several answers to one list, in branches, from an earlier message, or after a kill. Each conversation
 // is one session with one lesson in each request, and no two conversations share a session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
-	shapes := map[string]func(k *branchingChat, i int, turn int){
-		"one of three choices": func(k *branchingChat, i, _ int) {
-			choices := k.ask(k.list, harness.Object{"n": 3})
-			k.list = withAnswer(k.list, choices[i%len(choices)], "ok")
+	shapes := map[string]func(c *branchingChat, i int, turn int){
+		"one of three choices": func(c *branchingChat, i, _ int) {
+			choices := c.ask(c.list, harness.Object{"n": 3})
+			c.list = withAnswer(c.list, choices[i%len(choices)], "ok")
 		},
-		"one of three answers": func(k *branchingChat, i, turn int) {
+		"one of three answers": func(c *branchingChat, i, turn int) {
 			if turn == 0 {
-				k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
+				c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok")
 				return
 			}
 			answers := make([]harness.Object, 3)
 			var wg sync.WaitGroup
 			for n := range answers {
-				wg.Go(func() { answers[n] = k.ask(k.list, harness.Object{"temperature": 1})[0] })
+				wg.Go(func() { answers[n] = c.ask(c.list, harness.Object{"temperature": 1})[0] })
 			}
 			wg.Wait()
-			k.list = withAnswer(k.list, answers[i%3], "ok")
+			c.list = withAnswer(c.list, answers[i%3], "ok")
 		},
-		"two branches": func(k *branchingChat, _, turn int) {
-			answer := k.ask(k.list, nil)[0]
+		"two branches": func(c *branchingChat, _, turn int) {
+			answer := c.ask(c.list, nil)[0]
 			if turn == 1 {
-				other := withAnswer(k.list, answer, "the other way")
+				other := withAnswer(c.list, answer, "the other way")
 				for range 2 {
-					other = withAnswer(other, k.ask(other, nil)[0], "further")
+					other = withAnswer(other, c.ask(other, nil)[0], "further")
 				}
 			}
-			k.list = withAnswer(k.list, answer, "ok")
+			c.list = withAnswer(c.list, answer, "ok")
 		},
-		"forked by the user": func(k *branchingChat, i, turn int) {
+		"forked by the user": func(c *branchingChat, i, turn int) {
 			if turn == 2 { // continues after the first answer with another message
-				k.list = append(k.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
+				c.list = append(c.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
 			}
-			k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
+			c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok")
 		},
-		"resumed after a kill": func(k *branchingChat, _, _ int) { k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok") },
+		"resumed after a kill": func(c *branchingChat, _, _ int) { c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok") },
 	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) { growTrees(t, shape, strings.Contains(name, "kill")) })
@@ -132,7 +132,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 
 // growTrees plays branching conversations at once. shape plays a turn of a conversation. If kill is true, the server is
 // killed and restarted halfway.
-func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill bool) {
+func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
 	faulty := map[string]int{}
@@ -162,21 +162,21 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 			p = harness.Start(t, p.Dir, p.Flags...)
 		}
 		var wg sync.WaitGroup
-		for i, k := range all {
-			wg.Go(func() { shape(k, i, turn) })
+		for i, c := range all {
+			wg.Go(func() { shape(c, i, turn) })
 		}
 		wg.Wait()
 	}
 	owner := map[string]string{}
-	for _, k := range all {
-		if len(k.names) != 1 {
-			t.Errorf("%s: got sessions %v, want 1", k.sender, k.names)
+	for _, c := range all {
+		if len(c.names) != 1 {
+			t.Errorf("%s: got sessions %v, want 1", c.sender, c.names)
 		}
-		for name := range k.names {
+		for name := range c.names {
 			if was := owner[name]; was != "" {
-				t.Errorf("%s and %s share session %s", k.sender, was, name)
+				t.Errorf("%s and %s share session %s", c.sender, was, name)
 			}
-			owner[name] = k.sender
+			owner[name] = c.sender
 		}
 	}
 	if len(faulty) > 0 {

@@ -65,7 +65,7 @@ func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	launch := func(dir string) (*harness.Process, time.Duration) {
 		from := time.Now()
-		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1").Ready(dir)
+		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1").WaitUntilReady(dir)
 		return p, time.Since(from)
 	}
 	p, first := launch(t.TempDir())

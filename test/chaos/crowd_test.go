@@ -38,7 +38,7 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	dir := t.TempDir()
 	limited := []string{"sh", "-c", `ulimit -n "$0" && exec precept "$@"`, strconv.Itoa(files)}
-	p := harness.LaunchWith(t, limited, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--limits-header-timeout", "10m").Ready(dir)
+	p := harness.LaunchWith(t, limited, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--limits-header-timeout", "10m").WaitUntilReady(dir)
 	ended := []<-chan error{harness.Stream(t, p.Data)}
 	openIdle(t, p, 3*files)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.Data, "http://")) //nolint:noctx // a plain test

@@ -22,7 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// Kills (SIGKILL) under load lose no turn whose response ended at least harness.SureAfter before the kill.
+// Kills (SIGKILL) under load lose no turn whose response ended at least harness.DurableAfter before the kill.
 func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -31,7 +31,7 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 		p := harness.StartWithUpstream(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.Data, 8)
-		harness.Eventually(t, "answers older than harness.SureAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
+		harness.Eventually(t, "answers older than harness.DurableAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
 		l.WaitForMore(int64(7 * round))
 		stop() // the load does not count the failures that the kill causes
 		killed := p.Kill()

@@ -245,7 +245,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	quick := harness.InstantModel(t)
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").WaitUntilReady(dir)
 	const streams = 50
 	ended := make([]<-chan error, streams)
 	for i := range ended {
@@ -301,7 +301,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").WaitUntilReady(dir)
 	ended := harness.Stream(t, p.Data)
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != harness.ExitForced {

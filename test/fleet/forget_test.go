@@ -20,7 +20,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."), harness.ChatReply("chatcmpl-3", "It is "+third+"."))
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).WaitUntilReady(dir)
 	for _, word := range []string{first, second, third} {
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
@@ -142,7 +142,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 				t.Errorf("import of another tenant = %+v, want %+v", got, firstCounts)
 			}
 			up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
-			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).Ready(dir)
+			p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", url).WaitUntilReady(dir)
 			if got := importTranscripts(t, dir, url); got != repeatedCounts {
 				t.Errorf("import next to a running server = %+v, want %+v", got, repeatedCounts)
 			}

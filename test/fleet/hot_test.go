@@ -19,7 +19,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir, lake := t.TempDir(), t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--learning-hot", "1s", "--store-url", server.URL()).Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--learning-hot", "1s", "--store-url", server.URL()).WaitUntilReady(dir)
 	store := []string{"--store-url", server.URL(), "--data-dir", dir}
 	turn := func(messages string) {
 		t.Helper()

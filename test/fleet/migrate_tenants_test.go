@@ -36,7 +36,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	fillOldLayout(t, server.URL(), *migrateTenants)
 	up := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).WaitUntilReady(dir)
 	var sent, slowest atomic.Int64 // slowest: duration of the slowest request in nanoseconds; one goroutine writes
 	send := func() {
 		n := sent.Add(1)

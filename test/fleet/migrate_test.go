@@ -22,7 +22,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "One."), harness.ChatReply("chatcmpl-2", "Two."))
 	start := func() *harness.Process {
 		dir := t.TempDir()
-		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).Ready(dir)
+		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms", "--store-url", server.URL()).WaitUntilReady(dir)
 	}
 	one, other := start(), start()
 	turn := func(p *harness.Process, name, messages string) {

@@ -27,11 +27,11 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	injected := 0
 	sessions, turns := harness.Longer(8, 60), 6
 	for n := range sessions {
-		k := newConversation(fmt.Sprint("quick-", n), n%2 == 0)
+		c := newConversation(fmt.Sprint("quick-", n), n%2 == 0)
 		before := ""
 		for turn := range turns {
-			k.turn(t, fleet[(turn+n)%len(fleet)])
-			after := model.last(k.sender)
+			c.turn(t, fleet[(turn+n)%len(fleet)])
+			after := model.last(c.sender)
 			if turn > 0 {
 				checkPrefix(t, before, after)
 			}
@@ -43,7 +43,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 		if n%2 == 0 {
 			// The test counts exchanges, because on a loaded machine two turns may get the same number.
 			harness.Eventually(t, "the exchanges of all turns", func() bool {
-				list, err := db.Exchanges(t.Context(), "default", session.KeyOf("default", session.SpaceName, k.sender))
+				list, err := db.Exchanges(t.Context(), "default", session.KeyOf("default", session.SpaceName, c.sender))
 				return err == nil && len(list) == turns
 			})
 		}
@@ -77,7 +77,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Cleanup(up.Close)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	start := func(dir string) *harness.Process {
-		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", server.URL()).Ready(dir)
+		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", server.URL()).WaitUntilReady(dir)
 	}
 	fleet := []*harness.Process{start(dirs[0]), start(dirs[1])}
 	sendWord := func(p *harness.Process, word string) {

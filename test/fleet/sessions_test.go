@@ -71,9 +71,9 @@ func newConversation(sender string, named bool) *conversation {
 }
 
 // turn sends the conversation to a replica and appends the reply and the result of its call.
-func (k *conversation) turn(t *testing.T, p *harness.Process) {
+func (c *conversation) turn(t *testing.T, p *harness.Process) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"model": "m", "messages": k.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
+	body, err := json.Marshal(map[string]any{"model": "m", "messages": c.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +82,10 @@ func (k *conversation) turn(t *testing.T, p *harness.Process) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Who", k.sender)
-	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", k.turns/2)) // a new token every second turn
-	if k.named {
-		req.Header.Set("Precept-Session", k.sender)
+	req.Header.Set("X-Who", c.sender)
+	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", c.turns/2)) // a new token every second turn
+	if c.named {
+		req.Header.Set("Precept-Session", c.sender)
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
@@ -98,12 +98,12 @@ func (k *conversation) turn(t *testing.T, p *harness.Process) {
 		} `json:"choices"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and JSON", k.sender, res.StatusCode, err)
+		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and JSON", c.sender, res.StatusCode, err)
 	}
 	msg := reply.Choices[0].Message
 	call := msg["tool_calls"].([]any)[0].(map[string]any)
-	k.messages = append(k.messages, msg, map[string]any{"role": "tool", "tool_call_id": call["id"], "content": "a.txt " + k.sender})
-	k.turns++
+	c.messages = append(c.messages, msg, map[string]any{"role": "tool", "tool_call_id": call["id"], "content": "a.txt " + c.sender})
+	c.turns++
 }
 
 // startReplicas starts n replicas on one Redis. Unless the flags in more say otherwise, half of the picks are withheld,
@@ -115,7 +115,7 @@ func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, more
 	}, more...)
 	for range n {
 		dir := t.TempDir()
-		list = append(list, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, flags...).Ready(dir))
+		list = append(list, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, flags...).WaitUntilReady(dir))
 	}
 	return list
 }
@@ -204,14 +204,14 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	for n := range 4 {
 		// The session is named, so that the test knows the session id. A coin decides for each lesson whether the
 		// lesson is injected; 4 sessions without any lesson are unlikely.
-		k := newConversation(fmt.Sprint("talk-", n), true)
-		id := session.KeyOf("default", session.SpaceName, k.sender)
+		c := newConversation(fmt.Sprint("talk-", n), true)
+		id := session.KeyOf("default", session.SpaceName, c.sender)
 		var first *session.Record
 		before := ""
 		for i, at := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
-			k.turn(t, fleet[(at+n)%3])
-			rec := waitForTurn(t, db, id, k.turns)
-			after := model.last(k.sender)
+			c.turn(t, fleet[(at+n)%3])
+			rec := waitForTurn(t, db, id, c.turns)
+			after := model.last(c.sender)
 			if first == nil {
 				first = rec
 			} else {
@@ -269,10 +269,10 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
-	k := newConversation("nameless", false)
+	c := newConversation("nameless", false)
 	before := ""
 	for i := range 6 {
-		k.turn(t, fleet[i%2])
+		c.turn(t, fleet[i%2])
 		var found []session.Listed
 		harness.Eventually(t, "a session in Redis", func() bool {
 			page, err := db.Newest(t.Context(), "default", session.ListRange{Limit: 10})
@@ -289,9 +289,9 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 			return err == nil && m["exchanges"] == int64(i+1)
 		})
 		if before != "" {
-			checkPrefix(t, before, model.last(k.sender))
+			checkPrefix(t, before, model.last(c.sender))
 		}
-		before = model.last(k.sender)
+		before = model.last(c.sender)
 	}
 }
 
@@ -379,9 +379,9 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	fleet := startReplicas(t, 3, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "2s")
 	const sessions = 24
 	for n := range sessions {
-		k := newConversation(fmt.Sprint("s", n), true)
-		k.turn(t, fleet[n%3])
-		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, k.sender, n%2)
+		c := newConversation(fmt.Sprint("s", n), true)
+		c.turn(t, fleet[n%3])
+		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, c.sender, n%2)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].Data+"/v1/feedback", strings.NewReader(post))
 		if err != nil {
 			t.Fatal(err)
@@ -444,7 +444,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	model := newRecordingModel(t)
 	flags := append([]string{"--upstream", model.URL + "/v1", "--lessons", harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}, "--store-url", server.URL())
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, flags...).Ready(dir)
+	p := harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
 	if _, body := harness.Get(t, p.Data+"/readyz", ""); !strings.Contains(body, "degraded") {
 		t.Errorf("/readyz without a store: got %q, want degraded", body)
 	}
@@ -476,7 +476,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 		t.Errorf("replica after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	server.Kill()
-	p = harness.Launch(t, dir, nil, flags...).Ready(dir)
+	p = harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
 	// A named session may be older than the replica. The first request without a name begins a new session.
 	if !turn(p, "with a copy", false) {
 		t.Errorf("a new session got no lesson, although the replica has the salt of its earlier run\n%s", p.Log.String())
@@ -494,9 +494,9 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	var conversations sync.WaitGroup
 	for n, route := range routes {
 		conversations.Go(func() {
-			k := newConversation(fmt.Sprint("moving-", n), true)
+			c := newConversation(fmt.Sprint("moving-", n), true)
 			for _, at := range route {
-				k.turn(t, fleet[at])
+				c.turn(t, fleet[at])
 				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the agent runs a tool
 			}
 		})

@@ -23,8 +23,8 @@ import (
 
 // Process is a running `precept serve`. The end of the test kills it.
 type Process struct {
-	Data, Admin string // base URLs of the data and the admin listener, set by Ready
-	PID         int    // set by Ready
+	Data, Admin string // base URLs of the data and the admin listener, set by WaitUntilReady
+	PID         int    // set by WaitUntilReady
 
 	T      *testing.T
 	Dir    string // data directory
@@ -32,7 +32,7 @@ type Process struct {
 	Cmd    *exec.Cmd
 	Log    LockedBuffer  // standard output and standard error
 	Exited chan struct{} // closed at the end of the process
-	err    error         // the result of Cmd.Wait, valid after End is closed
+	err    error         // the result of Cmd.Wait, valid after Exited is closed
 	killed bool          // Kill has ended the process
 }
 
@@ -85,7 +85,7 @@ func LaunchWith(t *testing.T, command []string, dir string, env []string, flags 
 // StartWithUpstream starts precept with the admin token "token" and waits for run.json.
 func StartWithUpstream(t *testing.T, dir, upstream string, flags ...string) *Process {
 	t.Helper()
-	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).Ready(dir)
+	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).WaitUntilReady(dir)
 }
 
 // Start starts precept with the admin token "e2e-token" and waits for run.json. At the end of the test, Start stops
@@ -103,11 +103,11 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 			t.Errorf("precept serve: got exit code %d at the end of the test, want 0\n%s", code, p.Log.String())
 		}
 	})
-	return p.Ready(dir)
+	return p.WaitUntilReady(dir)
 }
 
-// Ready waits until this process has written run.json, and reads the addresses from the file.
-func (p *Process) Ready(dir string) *Process {
+// WaitUntilReady waits until this process has written run.json, and reads the addresses from the file.
+func (p *Process) WaitUntilReady(dir string) *Process {
 	p.T.Helper()
 	p.Eventually("run.json", func() bool {
 		r, err := server.ReadRunFile(dir)

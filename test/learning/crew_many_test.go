@@ -18,7 +18,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
-	p := harness.Launch(t, dir, nil, crewFlags(m, lessons)...).Ready(dir)
+	p := harness.Launch(t, dir, nil, crewFlags(m, lessons)...).WaitUntilReady(dir)
 	agents := make([]*crewAgent, sessions)
 	var wg sync.WaitGroup
 	for w := range 4 {
@@ -49,7 +49,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.Exited
-	p = harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
+	p = harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	waitForScore(t, p, dir, "many", sessions, 0.75)
 	units, picks := 0, 0
 	for _, c := range crewTrials(t, "--data-dir", dir) {

@@ -190,12 +190,12 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
 	const runs = 200
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons)...).Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons)...).WaitUntilReady(dir)
 	restart := func(stop func(), flags ...string) {
 		t.Helper()
 		stop()
 		<-p.Exited
-		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, flags...)...).Ready(dir)
+		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, flags...)...).WaitUntilReady(dir)
 	}
 	agents := make([][2]*crewAgent, runs)
 	startRun := func(i int) {
@@ -299,7 +299,7 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 		for range 2 {
 			dir := t.TempDir()
 			flags := append(crewFlags(m, lessons, "--store-url", server.URL()), flags...)
-			fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, flags...).Ready(dir))
+			fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, flags...).WaitUntilReady(dir))
 		}
 		return fleet
 	}
@@ -538,7 +538,7 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
-	p := harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
+	p := harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	postFeedback := func(body, status string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
@@ -590,7 +590,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	for _, run := range []string{"gone-first", "gone-second", "stays"} {
 		for i := range 3 {
 			newCrewAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)

@@ -113,7 +113,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		banktest.WriteLesson(t, lessons, "look-at-"+fruit, fruit)
 	}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
-		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").Ready(dir)
+		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").WaitUntilReady(dir)
 	runVerb := func(args ...string) []byte {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)

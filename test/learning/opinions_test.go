@@ -49,7 +49,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 				storeFlags, args = append(storeFlags, url...), append(args, url...)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
-			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).Ready(dir)
+			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).WaitUntilReady(dir)
 			sendTurn := func(name, text string) {
 				t.Helper()
 				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+text+`]}`); status != http.StatusOK {

@@ -52,7 +52,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			if url == "" {
 				args = append(args[:4], args[6:]...)
 			}
-			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
+			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).WaitUntilReady(dir)
 			const sessions = 60
 			for n := range sessions {
 				playRefusals(t, p.Data, n)
@@ -70,7 +70,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				return r.Global.NTreated+r.Global.NControl == sessions
 			})
 			p.Stop()
-			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).Ready(dir)
+			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).WaitUntilReady(dir)
 			readReport()
 			row := r.Lessons[0]
 			if row.Rewarded != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {

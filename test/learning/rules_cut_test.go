@@ -148,20 +148,20 @@ func newRulesServer(t *testing.T) *rulesServer {
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
-	f := &rulesServer{t: t, model: newRulesModel(t)}
-	f.args = []string{"--upstream", f.model.URL + "/v1", "--lessons", lessons, "--bandit-control", "0", "--reward-close-after", "2s", "--learning-opt-out-agents", "private"}
-	f.Process = harness.Start(t, data, f.args...)
-	return f
+	s := &rulesServer{t: t, model: newRulesModel(t)}
+	s.args = []string{"--upstream", s.model.URL + "/v1", "--lessons", lessons, "--bandit-control", "0", "--reward-close-after", "2s", "--learning-opt-out-agents", "private"}
+	s.Process = harness.Start(t, data, s.args...)
+	return s
 }
 
 // send sends a request and returns the bodies that reached the model.
-func (f *rulesServer) send(header http.Header, path, body string) []string {
-	f.t.Helper()
-	f.model.takeBodies()
-	if status, answer := harness.Post(f.t, f.Data+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
-		f.t.Fatalf("POST %s: got status %d, answer %s, want 200 and the model's answer", path, status, answer)
+func (s *rulesServer) send(header http.Header, path, body string) []string {
+	s.t.Helper()
+	s.model.takeBodies()
+	if status, answer := harness.Post(s.t, s.Data+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
+		s.t.Fatalf("POST %s: got status %d, answer %s, want 200 and the model's answer", path, status, answer)
 	}
-	return f.model.takeBodies()
+	return s.model.takeBodies()
 }
 
 // withoutCuts returns the body that the model should get, without the sections that are cut. halfSection counts as cut
@@ -178,12 +178,12 @@ func withoutCuts(body string, sent []string) (want string, halfCut bool) {
 // Precept-Rules: off, opted-out requests and side requests reach the model unchanged.
 func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
-	f := newRulesServer(t)
+	s := newRulesServer(t)
 	user := func(text string) [2]string { return [2]string{"user", text} }
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, stream := range []bool{false, true} {
 			path, body := dialectRequest(dialect, agentPrompt, stream, user("Fix the till."))
-			sent := f.send(http.Header{"Precept-Session": {fmt.Sprint(dialect, stream)}}, path, body)
+			sent := s.send(http.Header{"Precept-Session": {fmt.Sprint(dialect, stream)}}, path, body)
 			if want, _ := withoutCuts(body, sent); len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, stream %t: the model got\n%s\nwant\n%s", dialect, stream, sent, want)
 			}
@@ -198,7 +198,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		"a later Precept-Rules: off":     {"Precept-Rules": {"off"}, "Precept-Session": {"chatfalse"}},
 		"Precept-Learn: off, no session": {"Precept-Learn": {"off"}},
 	} {
-		if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
+		if sent := s.send(header, path, body); len(sent) != 1 || sent[0] != body {
 			t.Errorf("%s: the model got\n%s\nwant the client's bytes\n%s", name, sent, body)
 		}
 	}
@@ -206,7 +206,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	// A side request, such as one for a title, keeps the sections that are cut in its session.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
 	body = strings.Replace(body, toolsJSON, "", 1)
-	if sent := f.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
+	if sent := s.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
 		t.Errorf("a side request: the model got\n%s\nwant the client's bytes\n%s", sent, body)
 	}
 }
@@ -215,7 +215,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 // history and after a kill or a restart of precept.
 func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
-	f := newRulesServer(t)
+	s := newRulesServer(t)
 	halfCuts := map[bool]int{}
 	wasHalfCut := map[string]bool{}
 	turn := func(name, step string, messages ...[2]string) {
@@ -223,7 +223,7 @@ func TestSessionCutsAreStable(t *testing.T) {
 		for _, dialect := range []string{"chat", "responses", "messages"} {
 			sessionName := name + dialect
 			path, body := dialectRequest(dialect, agentPrompt, false, messages...)
-			sent := f.send(http.Header{"Precept-Session": {sessionName}}, path, body)
+			sent := s.send(http.Header{"Precept-Session": {sessionName}}, path, body)
 			want, halfCut := withoutCuts(body, sent)
 			if before, ok := wasHalfCut[sessionName]; ok && before != halfCut || len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", sessionName, step, sent, want)
@@ -247,12 +247,12 @@ func TestSessionCutsAreStable(t *testing.T) {
 	playAll("the next turn", first, answer, [2]string{"user", "And the door."})
 	playAll("a fork", first, answer, [2]string{"user", "Or the roof."})
 	playAll("a compaction", [2]string{"user", "Summary: the till works. Go on."})
-	f.WaitUntilDrained(f.Dir)
-	f.Kill()
-	f.Process = harness.Start(t, f.Dir, f.args...)
+	s.WaitUntilDrained(s.Dir)
+	s.Kill()
+	s.Process = harness.Start(t, s.Dir, s.args...)
 	playAll("after a kill", first, answer, [2]string{"user", "And the door."}, answer, [2]string{"user", "And the floor."})
-	f.Stop()
-	f.Process = harness.Start(t, f.Dir, f.args...)
+	s.Stop()
+	s.Process = harness.Start(t, s.Dir, s.args...)
 	playAll("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
 	if halfCuts[true] == 0 || halfCuts[false] == 0 {
 		t.Errorf("sessions without the section with share 0.5: got %d of 12, want 1 to 11", halfCuts[true])
@@ -266,8 +266,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	model := newRulesModel(t)
 	args := []string{"--upstream", model.URL + "/v1", "--store-url", url, "--lessons", "redis://", "--bandit-control", "0"}
 	servers := []*rulesServer{{t: t, model: model}, {t: t, model: model}}
-	for _, f := range servers {
-		f.Process = harness.Start(t, t.TempDir(), args...)
+	for _, s := range servers {
+		s.Process = harness.Start(t, t.TempDir(), args...)
 	}
 	file := filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
@@ -284,8 +284,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 
 	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
 	next := strings.Replace(body, "]"+toolsJSON, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+toolsJSON, 1)
-	isCut := func(f *rulesServer, name, body string) bool {
-		sent := f.send(http.Header{"Precept-Session": {name}}, path, body)
+	isCut := func(s *rulesServer, name, body string) bool {
+		sent := s.send(http.Header{"Precept-Session": {name}}, path, body)
 		return len(sent) == 1 && !strings.Contains(sent[0], "One of two")
 	}
 	n, seenAt := 0, map[string]bool{}
@@ -313,7 +313,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 // session keep their sections. The report and a metric count the refusals.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
-	f := newRulesServer(t)
+	s := newRulesServer(t)
 	sessions := 0 // with a refusal
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, status := range []int{400, 413, 422} {
@@ -321,18 +321,18 @@ func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 			header := http.Header{"Precept-Session": {fmt.Sprint("refused-", sessions)}}
 			first := [2]string{"user", fmt.Sprintf("Fix it, please refuse with %d.", status)}
 			path, body := dialectRequest(dialect, agentPrompt, status == 413, first)
-			sent := f.send(header, path, body)
+			sent := s.send(header, path, body)
 			if want, _ := withoutCuts(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
 				t.Errorf("%s %d: the model got\n%q\nwant the request without the sections, then the client's bytes", dialect, status, sent)
 			}
 			path, body = dialectRequest(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
-			if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
+			if sent := s.send(header, path, body); len(sent) != 1 || sent[0] != body {
 				t.Errorf("%s %d, next turn: the model got\n%q\nwant the client's bytes once", dialect, status, sent)
 			}
 		}
 	}
 	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix it."})
-	f.send(http.Header{"Precept-Session": {"accepted"}}, path, body)
+	s.send(http.Header{"Precept-Session": {"accepted"}}, path, body)
 	var r report.Report
 	row := func(section string) (out report.Row) {
 		for i := range r.Lessons {
@@ -342,16 +342,16 @@ func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 		}
 		return out
 	}
-	f.Eventually("all sessions to close", func() bool {
+	s.Eventually("all sessions to close", func() bool {
 		r = report.Report{}
-		return f.Ask(t, "/api/report", &r) == http.StatusOK && row("Voice").Picked == int64(sessions)+1
+		return s.Ask(t, "/api/report", &r) == http.StatusOK && row("Voice").Picked == int64(sessions)+1
 	})
 	voice, tests, half := row("Voice"), row("Tests"), row("Half")
 	if voice.RefusedWithout != int64(sessions) || voice.RefusedWith != 0 || tests.RefusedWith != int64(sessions) || half.RefusedWith+half.RefusedWithout != int64(sessions) {
 		t.Errorf("sessions refused with/without the section: Voice %d/%d, Tests %d/%d, Half %d/%d; want 0/%d, %d/0, and %d in total",
 			voice.RefusedWith, voice.RefusedWithout, tests.RefusedWith, tests.RefusedWithout, half.RefusedWith, half.RefusedWithout, sessions, sessions, sessions)
 	}
-	if want := fmt.Sprintf("precept_injection_rejected_total %d\n", sessions); !strings.Contains(f.Metrics(t, ""), want) {
+	if want := fmt.Sprintf("precept_injection_rejected_total %d\n", sessions); !strings.Contains(s.Metrics(t, ""), want) {
 		t.Errorf("/metrics lacks %q", want)
 	}
 }

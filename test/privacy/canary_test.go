@@ -114,7 +114,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	text := strings.Join(list, "\n")
 	up := newStreamingModel(t, text, values["openai"])
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
 
 	inner, _ := json.Marshal(map[string]string{"body": text})
 	args, _ := json.Marshal(map[string]string{"json": string(inner)}) // JSON in a JSON string in a JSON string

@@ -35,7 +35,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	}
 	up := harness.RepeatingServer(t, replies...)
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--detect-loops=false").Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--detect-loops=false").WaitUntilReady(dir)
 	transcript, sent := 0, 0
 	for i := range turns {
 		body, err := json.Marshal(map[string]any{"model": "m", "messages": history, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "sh", "parameters": map[string]any{}}}}})

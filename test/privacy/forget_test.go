@@ -15,7 +15,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms").Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "300ms").WaitUntilReady(dir)
 	sendRated := func(name, word string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
@@ -86,7 +86,7 @@ func TestRunningServerDeletesOldSessions(t *testing.T) {
 	const word = "cornflower-1234"
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").WaitUntilReady(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}

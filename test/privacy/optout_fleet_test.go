@@ -36,7 +36,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	for range 3 {
 		dir := t.TempDir()
 		dirs = append(dirs, dir)
-		fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", server.URL(), "--limits-lookup-timeout", "10s").Ready(dir))
+		fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", server.URL(), "--limits-lookup-timeout", "10s").WaitUntilReady(dir))
 	}
 	off := http.Header{"Precept-Learn": {"off"}}
 	send := func(at int, name, list string, header http.Header) {

@@ -47,7 +47,7 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			writePatterns(c.before)
 			up := harness.RepeatingServer(t, toolCallReply("c1", "read", `{"path":"deploy/prod.vault"}`))
 			store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
-			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
+			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
 			sendTurn(t, p, "s", "Deploy "+pathCanary)
 			export := func(format string) string {
 				t.Helper()
@@ -66,7 +66,7 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 					all["lake"] += parquetText(t, text)
 				}
 			}
-			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
+			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
 			for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp"} {
 				_, all[path] = harness.Get(t, p.Admin+path, "t")
 			}
@@ -92,7 +92,7 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	}
 	up := harness.RepeatingServer(t, harness.ChatReply("c1", "Done."))
 	store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
 	sendTurn(t, p, "damaged", "Mend "+damagedText)
 	p.Eventually("the sample", func() bool {
 		return strings.Contains(harness.MustVerb(t, append([]string{"export"}, store...)...), damagedText)

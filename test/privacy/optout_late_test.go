@@ -111,7 +111,7 @@ func serverOutputs(t *testing.T, flags []string) map[string]string {
 	t.Helper()
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
 	p := harness.Launch(t, t.TempDir(), []string{"PRECEPT_ADMIN_TOKEN=t"}, append(flags, "--upstream", up.URL+"/v1")...)
-	p.Ready(dataDir(flags))
+	p.WaitUntilReady(dataDir(flags))
 	all := map[string]string{}
 	for _, path := range []string{
 		"/api/export?format=mplp", "/api/export?format=openai", "/api/export?format=preference", "/api/export?format=experiment", "/api/export?format=parquet",

@@ -57,7 +57,7 @@ reward: {close_after: 300ms}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--log-level", "debug").Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--log-level", "debug").WaitUntilReady(dir)
 	forms := map[string]http.Header{
 		"the header":             {"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}},
 		"the key":                {"Authorization": {"Bearer k-quiet"}},
@@ -118,7 +118,7 @@ reward: {close_after: 300ms}
 	}
 	checkNoTrace("after the stop")
 
-	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").Ready(dir)
+	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").WaitUntilReady(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
@@ -128,7 +128,7 @@ reward: {close_after: 300ms}
 	p.ExitCode()
 
 	// Without opt-out patterns, the same path does not opt out.
-	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
+	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").WaitUntilReady(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
@@ -159,7 +159,7 @@ func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	up := harness.RepeatingServer(t,
 		harness.ChatReply("chatcmpl-1", "first-answer"), toolCallReply("chatcmpl-2", "read", `{"path":"C:\\app\\.ENV"}`),
 		harness.ChatReply("chatcmpl-3", "It says "+canary), harness.ChatReply("chatcmpl-4", "last-answer"))
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s").Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--upstream", up.URL+"/v1", "--reward-close-after", "1s").WaitUntilReady(dir)
 	list := `{"role":"user","content":"first-question"}`
 	ask := func() {
 		t.Helper()

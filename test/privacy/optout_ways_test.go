@@ -68,7 +68,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			writeConfig("[]")
 			store := []string{"--data-dir", dir, "--config", config}
 			serve := func() *harness.Process {
-				return harness.Launch(t, dir, nil, append(store, "--upstream", newVaultModel(t).URL+"/v1")...).Ready(dir)
+				return harness.Launch(t, dir, nil, append(store, "--upstream", newVaultModel(t).URL+"/v1")...).WaitUntilReady(dir)
 			}
 			p := serve()
 			list := []any{}

@@ -291,7 +291,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
 	dir, token := t.TempDir(), readSecret(t, secrets, filepath.Base(readPrometheus(t).ScrapeConfigs[0].Authorization.CredentialsFile))
-	p := harness.Launch(t, dir, environ(env)).Ready(dir)
+	p := harness.Launch(t, dir, environ(env)).WaitUntilReady(dir)
 	checkEnv := maps.Clone(env)
 	checkEnv["PRECEPT_DATA_DIR"] = dir
 	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check

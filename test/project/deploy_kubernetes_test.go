@@ -330,7 +330,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	k.mount(t, config, "..1", func(s string) string { return s })
 	env := k.env(t)
 	env["PRECEPT_STORE_URL"] = "redis://" + server.Addr + "/0"
-	p := harness.Launch(t, dir, environ(env), k.args(t, config)[1:]...).Ready(dir)
+	p := harness.Launch(t, dir, environ(env), k.args(t, config)[1:]...).WaitUntilReady(dir)
 	for _, probe := range []kubeProbe{k.container().StartupProbe, k.container().LivenessProbe, k.container().ReadinessProbe} {
 		base := map[string]string{"data": p.Data, "admin": p.Admin}[probe.HTTPGet.Port]
 		if code := statusAs(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {

@@ -148,7 +148,7 @@ func newDocEnv(t *testing.T) *docEnv {
 	}
 	server := storetest.StartRedis(t, "--requirepass", "documents")
 	data := filepath.Join(dir, "data")
-	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.InstantModel(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).Ready(data)
+	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.InstantModel(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).WaitUntilReady(data)
 	playSession(t, p)
 	sendChat(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
 	w := &docEnv{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
@@ -201,7 +201,7 @@ func sendChat(t *testing.T, p *harness.Process, session, body string) {
 func (w *docEnv) addSampleToRedis(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").WaitUntilReady(dir)
 	playSession(t, p)
 	p.Eventually("a sample in Redis", func() bool {
 		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, w.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()

@@ -24,7 +24,7 @@ func TestBackupAndRestore(t *testing.T) {
 	banktest.WriteLesson(t, lessons, "look-first", "build script")
 	dir := filepath.Join(home, "data")
 	start := func() *harness.Process {
-		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--lessons", lessons, "--reward-close-after", "1s", "--bandit-epsilon", "0.5", "--bandit-control", "0.2").Ready(dir)
+		return harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--lessons", lessons, "--reward-close-after", "1s", "--bandit-epsilon", "0.5", "--bandit-control", "0.2").WaitUntilReady(dir)
 	}
 	sendChat := func(p *harness.Process, name string) {
 		t.Helper()

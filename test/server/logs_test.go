@@ -38,7 +38,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	}))
 	t.Cleanup(up.Close)
 	redis, dir, lessons := storetest.StartRedis(t), t.TempDir(), filepath.Join(t.TempDir(), "lessons")
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", redis.URL(), "--lessons", lessons, "--log-level", "debug", "--log-format", "json").Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", redis.URL(), "--lessons", lessons, "--log-level", "debug", "--log-format", "json").WaitUntilReady(dir)
 	send := func(method, url, body string, want int) (request string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

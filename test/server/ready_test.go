@@ -17,7 +17,7 @@ import (
 func TestReadyVerbPrintsReadyz(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").WaitUntilReady(dir)
 	out, err := harness.RunVerb(t, "ready", "--data-dir", dir)
 	if err != nil || out != p.Data+"/readyz: ok\n" {
 		t.Errorf("ready --data-dir: got error %v, output %q, want %q", err, out, p.Data+"/readyz: ok\n")
@@ -62,7 +62,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + socket}, "--upstream", "http://127.0.0.1:1/v1")
 	message := nextNotification()
-	if p.Ready(dir); message != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
+	if p.WaitUntilReady(dir); message != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
 		t.Errorf("first notification: got %q, want %q", message, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
 	}
 	p.Signal(syscall.SIGTERM)
@@ -78,6 +78,6 @@ func TestServiceManagerIsNotified(t *testing.T) {
 func TestMissingServiceManagerCausesAWarning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").Ready(dir)
+	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + filepath.Join(dir, "nobody")}, "--upstream", "http://127.0.0.1:1/v1").WaitUntilReady(dir)
 	p.Eventually("the warning", func() bool { return strings.Contains(p.Log.String(), "the service manager cannot be notified") })
 }

@@ -28,7 +28,7 @@ func startWithFile(t *testing.T, text string, flags ...string) *fileServer {
 	t.Helper()
 	s := &fileServer{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
 	s.write(text)
-	s.Process = harness.Launch(t, s.dir, []string{"PRECEPT_ADMIN_TOKEN="}, append([]string{"--config", s.file}, flags...)...).Ready(s.dir)
+	s.Process = harness.Launch(t, s.dir, []string{"PRECEPT_ADMIN_TOKEN="}, append([]string{"--config", s.file}, flags...)...).WaitUntilReady(s.dir)
 	return s
 }
 

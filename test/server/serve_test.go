@@ -26,7 +26,7 @@ import (
 // run.json. A later start logs no link.
 func TestServeFirstStartAndStop(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	p := harness.Launch(t, dir, nil).Ready(dir)
+	p := harness.Launch(t, dir, nil).WaitUntilReady(dir)
 	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.Data || m[2] != p.Admin {
@@ -64,7 +64,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 		t.Errorf("run.json after the stop: got error %v, want no file", err)
 	}
 
-	restarted := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").Ready(dir)
+	restarted := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").WaitUntilReady(dir)
 	restarted.Eventually("the ready line", func() bool { return strings.Contains(restarted.Log.String(), `"msg":"precept ready"`) })
 	if strings.Contains(restarted.Log.String(), "token=") {
 		t.Error("the second start logged a login link")
@@ -85,7 +85,7 @@ func TestLineFeedAfterASecretIsTrimmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"PRECEPT_ADMIN_TOKEN=token-of-a-file\n", "UPSTREAM_KEY=sk-upstream\n"}
-	p := harness.Launch(t, dir, env, "--config", config, "--upstream", upstream.URL).Ready(dir)
+	p := harness.Launch(t, dir, env, "--config", config, "--upstream", upstream.URL).WaitUntilReady(dir)
 	if status, text := harness.Get(t, p.Admin+"/api/report", "token-of-a-file"); status != http.StatusOK {
 		t.Errorf("/api/report with the admin token: got status %d, body %s, want 200", status, text)
 	}
@@ -125,7 +125,7 @@ func TestServeExplainsStartErrors(t *testing.T) {
 
 func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	harness.Launch(t, dir, nil).Ready(dir)
+	harness.Launch(t, dir, nil).WaitUntilReady(dir)
 	second := harness.Launch(t, dir, nil)
 	if code := second.ExitCode(); code != harness.ExitFailed || !strings.Contains(second.Log.String(), dir) {
 		t.Errorf("second server: got exit code %d, want %d and a log with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
@@ -139,7 +139,7 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").Ready(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").WaitUntilReady(dir)
 	ended := harness.Stream(t, p.Data)
 	p.Signal(syscall.SIGTERM)
 	p.Eventually("a refused new connection", func() bool {
@@ -173,7 +173,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				drain = "1h"
 			}
 			dir := t.TempDir()
-			p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", drain).Ready(dir)
+			p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", drain).WaitUntilReady(dir)
 			ended := harness.Stream(t, p.Data)
 			p.Signal(syscall.SIGTERM)
 			if secondSignal {
@@ -203,7 +203,7 @@ func TestServeReloadsConfig(t *testing.T) {
 		}
 	}
 	write("admin: {tokens: [first]}\nmetrics: {public: false}\n")
-	p := harness.Launch(t, dir, nil, "--config", file).Ready(dir)
+	p := harness.Launch(t, dir, nil, "--config", file).WaitUntilReady(dir)
 	accepted := func(token string) bool {
 		status, _ := harness.Get(t, p.Admin+"/api/report", token)
 		return status == 200
@@ -282,7 +282,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	t.Cleanup(model.Close)
 	const canary = "sk-canary-41c9d7" // the client's key, which only the upstream may get
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
 	for i := range 3 {
 		body := strings.NewReader(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"what is %d and two?"}]}`, i))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", body)

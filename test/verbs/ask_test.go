@@ -21,7 +21,7 @@ func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
 // token is an error, because the numbers in the store may be older than those of the server.
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).Ready(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)
 	if code, _, stderr := runReport(t, dir, "right-token-0123456789"); code != harness.ExitOK {
 		t.Fatalf("report with the right token: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}

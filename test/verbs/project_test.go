@@ -21,7 +21,7 @@ func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 	t.Parallel()
 	runtimeDir, data, project := t.TempDir(), t.TempDir(), t.TempDir()
 	env := []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + t.TempDir()}
-	p := harness.Launch(t, data, env, "--upstream", "http://127.0.0.1:9/v1").Ready(data)
+	p := harness.Launch(t, data, env, "--upstream", "http://127.0.0.1:9/v1").WaitUntilReady(data)
 	file := filepath.Join(runtimeDir, "precept", "run.json")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("run file: got %v, error %v, want mode 0600", info, err)
