@@ -188,7 +188,7 @@ func standardError(all []tally, numerator, denominator func(tally) float64) floa
 // In worlds with known effects, Prove finds more helpful lessons than Earn, Earn gains more reward than Prove, and
 // Fixed gains least. Wrong claims are rare under each rule. Two runs of this test produced the table in
 // docs/EXPERIMENT.md: one with WORLDS=120, the other with WORLDS=80 and SESSIONS=40000.
-func TestHoldoutRulesDifferInGainAndFindings(t *testing.T) {
+func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 180,000 sessions")
 	}
