@@ -15,10 +15,10 @@ import (
 
 // attack is a draft whose advice repeats instructions from the output of a tool.
 type attack struct {
-	name   string
-	title  string   // of the draft
-	advice []string // of the draft
-	output string   // of the tool
+	name       string
+	title      string   // of the draft
+	advice     []string // of the draft
+	toolOutput string   // of the tool
 }
 
 // attacks returns each instruction of an attacker in each wording of the tool's output and of the judge's draft, and
@@ -105,7 +105,7 @@ func TestAdviceFromToolOutputStaysQuarantined(t *testing.T) {
 			d.Slug, d.Errors = fmt.Sprintf("attempt%d", i), []string{fmt.Sprintf("deployment %d has failed", i)}
 			for _, f.caller = range []string{"one", "two"} {
 				task := fmt.Sprintf("Task %d of caller %s.", i, f.caller)
-				f.addSession(fmt.Sprint(i, f.caller), user(task), agent("I look at what is there."), bashCall("cat notes", a.output, 0), agent("Understood. "+a.output), bashCall("make release", "done", 0))
+				f.addSession(fmt.Sprint(i, f.caller), user(task), agent("I look at what is there."), bashCall("cat notes", a.toolOutput, 0), agent("Understood. "+a.toolOutput), bashCall("make release", "done", 0))
 				answers[task] = distill.Judgement{Drafts: []distill.Draft{d}}
 			}
 		}

@@ -19,12 +19,12 @@ import (
 
 // event is one event of a test session: a message, or a call of a tool with its result.
 type event struct {
-	say                string // "role: text" of a message, "" for a call
+	message            string // "role: text" of a message, "" for a call
 	tool, args, result string
 }
 
-func user(text string) event               { return event{say: "user: " + text} }
-func agent(text string) event              { return event{say: "assistant: " + text} }
+func user(text string) event               { return event{message: "user: " + text} }
+func agent(text string) event              { return event{message: "assistant: " + text} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
 // fixture holds a store, a bank and a clock for the distiller.
@@ -35,10 +35,10 @@ type fixture struct {
 		distill.Notes
 		Write(ctx context.Context, b session.Batch) error
 	}
-	place bank.Place
-	bank  *bank.Bank
-	now   time.Time
-	n     int // number of stored conversations
+	place  bank.Place
+	bank   *bank.Bank
+	now    time.Time
+	stored int // number of stored conversations
 
 	agent, run, caller string // metadata of the stored sessions
 }
@@ -74,13 +74,13 @@ func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson,
 	f.Helper()
 	var id session.ID
 	copy(id[:], fmt.Sprintf("%-16s", name))
-	f.n++
+	f.stored++
 	x := sample.Exchange{
 		ID: fmt.Sprintf("0000%04d-0000-4000-8000-%012x", len(events), id[:6]), Tenant: tenant, Agent: cmp.Or(f.agent, "coder"), Run: f.run, Caller: f.caller, Session: id.String(), SessionName: name, Turn: 1, At: f.now, Dialect: "chat",
 		Status: 200, Outcome: sample.Complete, Lessons: lessons,
 	}
 	for i, e := range events {
-		role, text, spoken := strings.Cut(e.say, ": ")
+		role, text, spoken := strings.Cut(e.message, ": ")
 		if spoken {
 			x.New = append(x.New, raw(map[string]any{"role": role, "content": text}))
 			continue
@@ -91,7 +91,7 @@ func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson,
 			raw(map[string]any{"role": "tool", "tool_call_id": callID, "content": e.result}))
 	}
 	x.Reply.Text = "Done."
-	seen := f.now.Add(time.Duration(f.n) * time.Second)
+	seen := f.now.Add(time.Duration(f.stored) * time.Second)
 	row := session.Row{Tenant: tenant, ID: id, Started: f.now, Seen: seen, Closed: true, Data: []byte("{}")}
 	if err := f.store.Write(f.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{x}}); err != nil {
 		f.Fatal(err)

@@ -42,25 +42,25 @@ type crashingBank struct {
 	before func(step string) error
 }
 
-func (m crashingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
-	if err := m.before("propose"); err != nil {
+func (c crashingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
+	if err := c.before("propose"); err != nil {
 		return bank.Result{}, err
 	}
-	return m.Bank.Propose(ctx, p)
+	return c.Bank.Propose(ctx, p)
 }
 
-func (m crashingBank) Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error) {
-	if err := m.before("act"); err != nil {
+func (c crashingBank) Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error) {
+	if err := c.before("act"); err != nil {
 		return bank.Result{}, err
 	}
-	return m.Bank.Act(ctx, slug, d)
+	return c.Bank.Act(ctx, slug, d)
 }
 
-func (m crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence, count int, by string) (*lesson.Lesson, error) {
-	if err := m.before("cite"); err != nil {
+func (c crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence, count int, by string) (*lesson.Lesson, error) {
+	if err := c.before("cite"); err != nil {
 		return nil, err
 	}
-	return m.Bank.Cite(ctx, slug, e, count, by)
+	return c.Bank.Cite(ctx, slug, e, count, by)
 }
 
 var errDead = errors.New("the process is dead")
@@ -92,7 +92,7 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				})
 				return steps, err
 			}
-			newScene := func() *fixture {
+			newFixtureWithSessions := func() *fixture {
 				f := newFixture(t)
 				writeLesson(t, f, "old-advice")
 				for i, task := range []string{"Find hotels, one.", "Sleep here, two.", "Whence I am, three."} {
@@ -116,7 +116,7 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				}
 				return append(out, fmt.Sprint(answer))
 			}
-			complete := newScene()
+			complete := newFixtureWithSessions()
 			steps, err := run(complete, "one", 0)
 			if err != nil || steps < 10 {
 				t.Fatalf("uninterrupted run: %d steps, err = %v, want at least 10 steps and no error", steps, err)
@@ -126,7 +126,7 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				t.Fatalf("uninterrupted run: results = %s, want lessons in trial and quarantined lessons", all)
 			}
 			for killed := 1; killed <= steps; killed++ {
-				f := newScene()
+				f := newFixtureWithSessions()
 				if _, err := run(f, "one", killed); !errors.Is(err, errDead) {
 					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errDead)
 				}

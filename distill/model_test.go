@@ -116,7 +116,7 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 
 // storeBenchmarkRun stores a session with a system prompt and a block that precept inserted.
 func storeBenchmarkRun(f *fixture) {
-	f.addSession("one", event{say: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
+	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
 // A judge gets three requests: for its opinion of the received lessons, for the outcome, and for new lessons. Each
@@ -124,7 +124,7 @@ func storeBenchmarkRun(f *fixture) {
 func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
-	f.addTenantSession("default", "one", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, event{say: "system: SECRET-SYSTEM-PROMPT"},
+	f.addTenantSession("default", "one", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, event{message: "system: SECRET-SYSTEM-PROMPT"},
 		user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 	answer := validJudge("success", goodLesson)
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}

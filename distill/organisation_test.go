@@ -113,7 +113,7 @@ func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 	for _, c := range []struct {
 		systems []string
-		holds   string
+		want    string
 	}{
 		{[]string{"Borealis"}, "the … pipeline is frozen"},
 		{[]string{"Borealis", "Borealis"}, "the Borealis pipeline is frozen"},
@@ -126,8 +126,8 @@ func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 			f.addSession(fmt.Sprint("s", i), user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), acceptedCall("ship_change", `{"change":"C","window":"next"}`))
 		}
 		f.distil()
-		if l := f.lessonBySlug("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
-			t.Errorf("sessions with %v: lesson does not contain %q:\n%s", c.systems, c.holds, l.Body)
+		if l := f.lessonBySlug("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.want) && !strings.Contains(l.Body, c.want) {
+			t.Errorf("sessions with %v: lesson does not contain %q:\n%s", c.systems, c.want, l.Body)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []event
-		holds  string
+		want   string
 	}{
 		"command that the error asks for": {[]event{
 			bashCall("./ship.sh train", "ship: the session is stale, run relctl login and try again", 1), bashCall("relctl login", "ok", 0), bashCall("./ship.sh train", "shipped", 0),
@@ -162,9 +162,9 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 			}
 			f.addSession("one", append([]event{user("Ship it.")}, c.events...)...)
 			f.distil()
-			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.holds) })
+			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.want) })
 			if found != (tenants == 0) {
-				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, c.holds, found, tenants == 0, f.slugs())
+				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, c.want, found, tenants == 0, f.slugs())
 			}
 		}
 	}

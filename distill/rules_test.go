@@ -12,10 +12,10 @@ import (
 
 // rule is a session and its expected lesson.
 type rule struct {
-	events  []event
-	slug    string   // "" means no lesson
-	holds   []string // substrings of the title or the body
-	matches string   // an error of another session that the trigger must match
+	events   []event
+	slug     string   // "" means no lesson
+	contains []string // substrings of the title or the body
+	matches  string   // an error of another session that the trigger must match
 }
 
 func TestRulesGiveTheExpectedLesson(t *testing.T) {
@@ -247,7 +247,7 @@ func (c rule) check(t *testing.T) {
 	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
 		t.Errorf("lesson: state = %s, evidence = %v; run: summary = %+v; want quarantined, 1 session and Proposed = 1", l.State, l.Evidence, sum)
 	}
-	for _, want := range c.holds {
+	for _, want := range c.contains {
 		if !strings.Contains(l.Title+l.Body, want) {
 			t.Errorf("title and body do not contain %q:\n%s\n%s", want, l.Title, l.Body)
 		}

@@ -190,9 +190,9 @@ type slowJudge struct {
 
 func (*slowJudge) Name() string { return "moody" }
 
-func (m *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
-	m.judged++
-	if m.pattern[m.judged-1] == '!' {
+func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
+	j.judged++
+	if j.pattern[j.judged-1] == '!' {
 		return distill.Judgement{}, errors.Join(errors.New("too slow"), context.DeadlineExceeded)
 	}
 	return distill.Judgement{}, nil

@@ -58,7 +58,7 @@ const (
 // others are only counted in the record of the session.
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
-	d := &day{
+	d := &daySimulation{
 		t: t, clock: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
 		events: map[int][]dayEvent{}, exported: map[string]string{}, began: time.Now(),
 	}
@@ -105,8 +105,8 @@ func TestADayOfAFleet(t *testing.T) {
 	d.reportKinds(server)
 }
 
-// day is a simulated day.
-type day struct {
+// daySimulation is the state of TestADayOfAFleet.
+type daySimulation struct {
 	t       *testing.T
 	clock   *clock
 	rng     *rand.Rand
@@ -136,13 +136,13 @@ type dayEvent struct {
 }
 
 // openReplica opens the store and the learner of replica i.
-func (d *day) openReplica(i int) *fixture {
+func (d *daySimulation) openReplica(i int) *fixture {
 	return openFixture(d.t, d.dirs[i], d.clock, func(o *options) {
 		db, err := redis.Open(redis.Options{URL: "redis://" + d.addrs[i], Now: time.Now})
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		f := o.Backend.(*faulty)
+		f := o.Backend.(*faultyBackend)
 		if err := f.backend.Close(); err != nil {
 			d.t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func (d *day) openReplica(i int) *fixture {
 }
 
 // schedule schedules an event for a step of the day.
-func (d *day) schedule(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
+func (d *daySimulation) schedule(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
 
 // isDisconnected reports whether a replica has no connection to Redis during a step.
 func isDisconnected(replica, step int) bool {
@@ -160,14 +160,14 @@ func isDisconnected(replica, step int) bool {
 }
 
 // addAction adds an action to the current step, for a replica and for the single process.
-func (d *day) addAction(replica int, action func(f *fixture)) {
+func (d *daySimulation) addAction(replica int, action func(f *fixture)) {
 	for _, i := range []int{replica, dayReplicas} {
 		d.actions[i] = append(d.actions[i], action)
 	}
 }
 
 // startSession starts a session, and schedules its further requests and rewards.
-func (d *day) startSession(step int) {
+func (d *daySimulation) startSession(step int) {
 	i, home := d.begun, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
 	d.begun++
@@ -209,7 +209,7 @@ func (e *dayEvent) names() (tenant, name string) {
 }
 
 // assignment returns the assignment of session i: control, or treated with one pick. It depends only on i.
-func (d *day) assignment(i int) trial.Assignment {
+func (d *daySimulation) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{
 		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740, Control: i%20 == 7,
@@ -222,14 +222,14 @@ func (d *day) assignment(i int) trial.Assignment {
 }
 
 // offerTurn offers one turn to a replica.
-func (d *day) offerTurn(f *fixture, tenant, name string, n int) {
+func (d *daySimulation) offerTurn(f *fixture, tenant, name string, n int) {
 	if !f.Offer(store.Turn{Exchange: newExchange(tenant, name, n, d.clock.now()), Size: 100}) {
 		d.t.Error("Offer refused a turn")
 	}
 }
 
 // runEvent adds the actions of an event to the current step.
-func (d *day) runEvent(step int, e dayEvent) {
+func (d *daySimulation) runEvent(step int, e dayEvent) {
 	tenant, name := e.names()
 	at := d.rng.IntN(dayReplicas)
 	if e.y < 0 {
@@ -254,7 +254,7 @@ func (d *day) runEvent(step int, e dayEvent) {
 }
 
 // continueSession sends the second turn of a session to a replica.
-func (d *day) continueSession(f *fixture, tenant, name string) {
+func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	ses, late := f.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 	if ses == nil || late {
 		d.t.Errorf("Acquire of session %s at another replica: found = %v, timed out = %v, want true and false", name, ses != nil, late)
@@ -268,7 +268,7 @@ func (d *day) continueSession(f *fixture, tenant, name string) {
 }
 
 // runStep runs the events of one step. All processes work concurrently.
-func (d *day) runStep(step int) {
+func (d *daySimulation) runStep(step int) {
 	d.link.setOpen(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
 		if len(d.fleet[partitionedReplica].takeFailures()) == 0 {
@@ -307,7 +307,7 @@ func (d *day) runStep(step int) {
 }
 
 // export reads and acknowledges the new samples, and deletes the exchanges of old sessions.
-func (d *day) export() {
+func (d *daySimulation) export() {
 	streams, err := d.lake.SampleStreams(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
@@ -337,7 +337,7 @@ func (d *day) export() {
 }
 
 // reconnect waits until a replica reaches Redis again.
-func (d *day) reconnect(f *fixture) {
+func (d *daySimulation) reconnect(f *fixture) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
 	for {
@@ -352,7 +352,7 @@ func (d *day) reconnect(f *fixture) {
 }
 
 // finishWork closes and corrects the remaining sessions in all processes.
-func (d *day) finishWork() {
+func (d *daySimulation) finishWork() {
 	for range 4 {
 		d.clock.add(closeAge)
 		for _, f := range append(slices.Clone(d.fleet), d.single) {
@@ -364,7 +364,7 @@ func (d *day) finishWork() {
 }
 
 // report logs the figures that decision 65 quotes.
-func (d *day) report(server *storetest.Redis) {
+func (d *daySimulation) report(server *storetest.Redis) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -410,7 +410,7 @@ func fileBytes(t *testing.T, dirs ...string) (n int64) {
 
 // reportKinds logs the number of Redis keys of each kind, their mean size in a sample of at most 500 keys, and their
 // estimated total size.
-func (d *day) reportKinds(server *storetest.Redis) {
+func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
 	for cursor := "0"; ; {
 		reply, _ := server.Must(d.t, "SCAN", cursor, "COUNT", "10000").([]any)
@@ -435,10 +435,10 @@ func (d *day) reportKinds(server *storetest.Redis) {
 
 // link is a TCP proxy between a replica and Redis that a test can cut.
 type link struct {
-	addr, to string
-	mu       sync.Mutex
-	isOpen   bool
-	conns    []net.Conn
+	addr, target string
+	mu           sync.Mutex
+	isOpen       bool
+	conns        []net.Conn
 }
 
 // newLink starts a proxy to a server.
@@ -448,7 +448,7 @@ func newLink(t *testing.T, to string) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &link{addr: l.Addr().String(), to: to, isOpen: true}
+	k := &link{addr: l.Addr().String(), target: to, isOpen: true}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -470,7 +470,7 @@ func newLink(t *testing.T, to string) *link {
 // serve copies bytes in both directions until one side ends.
 func (k *link) serve(ctx context.Context, c net.Conn) {
 	defer c.Close() //nolint:errcheck // a test
-	s, err := new(net.Dialer).DialContext(ctx, "tcp", k.to)
+	s, err := new(net.Dialer).DialContext(ctx, "tcp", k.target)
 	if err != nil {
 		return
 	}

@@ -16,42 +16,42 @@ import (
 	"precept/store/storetest"
 )
 
-// remoteBackend is a Redis backend whose common operations fail as faulty says.
+// remoteBackend is a Redis backend whose common operations fail as faultyBackend decides.
 type remoteBackend struct {
-	*faulty
+	*faultyBackend
 	redis *redis.Store
 }
 
-func (e remoteBackend) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
+func (r remoteBackend) Epoch(ctx context.Context) (string, error) { return r.redis.Epoch(ctx) }
 
-func (e remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
-	return e.redis.Announce(ctx, x)
+func (r remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
+	return r.redis.Announce(ctx, x)
 }
 
-func (e remoteBackend) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
-	return e.redis.Erasures(ctx, after)
+func (r remoteBackend) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
+	return r.redis.Erasures(ctx, after)
 }
 
-func (e remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
-	return e.redis.KeepOptOuts(ctx, marks)
+func (r remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	return r.redis.KeepOptOuts(ctx, marks)
 }
 
-func (e remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
-	return e.redis.OptOutOf(ctx, id)
+func (r remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+	return r.redis.OptOutOf(ctx, id)
 }
 
-func (e remoteBackend) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
-	return e.redis.Moved(ctx, follow)
+func (r remoteBackend) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
+	return r.redis.Moved(ctx, follow)
 }
 
-func (e remoteBackend) Changes(tenant string) ([]trial.Delta, bool) { return e.redis.Changes(tenant) }
+func (r remoteBackend) Changes(tenant string) ([]trial.Delta, bool) { return r.redis.Changes(tenant) }
 
-func (e remoteBackend) OpenFeedback(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
-	return e.redis.OpenFeedback(ctx, tenant, after, limit)
+func (r remoteBackend) OpenFeedback(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
+	return r.redis.OpenFeedback(ctx, tenant, after, limit)
 }
 
-func (e remoteBackend) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
-	return e.redis.Settled(ctx, tenant, ids)
+func (r remoteBackend) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+	return r.redis.Settled(ctx, tenant, ids)
 }
 
 // inRedis returns a function that changes the options of a fixture to a Redis backend.
@@ -62,7 +62,7 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := o.Backend.(*faulty)
+		f := o.Backend.(*faultyBackend)
 		if err := f.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -78,18 +78,18 @@ type panickingRedis struct {
 	counters atomic.Pointer[string] // the tenant for which Counters panics
 }
 
-func (m *panickingRedis) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
-	if m.moved.Load() {
+func (p *panickingRedis) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
+	if p.moved.Load() {
 		panic("moved")
 	}
-	return m.remoteBackend.Moved(ctx, follow)
+	return p.remoteBackend.Moved(ctx, follow)
 }
 
-func (m *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	if of := m.counters.Load(); of != nil && *of == tenant {
+func (p *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
+	if of := p.counters.Load(); of != nil && *of == tenant {
 		panic("counters")
 	}
-	return m.remoteBackend.Counters(ctx, tenant)
+	return p.remoteBackend.Counters(ctx, tenant)
 }
 
 // A replica follows the sessions and counters of another replica. A panic at one session, at the counters of one tenant
@@ -173,9 +173,9 @@ func TestPanicDuringStartIsReported(t *testing.T) {
 	dir := t.TempDir()
 	f := openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 		inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
-		m := &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
-		m.moved.Store(true)
-		o.Backend, o.Fleet = m, m
+		p := &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
+		p.moved.Store(true)
+		o.Backend, o.Fleet = p, p
 	})
 	if got := f.takeFailures(); !slices.Contains(got, "panic load") {
 		t.Errorf("failures = %v, want \"panic load\" among them", got)

@@ -170,7 +170,7 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, func(o *options) {
-				o.Backend.(*faulty).backend = &panickingBackend{backend: o.Backend.(*faulty).backend, operation: operation, id: bad}
+				o.Backend.(*faultyBackend).backend = &panickingBackend{backend: o.Backend.(*faultyBackend).backend, operation: operation, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
 				id := f.beginSession(tenantA, name, newAssignment(true))
@@ -208,60 +208,60 @@ type panickingBackend struct {
 }
 
 // panicIf panics if e is configured to panic for this operation and session.
-func (e *panickingBackend) panicIf(operation string, id session.ID) {
-	if e.operation == operation && id == e.id {
+func (p *panickingBackend) panicIf(operation string, id session.ID) {
+	if p.operation == operation && id == p.id {
 		panic("the backend: " + operation)
 	}
 }
 
-func (e *panickingBackend) Write(ctx context.Context, b session.Batch) error {
+func (p *panickingBackend) Write(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
-		e.panicIf("row", b.Rows[i].ID)
+		p.panicIf("row", b.Rows[i].ID)
 	}
 	for i := range b.Exchanges {
 		id, _ := session.ParseID(b.Exchanges[i].Session)
-		e.panicIf("exchange", id)
+		p.panicIf("exchange", id)
 	}
 	for i := range b.Echoes {
-		e.panicIf("echo", b.Echoes[i].ID)
+		p.panicIf("echo", b.Echoes[i].ID)
 	}
 	for i := range b.Samples {
-		e.panicIf("sample", b.Samples[i].ID)
+		p.panicIf("sample", b.Samples[i].ID)
 	}
-	return e.backend.Write(ctx, b)
+	return p.backend.Write(ctx, b)
 }
 
-func (e *panickingBackend) AddFeedback(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+func (p *panickingBackend) AddFeedback(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	for id := range m {
-		e.panicIf("add feedback", id)
+		p.panicIf("add feedback", id)
 	}
-	return e.backend.AddFeedback(ctx, tenant, m)
+	return p.backend.AddFeedback(ctx, tenant, m)
 }
 
-func (e *panickingBackend) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
+func (p *panickingBackend) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	for i := range steps {
-		e.panicIf("settle", steps[i].ID)
+		p.panicIf("settle", steps[i].ID)
 	}
-	return e.backend.Settle(ctx, steps)
+	return p.backend.Settle(ctx, steps)
 }
 
-func (e *panickingBackend) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	e.panicIf("read feedback", id)
-	return e.backend.SessionFeedback(ctx, tenant, id)
+func (p *panickingBackend) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+	p.panicIf("read feedback", id)
+	return p.backend.SessionFeedback(ctx, tenant, id)
 }
 
-func (e *panickingBackend) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
-	e.panicIf("applied", id)
-	return e.backend.Applied(ctx, tenant, id)
+func (p *panickingBackend) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
+	p.panicIf("applied", id)
+	return p.backend.Applied(ctx, tenant, id)
 }
 
-func (e *panickingBackend) SetAside(ctx context.Context, list []session.DeadLetter) error {
-	e.deadLetters = append(e.deadLetters, list...)
-	return e.backend.SetAside(ctx, list)
+func (p *panickingBackend) SetAside(ctx context.Context, list []session.DeadLetter) error {
+	p.deadLetters = append(p.deadLetters, list...)
+	return p.backend.SetAside(ctx, list)
 }
 
-func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
-	return e.backend.(interface {
+func (p *panickingBackend) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
+	return p.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	}).EachSample(ctx, tenant, since, until, fn)
 }

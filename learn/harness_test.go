@@ -59,23 +59,23 @@ type backend interface {
 	learn.Backend
 }
 
-// faulty is a backend that records its calls. A test makes calls fail with failNext.
-type faulty struct {
+// faultyBackend is a backend that records its calls. A test makes calls fail with failNext.
+type faultyBackend struct {
 	backend
-	mu    sync.Mutex
-	calls []string
-	fail  map[string]int // by operation: the number of next calls that fail
-	err   error
-	hook  func(op string) // before every call, without the lock
+	mu           sync.Mutex
+	calls        []string
+	failuresLeft map[string]int // by operation: the number of next calls that fail
+	err          error
+	hook         func(op string) // before every call, without the lock
 }
 
 // call records the call of an operation and runs the hook. It returns an error if failNext made the call fail.
-func (f *faulty) call(op string) error {
+func (f *faultyBackend) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
-	fails := f.fail[op] > 0
+	fails := f.failuresLeft[op] > 0
 	if fails {
-		f.fail[op]--
+		f.failuresLeft[op]--
 	}
 	err, hook := f.err, f.hook
 	f.mu.Unlock()
@@ -89,14 +89,14 @@ func (f *faulty) call(op string) error {
 }
 
 // failNext makes the next n calls of an operation fail.
-func (f *faulty) failNext(op string, n int, err error) {
+func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fail[op], f.err = n, err
+	f.failuresLeft[op], f.err = n, err
 }
 
 // takeCalls returns the calls since the previous call of takeCalls.
-func (f *faulty) takeCalls() []string {
+func (f *faultyBackend) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := f.calls
@@ -104,21 +104,21 @@ func (f *faulty) takeCalls() []string {
 	return out
 }
 
-func (f *faulty) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+func (f *faultyBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	if err := f.call("session"); err != nil {
 		return session.Row{}, false, err
 	}
 	return f.backend.Session(ctx, tenant, id)
 }
 
-func (f *faulty) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+func (f *faultyBackend) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	if err := f.call("echo"); err != nil {
 		return nil, err
 	}
 	return f.backend.FindEcho(ctx, tenant, keys)
 }
 
-func (f *faulty) Write(ctx context.Context, b session.Batch) error {
+func (f *faultyBackend) Write(ctx context.Context, b session.Batch) error {
 	op := "write"
 	if len(b.Samples) > 0 {
 		op = "samples"
@@ -129,77 +129,77 @@ func (f *faulty) Write(ctx context.Context, b session.Batch) error {
 	return f.backend.Write(ctx, b)
 }
 
-func (f *faulty) AddFeedback(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+func (f *faultyBackend) AddFeedback(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if err := f.call("feedback"); err != nil {
 		return nil, err
 	}
 	return f.backend.AddFeedback(ctx, tenant, e)
 }
 
-func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+func (f *faultyBackend) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	if err := f.call("read feedback"); err != nil {
 		return nil, err
 	}
 	return f.backend.Feedback(ctx, tenant, id)
 }
 
-func (f *faulty) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+func (f *faultyBackend) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	if err := f.call("read feedback"); err != nil {
 		return nil, 0, err
 	}
 	return f.backend.SessionFeedback(ctx, tenant, id)
 }
 
-func (f *faulty) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
+func (f *faultyBackend) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
 	if err := f.call("unsettled"); err != nil {
 		return nil, err
 	}
 	return f.backend.Unsettled(ctx, limit)
 }
 
-func (f *faulty) Unsampled(ctx context.Context) (int64, error) {
+func (f *faultyBackend) Unsampled(ctx context.Context) (int64, error) {
 	if err := f.call("unsampled"); err != nil {
 		return 0, err
 	}
 	return f.backend.Unsampled(ctx)
 }
 
-func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+func (f *faultyBackend) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err
 	}
 	return f.backend.Join(ctx, tenant, owners)
 }
 
-func (f *faulty) Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error) {
+func (f *faultyBackend) Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error) {
 	if err := f.call("due"); err != nil {
 		return nil, err
 	}
 	return f.backend.Due(ctx, before, after, limit)
 }
 
-func (f *faulty) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
+func (f *faultyBackend) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
 	if err := f.call("applied"); err != nil {
 		return session.Applied{}, err
 	}
 	return f.backend.Applied(ctx, tenant, id)
 }
 
-func (f *faulty) Settle(ctx context.Context, s []session.Settlement) ([]bool, error) {
+func (f *faultyBackend) Settle(ctx context.Context, s []session.Settlement) ([]bool, error) {
 	if err := f.call("settle"); err != nil {
 		return nil, err
 	}
 	return f.backend.Settle(ctx, s)
 }
 
-func (f *faulty) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+func (f *faultyBackend) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	if err := f.call("read exchanges"); err != nil {
 		return nil, err
 	}
 	return f.backend.Exchanges(ctx, tenant, id)
 }
 
-func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error) {
+func (f *faultyBackend) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error) {
 	if err := f.call("priors"); err != nil {
 		return false, err
 	}
@@ -212,7 +212,7 @@ type fixture struct {
 	*learn.Learner
 	t       testing.TB
 	dir     string
-	backend *faulty
+	backend *faultyBackend
 	clock   *clock
 	opts    options
 
@@ -240,7 +240,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, dir: dir, clock: clk, backend: &faulty{backend: db, fail: map[string]int{}}}
+	f := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, failuresLeft: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
 		Now: clk.now, Backend: f.backend,
 		Lookup:  5 * time.Second, // long enough for a loaded machine

@@ -30,30 +30,30 @@ func (f *fixture) closeAfterOther(other *fixture) {
 func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-	other := openFixture(t, t.TempDir(), one.clock, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	replica := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	otherReplica := openFixture(t, t.TempDir(), replica.clock, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
 	score := func(id string, y float64) feedback.Entry {
-		return feedback.Entry{ID: id, At: one.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
+		return feedback.Entry{ID: id, At: replica.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
 	}
-	id := one.addSession("s", trial.Assignment{Decided: true, Day: 22740})
-	one.postFeedback(tenantA, id, score("e", 1))
-	one.deliverAndCorrect()
-	one.clock.add(closeAge + time.Minute)
-	one.closeAfterOther(other)
-	version := one.applied(id).Version
-	one.backend.takeCalls()
-	one.recomputeRewards(t.Context())
-	for _, op := range one.backend.takeCalls() {
+	id := replica.addSession("s", trial.Assignment{Decided: true, Day: 22740})
+	replica.postFeedback(tenantA, id, score("e", 1))
+	replica.deliverAndCorrect()
+	replica.clock.add(closeAge + time.Minute)
+	replica.closeAfterOther(otherReplica)
+	version := replica.applied(id).Version
+	replica.backend.takeCalls()
+	replica.recomputeRewards(t.Context())
+	for _, op := range replica.backend.takeCalls() {
 		if op == "write" || op == "settle" {
 			t.Errorf("the second replica called %q after the close", op)
 		}
 	}
-	checkEqual(t, "version after a pass of corrections", one.applied(id).Version, version)
-	other.postFeedback(tenantA, id, score("late", 0)) // one finds it by its search for unsettled sessions
-	one.clock.add(time.Hour)
-	one.closeDue(t.Context())
-	one.recomputeRewards(t.Context())
-	checkEqual(t, "version after late feedback", one.applied(id).Version, version+1)
+	checkEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
+	otherReplica.postFeedback(tenantA, id, score("late", 0)) // one finds it by its search for unsettled sessions
+	replica.clock.add(time.Hour)
+	replica.closeDue(t.Context())
+	replica.recomputeRewards(t.Context())
+	checkEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
 }
 
 // Only the replica that has a due session in memory closes it. If that replica has stopped, another replica closes the
@@ -61,23 +61,23 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 func TestReplicaWithSessionInMemoryClosesIt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-	other := openFixture(t, t.TempDir(), one.clock, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-	first := one.addSession("first", trial.Assignment{Decided: true, Day: 22740})
-	one.clock.add(closeAge + time.Second)
-	other.backend.takeCalls()
-	other.closeDue(t.Context())
-	for _, op := range other.backend.takeCalls() {
+	replica := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	otherReplica := openFixture(t, t.TempDir(), replica.clock, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	first := replica.addSession("first", trial.Assignment{Decided: true, Day: 22740})
+	replica.clock.add(closeAge + time.Second)
+	otherReplica.backend.takeCalls()
+	otherReplica.closeDue(t.Context())
+	for _, op := range otherReplica.backend.takeCalls() {
 		if op == "samples" || op == "settle" {
 			t.Errorf("the other replica called %q", op)
 		}
 	}
-	one.closeDue(t.Context())
-	checkEqual(t, "version of the first session", one.applied(first).Version, 1)
+	replica.closeDue(t.Context())
+	checkEqual(t, "version of the first session", replica.applied(first).Version, 1)
 
-	second := one.addSession("second", trial.Assignment{Decided: true, Day: 22740})
-	one.stop()
-	one.clock.add(closeAge + time.Minute)
-	other.closeDue(t.Context())
-	checkEqual(t, "version of the second session", other.applied(second).Version, 1)
+	second := replica.addSession("second", trial.Assignment{Decided: true, Day: 22740})
+	replica.stop()
+	replica.clock.add(closeAge + time.Minute)
+	otherReplica.closeDue(t.Context())
+	checkEqual(t, "version of the second session", otherReplica.applied(second).Version, 1)
 }

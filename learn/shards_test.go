@@ -147,9 +147,9 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 		sessions = n
 	}
 	text := fmt.Sprintf("%02000d", 7)
-	one := openStore(t, storetest.StartRedis(t).URL())
-	shardedTraffic{t: t, end: sessions, text: text}.send(one)
-	wantReport, wantNumbers := reportOf(t, one)
+	single := openStore(t, storetest.StartRedis(t).URL())
+	shardedTraffic{t: t, end: sessions, text: text}.send(single)
+	wantReport, wantNumbers := reportOf(t, single)
 	if len(wantReport) < 5000 {
 		t.Fatalf("report of the server has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
 	}

@@ -35,8 +35,8 @@ func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 			h = http.Header{}
 		}
 		h.Set("Authorization", "Bearer k")
-		k := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": text}}}
-		res, _ := f.send(t, "POST", chatPath, h, k.body())
+		c := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": text}}}
+		res, _ := f.send(t, "POST", chatPath, h, c.body())
 		name := res.Header.Get("Precept-Session")
 		for _, id := range session.Candidates("default", name) {
 			if held := f.Options().Store.AcquireInMemory(id); held != nil {

@@ -16,19 +16,19 @@ type lossyTally struct {
 	batches    map[string]map[string]bank.Consultation
 }
 
-func (d *lossyTally) Consult(_ context.Context, batch string, counts map[string]bank.Consultation) error {
-	if d.batches[batch] == nil {
-		d.batches[batch] = maps.Clone(counts)
+func (l *lossyTally) Consult(_ context.Context, batch string, counts map[string]bank.Consultation) error {
+	if l.batches[batch] == nil {
+		l.batches[batch] = maps.Clone(counts)
 	}
-	if d.loseAnswer {
+	if l.loseAnswer {
 		return errors.New("the connection was reset")
 	}
 	return nil
 }
 
-func (d *lossyTally) Consultations(_ context.Context, slugs []string) (map[string]bank.Consultation, error) {
+func (l *lossyTally) Consultations(_ context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	out := map[string]bank.Consultation{}
-	for _, counts := range d.batches {
+	for _, counts := range l.batches {
 		for _, slug := range slugs {
 			out[slug] = out[slug].Add(counts[slug])
 		}
@@ -48,29 +48,29 @@ func TestRetriedBatchIsCountedOnce(t *testing.T) {
 		}
 		return c
 	}
-	one, other := open(now), open(now.Add(time.Nanosecond))
-	one.countMatch([]string{"a", "b"})
+	replica, otherReplica := open(now), open(now.Add(time.Nanosecond))
+	replica.countMatch([]string{"a", "b"})
 	tally.loseAnswer = true
-	if err := one.save(t.Context()); err == nil {
+	if err := replica.save(t.Context()); err == nil {
 		t.Fatal("save returned no error, although the response was lost")
 	}
-	one.countMatch([]string{"a"})
+	replica.countMatch([]string{"a"})
 	tally.loseAnswer = false
 	for range 3 { // sends the batch again, then the newer counts, then nothing
-		if err := one.save(t.Context()); err != nil {
+		if err := replica.save(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other.countMatch([]string{"a"})
-	if err := other.save(t.Context()); err != nil {
+	otherReplica.countMatch([]string{"a"})
+	if err := otherReplica.save(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(tally.batches) != 3 {
 		t.Errorf("got %d stored batches %v, want 3", len(tally.batches), tally.batches)
 	}
-	one.refresh(t.Context(), []string{"a", "b"})
+	replica.refresh(t.Context(), []string{"a", "b"})
 	for slug, want := range map[string]int64{"a": 3, "b": 1} {
-		if n, _ := one.lookup(slug); n != want {
+		if n, _ := replica.lookup(slug); n != want {
 			t.Errorf("lookup(%q) = %d, want %d", slug, n, want)
 		}
 	}

@@ -17,11 +17,11 @@ import (
 // as a firewall does with a connection whose state it has lost.
 type silentRelay struct {
 	net.Listener
-	to       string
-	silent   atomic.Int64 // number of the last connection whose data is dropped, counted from 1
-	accepted atomic.Int64 // number of accepted connections
-	open     atomic.Int64 // number of open connections
-	conns    sync.WaitGroup
+	target      string
+	silentUntil atomic.Int64 // number of the last connection whose data is dropped, counted from 1
+	accepted    atomic.Int64 // number of accepted connections
+	open        atomic.Int64 // number of open connections
+	conns       sync.WaitGroup
 }
 
 func newSilentRelay(t *testing.T, to string) *silentRelay {
@@ -30,7 +30,7 @@ func newSilentRelay(t *testing.T, to string) *silentRelay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &silentRelay{Listener: l, to: to}
+	m := &silentRelay{Listener: l, target: to}
 	m.conns.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -45,7 +45,7 @@ func newSilentRelay(t *testing.T, to string) *silentRelay {
 }
 
 func (m *silentRelay) relay(c net.Conn, n int64) {
-	up, err := net.Dial("tcp", m.to)
+	up, err := net.Dial("tcp", m.target)
 	if err != nil {
 		_ = c.Close()
 		return
@@ -59,7 +59,7 @@ func (m *silentRelay) relay(c net.Conn, n int64) {
 			if err != nil {
 				return
 			}
-			if n > m.silent.Load() {
+			if n > m.silentUntil.Load() {
 				if _, err := to.Write(b[:k]); err != nil {
 					return
 				}
@@ -111,7 +111,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	if n := m.accepted.Load(); n != 1 {
 		t.Errorf("got %d connections to the upstream before the first one went silent, want 1", n)
 	}
-	m.silent.Store(1)
+	m.silentUntil.Store(1)
 	if err := <-ended; err == nil {
 		t.Error("the client got a complete stream, want a broken one")
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // deliver posts a payload as GitHub does, signed with a secret.
-func (f *fixture) deliver(t *testing.T, secret, event, id, payload string) (code int, a hookResponse) {
+func (f *fixture) deliver(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte(payload))
@@ -21,10 +21,10 @@ func (f *fixture) deliver(t *testing.T, secret, event, id, payload string) (code
 	h.Set("X-GitHub-Delivery", id)
 	h.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(m.Sum(nil)))
 	res, body := f.send(t, "POST", "/v1/hooks/github", h, payload)
-	if err := json.Unmarshal(body, &a); err != nil {
+	if err := json.Unmarshal(body, &got); err != nil {
 		t.Fatalf("decode response to a delivery: %v: %s", err, body)
 	}
-	return res.StatusCode, a
+	return res.StatusCode, got
 }
 
 type hookResponse struct {
@@ -67,12 +67,12 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 		{"same body, different id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
 		{"unknown pull request", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
 	} {
-		code, a := f.deliver(t, k.secret, k.event, k.id, k.payload)
-		if code != k.code || a.Status != k.status || k.status == "ignored" && a.Reason == "" || k.status == "" && a.Error.Message == "" {
-			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", k.name, code, a, k.code, k.status)
+		code, got := f.deliver(t, k.secret, k.event, k.id, k.payload)
+		if code != k.code || got.Status != k.status || k.status == "ignored" && got.Reason == "" || k.status == "" && got.Error.Message == "" {
+			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", k.name, code, got, k.code, k.status)
 		}
-		if k.status == "joined" && (len(a.Events) != 1 || a.Events[0].Session != "a") {
-			t.Errorf("%s: events = %+v, want one of session a", k.name, a.Events)
+		if k.status == "joined" && (len(got.Events) != 1 || got.Events[0].Session != "a") {
+			t.Errorf("%s: events = %+v, want one of session a", k.name, got.Events)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})
 	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if code, a := f.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
-		t.Errorf("merge of a commit of another tenant: got status code %d, body %+v, want 200 and status ignored", code, a)
+	if code, got := f.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || got.Status != "ignored" {
+		t.Errorf("merge of a commit of another tenant: got status code %d, body %+v, want 200 and status ignored", code, got)
 	}
 }

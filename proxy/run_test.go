@@ -28,19 +28,19 @@ type agentConversation struct {
 	list   []obj
 }
 
-func (k *agentConversation) body() string {
+func (c *agentConversation) body() string {
 	var tools []obj
-	for _, n := range k.tools {
+	for _, n := range c.tools {
 		tools = append(tools, obj{"type": "function", "function": obj{"name": n}})
 	}
-	b, _ := json.Marshal(obj{"messages": append([]obj{{"role": "system", "content": k.system}}, k.list...), "tools": tools})
+	b, _ := json.Marshal(obj{"messages": append([]obj{{"role": "system", "content": c.system}}, c.list...), "tools": tools})
 	return string(b)
 }
 
 // addCall appends call n of the model and its result.
-func (k *agentConversation) addCall(n int, args, output string) {
+func (c *agentConversation) addCall(n int, args, output string) {
 	id := fmt.Sprintf("call_%024x", n*7919)
-	k.list = append(k.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
+	c.list = append(c.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
@@ -313,16 +313,16 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 			if g%3 > 0 { // sub-agents of one named session, and the session
 				h.Set("Precept-Session", "lead")
 			}
-			k := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
+			c := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
 			for turn := range 6 {
-				k.list = append(k.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", g, (g+turn)%12, (g+2*turn)%12)})
-				res, answer := f.send(t, "POST", chatPath, h, k.body())
+				c.list = append(c.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", g, (g+turn)%12, (g+2*turn)%12)})
+				res, answer := f.send(t, "POST", chatPath, h, c.body())
 				var reply struct{ Choices []struct{ Message obj } }
 				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
 					t.Errorf("agent %d, turn %d: got status %s, body %s, want one choice", g, turn, res.Status, answer)
 					return
 				}
-				k.list = append(k.list, reply.Choices[0].Message)
+				c.list = append(c.list, reply.Choices[0].Message)
 				mu.Lock()
 				for field, arm := range map[string]string{"Precept-Lessons": "given", "Precept-Withheld": "withheld"} {
 					for slug := range strings.SplitSeq(res.Header.Get(field), ",") {

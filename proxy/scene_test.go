@@ -123,19 +123,19 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
 			s := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
 			first := []obj{newMessage("user", "Please mend the build"), newMessage("assistant", `{"plan": `)}
-			a := s.ask(chatReply("c1", `"look at the log"}`), first)
-			s.checkText("first turn", a, "[one]", 0)
+			firstList := s.ask(chatReply("c1", `"look at the log"}`), first)
+			s.checkText("first turn", firstList, "[one]", 0)
 			name, answer := s.session, `"look at the log"}`
 			if merged {
 				answer = `{"plan": ` + answer
 			}
-			b := s.ask(chatReply("c2", `"done"}`), []obj{first[0], newMessage("assistant", answer), newMessage("user", "Now the parser"), newMessage("assistant", `{"plan": `)})
+			secondList := s.ask(chatReply("c2", `"done"}`), []obj{first[0], newMessage("assistant", answer), newMessage("user", "Now the parser"), newMessage("assistant", `{"plan": `)})
 			if s.session != name {
 				t.Errorf("second turn: session = %q, want %q", s.session, name)
 			}
-			s.checkText("second turn", b, "[one]", 0)
-			s.checkText("second turn", b, "[two]", 2)
-			s.checkPrefix("second turn", a[:1], b)
+			s.checkText("second turn", secondList, "[one]", 0)
+			s.checkText("second turn", secondList, "[two]", 2)
+			s.checkPrefix("second turn", firstList[:1], secondList)
 		})
 	}
 }
@@ -145,20 +145,20 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 func TestBlockOfSeededFirstRequestIsAtNewestItem(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
-	a := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-	s.checkText("first turn", a, "[one]", 5)
-	s.checkText("first turn", a, "[two]")
+	firstList := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
+	s.checkText("first turn", firstList, "[one]", 5)
+	s.checkText("first turn", firstList, "[two]")
 	name := s.session
-	b := s.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-	s.checkPrefix("second turn", a, b)
-	s.checkText("second turn", b, "[one]", 5)
+	secondList := s.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+	s.checkPrefix("second turn", firstList, secondList)
+	s.checkText("second turn", secondList, "[one]", 5)
 	if s.session != name {
 		t.Errorf("second turn: session = %q, want %q", s.session, name)
 	}
 
 	// An example conversation before the last user message is not matched.
-	c := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
-	s.checkText("request with an example conversation", c, "[one]")
+	exampleList := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
+	s.checkText("request with an example conversation", exampleList, "[one]")
 }
 
 // smolagents inserts a plan and a further user message after the task. The task is still matched.
@@ -169,11 +169,11 @@ func TestTaskBeforePlanIsMatched(t *testing.T) {
 	}
 	plan := "Here are the facts I know and the plan of action that I will follow to solve the task:\n```\n1. Look at the log of the build.\n```"
 	list := []obj{part("system", "You are an expert assistant who can solve any task using code blobs."), part("user", "New task:\nPlease mend the build"), part("assistant", plan), part("user", "Now proceed and carry out this plan.")}
-	a := s.ask(chatReply("c1", "Thought: I look.\n<code>\nprint(1)\n</code>"), list)
-	s.checkText("after the plan", a, "[one]", 3)
+	firstList := s.ask(chatReply("c1", "Thought: I look.\n<code>\nprint(1)\n</code>"), list)
+	s.checkText("after the plan", firstList, "[one]", 3)
 	name := s.session
-	b := s.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
-	s.checkPrefix("next step", a, b)
+	secondList := s.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
+	s.checkPrefix("next step", firstList, secondList)
 	if s.session != name {
 		t.Errorf("next step: session = %q, want %q", s.session, name)
 	}
@@ -186,17 +186,17 @@ func TestMatchSystemSettingMatchesSystemPrompt(t *testing.T) {
 		t.Run(setting, func(t *testing.T) {
 			s := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
 			s.path = "/p/agent=crew-a/v1/chat/completions"
-			a := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-			s.checkText("first turn", a, "[one]", want...)
-			b := s.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-			s.checkPrefix("second turn", a, b)
+			firstList := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
+			s.checkText("first turn", firstList, "[one]", want...)
+			secondList := s.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+			s.checkPrefix("second turn", firstList, secondList)
 		})
 	}
 	s := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
-	a := s.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
-	s.checkText("only a system prompt", a, "[one]", 0)
-	b := s.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
-	s.checkPrefix("only a system prompt", a, b)
+	firstList := s.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
+	s.checkText("only a system prompt", firstList, "[one]", 0)
+	secondList := s.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
+	s.checkPrefix("only a system prompt", firstList, secondList)
 }
 
 // Some model servers send tool calls without ids. The conversation still has one session.

@@ -17,20 +17,20 @@ import (
 // countingUpstream is an upstream that counts its open connections.
 type countingUpstream struct {
 	*httptest.Server
-	mu   sync.Mutex
-	open map[net.Conn]bool
-	hold chan struct{} // the rest of the response to a request that contains "wait" is sent when hold is closed
+	mu      sync.Mutex
+	open    map[net.Conn]bool
+	release chan struct{} // the rest of the response to a request that contains "wait" is sent when release is closed
 }
 
 func newCountingUpstream(t *testing.T, http2 bool) *countingUpstream {
 	t.Helper()
-	u := &countingUpstream{open: map[net.Conn]bool{}, hold: make(chan struct{})}
+	u := &countingUpstream{open: map[net.Conn]bool{}, release: make(chan struct{})}
 	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = io.WriteString(w, "first")
 		if strings.Contains(string(b), "wait") {
 			_ = http.NewResponseController(w).Flush()
-			<-u.hold
+			<-u.release
 		}
 		_, _ = io.WriteString(w, ", last")
 	}))
@@ -118,7 +118,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			sendRequest(f)
 			next.waitForOpen(t, 1)
 			old.waitForOpen(t, 1) // the request in flight keeps its connection
-			close(old.hold)
+			close(old.release)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
 				t.Errorf("response to the request in flight = %q, %v, want \"first, last\"", rest, err)
 			}

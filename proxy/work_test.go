@@ -39,14 +39,14 @@ type feedbackResponse struct {
 }
 
 // rate posts a score. subject is the member of the JSON body that identifies the rated session or work item.
-func (f *fixture) rate(t *testing.T, header http.Header, subject string) (p feedbackResponse) {
+func (f *fixture) rate(t *testing.T, header http.Header, subject string) (got feedbackResponse) {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
-	if err := json.Unmarshal(body, &p); err != nil {
+	if err := json.Unmarshal(body, &got); err != nil {
 		t.Fatalf("decode response to feedback: %v: %s", err, body)
 	}
-	p.code = res.StatusCode
-	return p
+	got.code = res.StatusCode
+	return got
 }
 
 const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
@@ -61,8 +61,8 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
-		if p := f.rate(t, nil, subject); p.code != 202 || p.Status != "joined" || p.Session != "a" || !slices.Equal(p.Sessions, []string{"a"}) {
-			t.Errorf("feedback on %s: got %+v, want joined with session a", subject, p)
+		if got := f.rate(t, nil, subject); got.code != 202 || got.Status != "joined" || got.Session != "a" || !slices.Equal(got.Sessions, []string{"a"}) {
+			t.Errorf("feedback on %s: got %+v, want joined with session a", subject, got)
 		}
 	}
 	for subject, want := range map[string]int{
@@ -71,8 +71,8 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 		`"pull_request":"12"`: 400, `"pull_request":"https://github.com/acme/shop"`: 400, `"pull_request":"acme/shop#0"`: 400,
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
-		if p := f.rate(t, nil, subject); p.code != want || p.Error.Message == "" {
-			t.Errorf("feedback on %s: got %+v, want status %d with a message", subject, p, want)
+		if got := f.rate(t, nil, subject); got.code != want || got.Error.Message == "" {
+			t.Errorf("feedback on %s: got %+v, want status %d with a message", subject, got, want)
 		}
 	}
 }
@@ -82,15 +82,15 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
 	f.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
-	if p := f.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
-		t.Errorf("hash of two commits: got %+v, want status 409", p)
+	if got := f.rate(t, nil, `"commit":"3f2a9c1"`); got.code != 409 {
+		t.Errorf("hash of two commits: got %+v, want status 409", got)
 	}
-	if p := f.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
-		t.Errorf("longer hash: got %+v, want session b", p)
+	if got := f.rate(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 || got.Session != "b" {
+		t.Errorf("longer hash: got %+v, want session b", got)
 	}
 	f.addWork(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
-	if p := f.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
-		t.Errorf("commit with hashes of different lengths in two sessions: got %+v, want sessions c and b", p)
+	if got := f.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
+		t.Errorf("commit with hashes of different lengths in two sessions: got %+v, want sessions c and b", got)
 	}
 }
 
@@ -101,34 +101,34 @@ func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	for i := range 24 {
 		f.addWork(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
-	p := f.rate(t, nil, `"branch":"fix/x"`)
-	if len(p.Sessions) != 20 || p.Sessions[0] != "s23" || p.Sessions[19] != "s04" {
-		t.Errorf("branch of 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", p)
+	got := f.rate(t, nil, `"branch":"fix/x"`)
+	if len(got.Sessions) != 20 || got.Sessions[0] != "s23" || got.Sessions[19] != "s04" {
+		t.Errorf("branch of 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", got)
 	}
 	for _, name := range []string{"r1", "r2"} {
 		f.addWork(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
-	if p := f.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
-		t.Errorf("commit of a run: got %+v, want run nightly and no sessions", p)
+	if got := f.rate(t, nil, `"commit":"4f2a9c1"`); got.Run != "nightly" || !slices.Equal(got.Runs, []string{"nightly"}) || got.Sessions != nil {
+		t.Errorf("commit of a run: got %+v, want run nightly and no sessions", got)
 	}
 }
 
 func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if p := f.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("feedback of another tenant: got %+v, want status 404", p)
+	if got := f.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); got.code != 404 {
+		t.Errorf("feedback of another tenant: got %+v, want status 404", got)
 	}
-	if p := f.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); p.code != 202 {
-		t.Errorf("feedback of the session's tenant: got %+v, want status 202", p)
+	if got := f.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); got.code != 202 {
+		t.Errorf("feedback of the session's tenant: got %+v, want status 202", got)
 	}
 }
 
 func TestWorkItemOfOptedOutSessionIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if p := f.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("commit of an opted-out session: got %+v, want status 404", p)
+	if got := f.rate(t, nil, `"commit":"3f2a9c1"`); got.code != 404 {
+		t.Errorf("commit of an opted-out session: got %+v, want status 404", got)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestWorkItemsSurviveRestart(t *testing.T) {
 	f.addWork(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	f.stop()
 	f = newFixture(t, up, dir, nil, injectAll())
-	if p := f.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
-		t.Errorf("commit after a restart: got %+v, want session a", p)
+	if got := f.rate(t, nil, `"commit":"3f2a9c1"`); got.code != 202 || got.Session != "a" {
+		t.Errorf("commit after a restart: got %+v, want session a", got)
 	}
 }

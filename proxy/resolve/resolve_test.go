@@ -123,8 +123,8 @@ func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, re
 	return q, c.resolver.Resolve(c.t.Context(), q)
 }
 
-// turn resolves a request and records the reply. It fails the test if the request gets no session.
-func (c *client) turn(body, reply string, headers ...string) resolve.Result {
+// sendTurn resolves a request and records the reply. It fails the test if the request gets no session.
+func (c *client) sendTurn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
 	q, res := c.resolveChat(body, headers...)
 	if res.Session == nil {
@@ -146,43 +146,43 @@ const (
 
 func TestEqualFirstRequestsStartSeparateSessions(t *testing.T) {
 	c := newClient(t)
-	one, two := c.turn(firstRequest, firstAnswer), c.turn(firstRequest, "another")
-	if one.Session == two.Session || !one.New || !two.New || one.Thread.Method != session.ByNew {
-		t.Errorf("got sessions %s (new: %v, method: %s) and %s (new: %v), want two new sessions", one.Name, one.New, one.Thread.Method, two.Name, two.New)
+	first, second := c.sendTurn(firstRequest, firstAnswer), c.sendTurn(firstRequest, "another")
+	if first.Session == second.Session || !first.New || !second.New || first.Thread.Method != session.ByNew {
+		t.Errorf("got sessions %s (new: %v, method: %s) and %s (new: %v), want two new sessions", first.Name, first.New, first.Thread.Method, second.Name, second.New)
 	}
 }
 
 func TestSessionNameSelectsSession(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine")
-	two := c.turn(secondRequest, "done", "Precept-Session", "mine")
-	if one.Session != two.Session || two.New || two.Name != "mine" || two.Thread.Method != session.ByHeader {
-		t.Errorf("second request: got session %p, name %q, new %v, method %v; want session %p, name \"mine\", new false, method %v", two.Session, two.Name, two.New, two.Thread.Method, one.Session, session.ByHeader)
+	first := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
+	second := c.sendTurn(secondRequest, "done", "Precept-Session", "mine")
+	if first.Session != second.Session || second.New || second.Name != "mine" || second.Thread.Method != session.ByHeader {
+		t.Errorf("second request: got session %p, name %q, new %v, method %v; want session %p, name \"mine\", new false, method %v", second.Session, second.Name, second.New, second.Thread.Method, first.Session, session.ByHeader)
 	}
 }
 
 // A request without a session name belongs to the session whose earlier reply (an id or text) it contains.
 func TestReplayedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(firstRequest, firstAnswer)
-	two := c.turn(secondRequest, "done")
-	if one.Session != two.Session || two.Thread.Method != session.ByEcho {
-		t.Errorf("second turn: got session %s, method %s, want %s, %s", two.Name, two.Thread.Method, one.Name, session.ByEcho)
+	first := c.sendTurn(firstRequest, firstAnswer)
+	second := c.sendTurn(secondRequest, "done")
+	if first.Session != second.Session || second.Thread.Method != session.ByEcho {
+		t.Errorf("second turn: got session %s, method %s, want %s, %s", second.Name, second.Thread.Method, first.Name, session.ByEcho)
 	}
 }
 
 func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
-	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
-	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit {
-		t.Fatalf("got sessions %p and %p with units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
+	first := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
+	second := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
+	if first.Session == second.Session || first.Unit == nil || first.Unit != second.Unit {
+		t.Fatalf("got sessions %p and %p with units %p and %p, want two sessions with one unit", first.Session, second.Session, first.Unit, second.Unit)
 	}
-	if unit := one.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
+	if unit := first.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
 		t.Errorf("unit = %+v, want a run with 2 members", unit)
 	}
-	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
-		t.Errorf("second session: Noted = %v, want the key of the run among them", two.Noted)
+	if !slices.ContainsFunc(second.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
+		t.Errorf("second session: Noted = %v, want the key of the run among them", second.Noted)
 	}
 }
 
@@ -190,8 +190,8 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 // unit of its parent. The result carries the name of the parent.
 func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
 	c := newClient(t)
-	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
-	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
+	parent := c.sendTurn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
+	sub := c.sendTurn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
 	if sub.Session == parent.Session {
 		t.Error("the sub-agent got the session of its parent")
 	}
@@ -205,7 +205,7 @@ func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
 
 func TestTitleRequestHasNoSession(t *testing.T) {
 	c := newClient(t)
-	c.turn(firstRequest, firstAnswer)
+	c.sendTurn(firstRequest, firstAnswer)
 	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + firstAnswer + `"}]}`)
 	if res.Session != nil || res.Side == "" || res.Name == "" {
 		t.Errorf("title request: session = %v, Side = %q, name = %q, want no session, a reason and a name", res.Session, res.Side, res.Name)
@@ -215,7 +215,7 @@ func TestTitleRequestHasNoSession(t *testing.T) {
 func TestUnreachableStoreExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
-	res := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine")
+	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.Provisional || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("unreachable store: Excluded = %v, Provisional = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.Provisional, res.Excluded, label.ExcludedLate)
 	}
@@ -234,42 +234,42 @@ func TestExcludedRecordNamesReason(t *testing.T) {
 	}
 	c := newClient(t)
 	c.store.unreachable = true
-	late := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine", "Precept-Run", "nightly")
+	late := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine", "Precept-Run", "nightly")
 	check("session with an unreachable store", late.Session.Record, label.ExcludedLate)
 	check("run with an unreachable store", late.Unit.Record, label.ExcludedLate)
 	c = newClient(t)
 	c.saltMayDiffer = true
-	saltMayDiffer := c.turn(firstRequest, firstAnswer, "Precept-Run", "nightly")
+	saltMayDiffer := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "nightly")
 	check("session with an uncertain salt", saltMayDiffer.Session.Record, label.ExcludedKeys)
 	check("run with an uncertain salt", saltMayDiffer.Unit.Record, label.ExcludedKeys)
 	c = newClient(t)
-	one, other := c.turn(firstRequest, firstAnswer), c.turn(firstRequest, firstAnswer)
-	if c.turn(secondRequest, "done"); one.Session == other.Session {
+	first, second := c.sendTurn(firstRequest, firstAnswer), c.sendTurn(firstRequest, firstAnswer)
+	if c.sendTurn(secondRequest, "done"); first.Session == second.Session {
 		t.Fatal("identical first requests share a session")
 	}
-	check("first of two identical conversations", one.Session.Record, label.ExcludedTwin)
-	check("second of two identical conversations", other.Session.Record, label.ExcludedTwin)
+	check("first of two identical conversations", first.Session.Record, label.ExcludedTwin)
+	check("second of two identical conversations", second.Session.Record, label.ExcludedTwin)
 }
 
 // If the store does not answer in time, a request that continues an unnamed conversation gets a new, excluded session.
 func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
-	res := c.turn(secondRequest, "done")
+	res := c.sendTurn(secondRequest, "done")
 	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("unreachable store: New = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
-	if next := c.turn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
+	if next := c.sendTurn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Errorf("first request, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
 	}
 }
 
 func TestSessionInMemoryNeedsNoStore(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(firstRequest, firstAnswer)
+	first := c.sendTurn(firstRequest, firstAnswer)
 	c.store.unreachable = true
-	if two := c.turn(secondRequest, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
-		t.Errorf("second turn with an unreachable store: got session %p, reasons %v, want session %p and no exclusion", two.Session, two.Excluded, one.Session)
+	if second := c.sendTurn(secondRequest, "done"); second.Session != first.Session || second.Session.Record.Assignment.Excluded || len(second.Excluded) > 0 {
+		t.Errorf("second turn with an unreachable store: got session %p, reasons %v, want session %p and no exclusion", second.Session, second.Excluded, first.Session)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestSessionInMemoryNeedsNoStore(t *testing.T) {
 func TestUncertainSaltExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.saltMayDiffer = true
-	res := c.turn(firstRequest, firstAnswer)
+	res := c.sendTurn(firstRequest, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
 		t.Errorf("uncertain salt: Excluded = %t, reasons = %v, want true, [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
 	}
@@ -288,9 +288,9 @@ func TestUncertainSaltExcludesSession(t *testing.T) {
 func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
-	c.turn(firstRequest, firstAnswer, "Precept-Session", "mine")
+	c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	before := c.store.read
-	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
+	res := c.sendTurn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.read == before || !res.Moved {
 		t.Errorf("session was read %d times, Moved = %v, want at least once, true", c.store.read-before, res.Moved)
 	}
@@ -303,7 +303,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		"unnamed": nil, "named": {"Precept-Session", "mine"}, "in a run": {"Precept-Run", "ci-1"},
 	} {
 		c := newClient(t)
-		old := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
+		old := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		pins, members := c.store.pinned(), old.Unit.Record.Unit.Members
 		c.store.full = true
 		_, res := c.resolveChat(firstRequest, headers...)
@@ -313,12 +313,12 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		if n := c.store.pinned(); n != pins || old.Unit.Record.Unit.Members != members {
 			t.Errorf("%s: after the request: %d pins, %d members of the run, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
 		}
-		continued := c.turn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
+		continued := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		if continued.Session != old.Session || len(continued.Excluded) != 0 {
 			t.Errorf("%s: existing conversation: session = %v, reasons = %v, want %v and no exclusion", name, continued.Session, continued.Excluded, old.Session)
 		}
 		c.store.full = false
-		if res = c.turn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.New {
+		if res = c.sendTurn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.New {
 			t.Errorf("%s: with room in memory: session = %v, New = %v, want a new session", name, res.Session, res.New)
 		}
 	}
@@ -343,7 +343,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 // A result pins its session and its unit once, and no other session.
 func TestResultPinsSessionAndUnit(t *testing.T) {
 	c := newClient(t)
-	res := c.turn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
+	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	if n := c.store.pinned(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
 		t.Errorf("got %d pins, %d of the session and %d of the unit, want 2, 1 and 1", n, c.store.pins[res.Session], c.store.pins[res.Unit])
 	}

@@ -25,13 +25,13 @@ type fakeCollector struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (a *fakeCollector) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f *fakeCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, r.Body)
-	if a.start.IsZero() {
-		a.start = time.Now()
+	if f.start.IsZero() {
+		f.start = time.Now()
 	}
-	a.times = append(a.times, time.Since(a.start))
-	return a.answer(len(a.times))
+	f.times = append(f.times, time.Since(f.start))
+	return f.answer(len(f.times))
 }
 
 func newResponse(code int, header http.Header, body io.Reader) (*http.Response, error) {
@@ -45,10 +45,10 @@ func newTestClient(t *testing.T, answer func(n int) (*http.Response, error)) (*c
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &fakeCollector{answer: answer}
-	c.http.Transport = a
+	f := &fakeCollector{answer: answer}
+	c.http.Transport = f
 	t.Cleanup(c.close)
-	return c, a
+	return c, f
 }
 
 // A batch is sent up to four times. Each pause is twice the previous one, or the time in Retry-After if that is longer.
@@ -101,10 +101,10 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, a := newTestClient(t, k.answer)
+				c, f := newTestClient(t, k.answer)
 				err := c.UploadTraces(t.Context(), nil)
-				if !slices.Equal(a.times, k.times) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
-					t.Errorf("requests at %v, err = %v, want %v, %q", a.times, err, k.times, k.err)
+				if !slices.Equal(f.times, k.times) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
+					t.Errorf("requests at %v, err = %v, want %v, %q", f.times, err, k.times, k.err)
 				}
 			})
 		})
@@ -126,7 +126,7 @@ func TestStopEndsRetryPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, a := newTestClient(t, func(int) (*http.Response, error) {
+				c, f := newTestClient(t, func(int) (*http.Response, error) {
 					return newResponse(503, http.Header{"Retry-After": {"86400"}}, strings.NewReader(""))
 				})
 				ctx, cancel := context.WithCancel(t.Context())
@@ -136,8 +136,8 @@ func TestStopEndsRetryPause(t *testing.T) {
 				synctest.Wait()
 				start := time.Now()
 				end(c, cancel)
-				if err := <-done; err == nil || !time.Now().Equal(start) || len(a.times) != 1 {
-					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error without delay after 1 request", err, time.Since(start), len(a.times))
+				if err := <-done; err == nil || !time.Now().Equal(start) || len(f.times) != 1 {
+					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error without delay after 1 request", err, time.Since(start), len(f.times))
 				}
 			})
 		})
