@@ -20,12 +20,12 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "json:http",
 		},
 		{
-			"python literal", "track", `{}`,
+			"Python literal", "track", `{}`,
 			`{"error": "", "response": "{'success': False, 'message': 'nothing there'}"}`, 0,
 			detect.Error, "json:success",
 		},
 		{
-			"message alone", "movies", `{}`, `{'message': 'Not Found'}`, 0, detect.Error,
+			"only a message", "movies", `{}`, `{'message': 'Not Found'}`, 0, detect.Error,
 			"json:message",
 		},
 		{
@@ -40,7 +40,7 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "json:error",
 		},
 		{
-			"data alone", "run", `{}`,
+			"only data", "run", `{}`,
 			`{"data":"building\nerror: no rule to make target demo\n\nExit code: 2"}`, 0,
 			detect.Error, "exit-code",
 		},
@@ -80,7 +80,7 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "text:error-first",
 		},
 		{
-			"could not sentence", "Search", `{}`, "Could not find [Lamp]. Similar: ['Lamps', 'Light']", 0,
+			"could-not sentence", "Search", `{}`, "Could not find [Lamp]. Similar: ['Lamps', 'Light']", 0,
 			detect.Error, "text:unable",
 		},
 		{"exception name", "run", `{}`, "KeyError: 'price'", 0, detect.Error, "text:"},
@@ -100,15 +100,15 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "page:",
 		},
 		{
-			"http line", "fetch_api", `{}`, "Request failed with status code 503", 0, detect.Error,
+			"HTTP status", "fetch_api", `{}`, "Request failed with status code 503", 0, detect.Error,
 			"",
 		},
 		{
-			"edit of a missing text", "Edit", `{"file_path":"/a","old_string":"x"}`,
+			"edit of text that is not in the file", "Edit", `{"file_path":"/a","old_string":"x"}`,
 			"String to replace not found in file.\nString: x", 0, detect.Error, "",
 		},
 		{
-			"edit of a text with two matches", "edit", `{"path":"a","oldText":"x"}`,
+			"edit of text that occurs twice", "edit", `{"path":"a","oldText":"x"}`,
 			"Found 2 occurrences of the text in a. The text must be unique.", 0, detect.Error,
 			"text:",
 		},
@@ -122,7 +122,7 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 		},
 		{"read of a missing file", "Read", `{"file_path":"/a"}`, "File does not exist.", 0, detect.Error, ""},
 		{
-			"enoent", "read", `{"path":"/a"}`, "ENOENT: no such file or directory, access '/a'", 0,
+			"ENOENT", "read", `{"path":"/a"}`, "ENOENT: no such file or directory, access '/a'", 0,
 			detect.Error, "",
 		},
 	})

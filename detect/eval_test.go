@@ -35,11 +35,11 @@ type labelledRow struct {
 
 func readRows(t *testing.T, dir, file string) []labelledRow {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, file)) //nolint:gosec // the directory that the caller named
+	f, err := os.Open(filepath.Join(dir, file)) //nolint:gosec // PRECEPT_EVAL names the directory
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close() //nolint:errcheck // the file was only read
 	var rows []labelledRow
 	s := bufio.NewScanner(f)
 	s.Buffer(nil, 1<<26)
@@ -96,11 +96,11 @@ func evalErrors(t *testing.T, dir string) {
 
 func evalLoops(t *testing.T, dir string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "trajectories.jsonl")) //nolint:gosec // the directory that the caller named
+	f, err := os.Open(filepath.Join(dir, "trajectories.jsonl")) //nolint:gosec // PRECEPT_EVAL names the directory
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close() //nolint:errcheck // the file was only read
 	type place struct {
 		source, id string
 		index      int

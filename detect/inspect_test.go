@@ -37,7 +37,7 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(b)
 }
 
-var sampleSession = []testStep{ //nolint:gochecknoglobals // read by many tests, changed by none
+var sampleSession = []testStep{ //nolint:gochecknoglobals // immutable
 	failedBash("make"), failedBash("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userTurn("no, that's wrong"), bash(
 		"ls", "a.go",
 	),

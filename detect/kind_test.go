@@ -19,12 +19,12 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	uses := map[int]int{}
 	for _, r := range rows {
 		uses[r.kind]++
-		alone := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
-		if err := alone.index([]kindRow{r}); err != nil {
+		single := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
+		if err := single.index([]kindRow{r}); err != nil {
 			t.Errorf("%s: index pattern %q: %v", r.position, r.pattern, err)
 			continue
 		}
-		if got := kindsIn(alone, r.example); !got[r.kind] {
+		if got := kindsIn(single, r.example); !got[r.kind] {
 			t.Errorf("%s: pattern %q does not match its example %q", r.position, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name

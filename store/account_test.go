@@ -163,7 +163,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for w := range workers {
 			all.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // the order of a test's events
+				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // reproducible by its seed
 				for i := range turns {
 					x, start := f.startTurn(fmt.Sprint("s", w), i+1)
 					for range rnd.IntN(3) {

@@ -256,9 +256,9 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 		f.addKey(replyKey, sessionID("s"))
 		f.wait(time.Second)
 	}
-	whole := f.dir
+	undamaged := f.dir
 	rapid.Check(t, func(rt *rapid.T) {
-		dir := copyDir(t, whole)
+		dir := copyDir(t, undamaged)
 		var names []string
 		err := filepath.WalkDir(filepath.Dir(outboxIn(dir)), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {

@@ -73,7 +73,7 @@ func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 		if err := inner.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
-		inner.backend = unclosed{a.backend.backend}
+		inner.backend = noCloseBackend{a.backend.backend}
 		if change != nil {
 			change(o)
 		}

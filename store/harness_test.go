@@ -778,7 +778,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 // noise returns at least size bytes of random words, which hardly compress and which redaction does not change.
 func noise(seed, size int) string {
 	var b strings.Builder
-	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // any number
+	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // an overflow does no harm
 		x ^= x << 13
 		x ^= x >> 7
 		x ^= x << 17

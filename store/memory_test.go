@@ -369,7 +369,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 			if err := inner.backend.Close(); err != nil {
 				t.Fatal(err)
 			}
-			inner.backend = unclosed{home.backend.backend}
+			inner.backend = noCloseBackend{home.backend.backend}
 			hanging = &hangingBackend{faultyBackend: inner}
 			o.Backend, o.Lookup = hanging, 10*time.Millisecond
 		})
@@ -439,10 +439,10 @@ func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	checkEqual(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.Provisional, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
-// unclosed is the backend of another fixture, which closes the backend.
-type unclosed struct{ backend }
+// noCloseBackend is the backend of another fixture. Close does nothing, because the other fixture closes the backend.
+type noCloseBackend struct{ backend }
 
-func (unclosed) Close() error { return nil }
+func (noCloseBackend) Close() error { return nil }
 
 // Refresh takes counts and times that another replica wrote if they are newer than the counts and times in memory.
 func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {

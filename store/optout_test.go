@@ -59,7 +59,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.deliverAll()
 }
 
-// deliverAll moves the clock past the delay of counted changes, and delivers all changes to the backend.
+// deliverAll moves the clock past the delay of changes that are only Counted, and delivers all changes to the backend.
 func (c *conversation) deliverAll() {
 	c.fixture.clock.add(2 * time.Second)
 	c.fixture.deliver()

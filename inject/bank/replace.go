@@ -57,10 +57,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		}
 		return s.changeTo(&next, all, by), nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
+	return n, err
 }
 
 // withArchive returns texts with the archived texts in all, because lessons may refer to archived lessons.

@@ -33,7 +33,7 @@ type queue struct {
 	*outbox.Outbox
 	t             testing.TB
 	dir           string
-	damageReports []string // damage reports
+	damageReports []string
 }
 
 // open opens the outbox of a directory with a quota of 1 GiB.

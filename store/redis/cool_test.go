@@ -78,9 +78,9 @@ func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
 	for n := from; n < to; n++ {
-		one := newBatch(n)
-		one.Rows[0].Tenant, one.Exchanges[0].Tenant, one.Rows[0].Seen, one.Rows[0].Closed = tenant, tenant, atSecond(0), true
-		b.Rows, b.Exchanges = append(b.Rows, one.Rows...), append(b.Exchanges, one.Exchanges...)
+		batch := newBatch(n)
+		batch.Rows[0].Tenant, batch.Exchanges[0].Tenant, batch.Rows[0].Seen, batch.Rows[0].Closed = tenant, tenant, atSecond(0), true
+		b.Rows, b.Exchanges = append(b.Rows, batch.Rows...), append(b.Exchanges, batch.Exchanges...)
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: sessionID(n), Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: atSecond(0)}})
 	}
 	if err := s.Write(t.Context(), b); err != nil {

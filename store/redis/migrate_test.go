@@ -274,14 +274,14 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	server.Must(t, "SET", shardsKey, "1") // a release without shards ignores this key
 	earlier := openWithShards(t, server.URL(), 1)
 	for i := range 2 {
-		one := newBatch(5 + i)
-		for n := range one.Rows {
-			one.Rows[n].Tenant = "late"
+		batch := newBatch(5 + i)
+		for n := range batch.Rows {
+			batch.Rows[n].Tenant = "late"
 		}
-		for n := range one.Exchanges {
-			one.Exchanges[n].Tenant = "late"
+		for n := range batch.Exchanges {
+			batch.Exchanges[n].Tenant = "late"
 		}
-		if err := earlier.Write(t.Context(), one); err != nil {
+		if err := earlier.Write(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 	}

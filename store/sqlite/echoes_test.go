@@ -74,7 +74,7 @@ func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
-	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test repeats itself
+	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // reproducible by its seed
 	m, at := model{}, 0
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	for round := range 40 {
@@ -208,9 +208,9 @@ func TestRollbackUndoesNewGeneration(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	fillGeneration(s)
 	stop := errors.New("stop")
-	one := session.Echo{Tenant: "default", Key: 1, ID: testID(1), At: time.Unix(1, 0)}
+	echo := session.Echo{Tenant: "default", Key: 1, ID: testID(1), At: time.Unix(1, 0)}
 	err := s.update(t.Context(), "test", func(x *tx) {
-		x.putEchoes([]session.Echo{one})
+		x.putEchoes([]session.Echo{echo})
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
@@ -219,7 +219,7 @@ func TestRollbackUndoesNewGeneration(t *testing.T) {
 	if s.newestGen.number != 0 {
 		t.Errorf("number of the newest generation after the rollback: got %d, want 0", s.newestGen.number)
 	}
-	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{one}}); err != nil {
+	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{echo}}); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})

@@ -161,7 +161,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want {
-				t.Errorf("FindEcho(%d) = %v, %v, want the sessions of %d keys", n, found, err, want)
+				t.Errorf("FindEcho(%d) = %v, %v, want %d keys with sessions", n, found, err, want)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a directory for temporary files
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
 
 	store, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db")})
 	if err != nil {

@@ -65,7 +65,7 @@ func writeUntilKilled(dir, from string) error {
 // After a kill at any point of a burst, all acknowledged writes are stored, and no write is stored partially.
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible by its seed
 	survived := 0
 	for round := range 10 {
 		p := startProcess(t, "burst", dir, strconv.Itoa(round*100_000))

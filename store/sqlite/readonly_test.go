@@ -26,7 +26,7 @@ func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	out, err := os.OpenFile(binary, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {
 		t.Fatal(err)

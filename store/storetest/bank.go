@@ -157,7 +157,7 @@ func (w *watchedBank) last() *lesson.Book {
 // await waits until the last book and its problems satisfy ok; event names the awaited event in the message.
 func (w *watchedBank) await(t *testing.T, event string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
-	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher's own clock
+	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher uses the real clock
 		w.mu.Lock()
 		book, problems := w.book, w.problems
 		w.mu.Unlock()

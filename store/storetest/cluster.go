@@ -77,7 +77,7 @@ func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster 
 func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Helper()
 	info := ""
-	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // processes outside of the test's clock
+	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // the servers use the real clock
 		info, _ = n.Must(t, "CLUSTER", "INFO").(string)
 		known := fmt.Sprintf("cluster_known_nodes:%d\r\n", len(c.Nodes))
 		if strings.Contains(info, "cluster_state:ok\r\n") && strings.Contains(info, known) && strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r\n", clusterSlots)) {

@@ -188,11 +188,11 @@ func testSetAsideIsNotUnsettled(t tester, s Store) {
 func testExchangeSetAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("x-1")}))
-	one := deadLetter("x-1")
-	one.Tries = 1
-	checkDeadLetters(t, s, one)
+	want := deadLetter("x-1")
+	want.Tries = 1
+	checkDeadLetters(t, s, want)
 	checkEqual(t, "due sessions with an exchange set aside", len(due(t, s, at(60), session.Row{}, 10)), 1)
 	checkEqual(t, "readmitted exchanges", mustGet[int](t)(s.Readmit(t.Context(), 3)), 0)
 	settle(t, s, settlement(tenantA, 1, 0))
-	checkDeadLetters(t, s, one)
+	checkDeadLetters(t, s, want)
 }

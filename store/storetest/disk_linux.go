@@ -44,7 +44,7 @@ func SmallDisk(t *testing.T, size int) *Disk {
 // passes or if namespaces are not available, and otherwise fails the test.
 func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // itself
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // the test binary
 	cmd.Env = append(os.Environ(), ownNamespaces+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -90,7 +90,7 @@ func (d *Disk) FreeBytes(t testing.TB) int64 {
 	if err := syscall.Statfs(d.Dir, &s); err != nil {
 		t.Fatal(err)
 	}
-	return int64(s.Bavail) * s.Bsize //nolint:gosec // a small disk
+	return int64(s.Bavail) * s.Bsize //nolint:gosec // SmallDisk limits the size
 }
 
 // Free deletes the file that Fill wrote.

@@ -20,7 +20,7 @@ const (
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec,forbidigo // a random port keeps processes apart
+		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec,forbidigo // a random port avoids conflicts between processes
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		reservation, err := net.ListenPacket("udp", addr) //nolint:noctx // returns at once
 		if err != nil {

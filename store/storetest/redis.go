@@ -87,7 +87,7 @@ func (r *Redis) Start() error {
 		_ = cmd.Wait()
 		close(done)
 	}()
-	for end := time.Now().Add(startLimit); ; { //nolint:forbidigo // a process outside of the test's clock
+	for end := time.Now().Add(startLimit); ; { //nolint:forbidigo // the server uses the real clock
 		// A server that requires a password replies with an error to PING, and has started.
 		_, err := r.Do("PING")
 		var reply replyError
@@ -154,7 +154,7 @@ func (r *Redis) Do(args ...string) (any, error) {
 		return nil, err
 	}
 	defer c.Close()                                       //nolint:errcheck // nothing is lost
-	err = c.SetDeadline(time.Now().Add(20 * time.Second)) //nolint:forbidigo // a socket's own clock
+	err = c.SetDeadline(time.Now().Add(20 * time.Second)) //nolint:forbidigo // sockets use the real clock
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (r *Redis) password() string {
 
 func (r *Redis) dial() (net.Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
-	return d.Dial("tcp", r.Addr) //nolint:noctx // bounded by itself
+	return d.Dial("tcp", r.Addr) //nolint:noctx // Timeout limits the call
 }
 
 // Monitor records every command that reaches the server, except commands in scripts. stop ends the recording and

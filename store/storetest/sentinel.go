@@ -64,11 +64,11 @@ func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (m
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinelCommand := &Redis{Addr: net.JoinHostPort("127.0.0.1", FreePort(t)), dir: filepath.Dir(path), config: path}
-	if err := sentinelCommand.Start(); err != nil {
+	sentinel := &Redis{Addr: net.JoinHostPort("127.0.0.1", FreePort(t)), dir: filepath.Dir(path), config: path}
+	if err := sentinel.Start(); err != nil {
 		t.Fatal("the Sentinel does not start: ", err)
 	}
-	t.Cleanup(sentinelCommand.Kill)
+	t.Cleanup(sentinel.Kill)
 	return master, fmt.Sprintf("redis-sentinel://:%s@127.0.0.1:%s?master=fleet&sentinel_user=%s&sentinel_password=%s", ServersPassword, tlsPort, SentinelUser, SentinelPassword)
 }
 

@@ -80,8 +80,8 @@ type DeadLetters interface {
 	Unsampled(ctx context.Context) (int64, error)
 }
 
-// Keeping deletes data, counts data, syncs the data to the disk, and closes the store.
-type Keeping interface {
+// Maintenance deletes data, counts data, syncs the data to the disk, and closes the store.
+type Maintenance interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
 	Retain(ctx context.Context, before time.Time) (int, error)
@@ -121,6 +121,6 @@ type Store interface {
 	Learning
 	Notes
 	Metas
-	Keeping
+	Maintenance
 	DeadLetters
 }
