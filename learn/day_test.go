@@ -476,10 +476,10 @@ func (k *link) serve(ctx context.Context, c net.Conn) {
 	}
 	defer s.Close() //nolint:errcheck // a test
 	k.mu.Lock()
-	on := k.isOpen
+	isOpen := k.isOpen
 	k.conns = append(k.conns, c, s)
 	k.mu.Unlock()
-	if !on {
+	if !isOpen {
 		return
 	}
 	done := make(chan struct{}, 2)

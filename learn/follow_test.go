@@ -86,7 +86,7 @@ func (p *panickingRedis) Moved(ctx context.Context, follow []string) (map[string
 }
 
 func (p *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	if of := p.counters.Load(); of != nil && *of == tenant {
+	if panicTenant := p.counters.Load(); panicTenant != nil && *panicTenant == tenant {
 		panic("counters")
 	}
 	return p.remoteBackend.Counters(ctx, tenant)
@@ -99,8 +99,8 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	const otherTenant = "other"
 	server := storetest.StartRedis(t)
 	bad := sessionID("bad")
-	p := &panickingStep{step: "follow", id: bad}
-	var m *panickingRedis
+	sessionPanic := &panickingStep{step: "follow", id: bad}
+	var backendPanic *panickingRedis
 	open := func(change func(o *options)) *fixture {
 		dir := t.TempDir()
 		return openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
@@ -108,30 +108,30 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 			change(o)
 		})
 	}
-	a := open(func(*options) {})
-	b := open(func(o *options) {
-		m = &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
-		o.Backend, o.Fleet, o.Hooks.Before = m, m, p.before
+	writer := open(func(*options) {})
+	follower := open(func(o *options) {
+		backendPanic = &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
+		o.Backend, o.Fleet, o.Hooks.Before = backendPanic, backendPanic, sessionPanic.before
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.Follow(ctx, 5*time.Millisecond) }()
+	go func() { done <- follower.Follow(ctx, 5*time.Millisecond) }()
 	defer func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	}()
-	mean := func(tenant string) float64 { return b.Beliefs(tenant).Posterior(lookTwice).Mean }
-	playRewarded := func(tenant, name string, y float64) {
+	mean := func(tenant string) float64 { return follower.Beliefs(tenant).Posterior(lookTwice).Mean }
+	playRewarded := func(tenant, name string, reward float64) {
 		t.Helper()
-		id := a.beginSession(tenant, name, newAssignment(true))
-		if !a.Offer(store.Turn{Exchange: newExchange(tenant, name, 1, a.clock.now()), Size: 100}) {
+		id := writer.beginSession(tenant, name, newAssignment(true))
+		if !writer.Offer(store.Turn{Exchange: newExchange(tenant, name, 1, writer.clock.now()), Size: 100}) {
 			t.Fatal("Offer refused the turn")
 		}
-		a.deliverAndCorrect()
-		a.postFeedback(tenant, id, userScore("f"+name, 1, y))
-		a.recomputeRewards(a.ctx())
+		writer.deliverAndCorrect()
+		writer.postFeedback(tenant, id, userScore("f"+name, 1, reward))
+		writer.recomputeRewards(writer.ctx())
 	}
 	waitForRise := func(name, tenant string, from float64) {
 		t.Helper()
@@ -142,25 +142,25 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	playRewarded(tenantA, "bad", 1)
 	playRewarded(tenantA, "good", 1)
 	waitForRise("the reward of the good session", tenantA, prior)
-	checkEqual(t, "panics", p.panics.Load(), 1)
-	checkEqual(t, "Tally.SetAside", b.Store.Tally.SetAside.Load(), 1)
-	b.Guard().Keep(b.ctx(), b.backend)
-	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
+	checkEqual(t, "panics", sessionPanic.panics.Load(), 1)
+	checkEqual(t, "Tally.SetAside", follower.Store.Tally.SetAside.Load(), 1)
+	follower.Guard().Keep(follower.ctx(), follower.backend)
+	marks, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
 		t.Errorf("DeadLetters = %+v, %v, want one for the bad session at step follow", marks, err)
 	}
 
 	tenant := tenantA
-	m.counters.Store(&tenant)
-	a.advancePastClose() // the counters of tenantA change, and b panics when it reads them
-	eventually(t, "the panic at the counters", func() bool { return slices.Contains(b.takeFailures(), "panic follow") })
+	backendPanic.counters.Store(&tenant)
+	writer.advancePastClose() // the counters of tenantA change, and the follower panics when it reads them
+	eventually(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
 	playRewarded(otherTenant, "other", 1)
 	waitForRise("the reward of another tenant", otherTenant, otherPrior)
 
-	m.moved.Store(true)
-	eventually(t, "the panic at a poll", func() bool { return slices.Contains(b.takeFailures(), "panic follow") })
-	m.moved.Store(false)
-	m.counters.Store(nil)
+	backendPanic.moved.Store(true)
+	eventually(t, "the panic at a poll", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
+	backendPanic.moved.Store(false)
+	backendPanic.counters.Store(nil)
 	before := mean(otherTenant)
 	playRewarded(otherTenant, "third", 1)
 	waitForRise("a reward after the panics", otherTenant, before)

@@ -74,7 +74,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		dir := t.TempDir()
 		return openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, inRedis(t, server, filepath.Join(dir, "outbox.db")))
 	}
-	a, b := open(), open()
+	replica, otherReplica := open(), open()
 	follow := func(f *fixture) {
 		t.Helper()
 		if err := f.Learner.Refresh(f.ctx()); err != nil {
@@ -84,36 +84,36 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	belief := func(f *fixture) bandit.Posterior { return f.Beliefs(tenantA).Posterior(lookTwice) }
 	checkEqualBeliefs := func(when string) {
 		t.Helper()
-		if x, y := belief(a), belief(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
+		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
 			t.Errorf("%s: beliefs of the replicas differ: %+v and %+v", when, x, y)
 		}
 	}
-	id := a.addSession("s", newAssignment(true))
-	prior := belief(b)
-	belief(a)                                          // a replica follows only the tenants that its requests use
-	b.postFeedback(tenantA, id, userScore("f1", 1, 1)) // a replica that does not serve the session receives the feedback
-	b.recomputeRewards(b.ctx())
-	rewarded := belief(b)
+	id := replica.addSession("s", newAssignment(true))
+	prior := belief(otherReplica)
+	belief(replica)                                               // a replica follows only the tenants that its requests use
+	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // a replica that does not serve the session receives the feedback
+	otherReplica.recomputeRewards(otherReplica.ctx())
+	rewarded := belief(otherReplica)
 	if rewarded.Mean <= prior.Mean {
 		t.Fatalf("mean after a success = %v, want above %v", rewarded.Mean, prior.Mean)
 	}
-	follow(a)
+	follow(replica)
 	checkEqualBeliefs("after a refresh of the other replica")
-	a.postFeedback(tenantA, id, userScore("f2", 2, 0))
-	a.recomputeRewards(a.ctx())
+	replica.postFeedback(tenantA, id, userScore("f2", 2, 0))
+	replica.recomputeRewards(replica.ctx())
 	var both sync.WaitGroup
 	for range 2 { // a concurrent refresh, such as by a report, must not count a session twice
-		both.Go(func() { follow(b) })
+		both.Go(func() { follow(otherReplica) })
 	}
 	both.Wait()
 	checkEqualBeliefs("after a correction")
-	if belief(b).Mean >= prior.Mean {
-		t.Errorf("mean after a failure = %v, want below %v", belief(b).Mean, prior.Mean)
+	if belief(otherReplica).Mean >= prior.Mean {
+		t.Errorf("mean after a failure = %v, want below %v", belief(otherReplica).Mean, prior.Mean)
 	}
-	a.advancePastClose()
-	b.clock.add(closeAge + time.Second)
-	follow(b)
-	checkEqual(t, "open sessions with a reward", b.OpenRewards(), 0)
+	replica.advancePastClose()
+	otherReplica.clock.add(closeAge + time.Second)
+	follow(otherReplica)
+	checkEqual(t, "open sessions with a reward", otherReplica.OpenRewards(), 0)
 	checkEqualBeliefs("after close")
-	checkEqualList(t, "failures", append(a.takeFailures(), b.takeFailures()...), nil)
+	checkEqualList(t, "failures", append(replica.takeFailures(), otherReplica.takeFailures()...), nil)
 }

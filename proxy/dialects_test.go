@@ -123,10 +123,10 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 	for i, api := range []string{"chat", "responses", "messages"} {
 		s := newAPIAgent(api, "Fix it. "+api)
 		s.stream = true
-		res, b := f.send(t, "POST", s.path(), h, s.body())
+		res, body := f.send(t, "POST", s.path(), h, s.body())
 		call := res.Header.Get("X-Call")
-		if want := streamedReply(s.path(), int64(i+1), call); string(b) != want || res.Header.Get("Content-Type") != "text/event-stream" {
-			t.Errorf("%s: the client got %s\n%s\nwant text/event-stream\n%s", api, res.Header.Get("Content-Type"), b, want)
+		if want := streamedReply(s.path(), int64(i+1), call); string(body) != want || res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%s: the client got %s\n%s\nwant text/event-stream\n%s", api, res.Header.Get("Content-Type"), body, want)
 		}
 		calls = append(calls, call)
 	}
@@ -139,8 +139,8 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 			ID: fmt.Sprintf("%s%024x", []string{"chatcmpl-", "resp_", "msg_"}[i], i+1), Text: "Let me see – ok", Finish: []string{"tool_calls", "completed", "tool_use"}[i],
 			Calls: []sample.Call{{ID: calls[i], Name: "bash", Args: `{"command":"make x"}`}}, InputTokens: 7, CachedTokens: 4, OutputTokens: 2,
 		}
-		if a, b := fmt.Sprint(x.Reply), fmt.Sprint(want); a != b || x.Outcome != sample.Complete || x.Turn != i+1 || x.Dialect != []string{"chat", "responses", "messages"}[i] {
-			t.Errorf("exchange %d: dialect = %s, outcome = %s, turn = %d, reply:\n%s\nwant complete turn %d with reply:\n%s", i, x.Dialect, x.Outcome, x.Turn, a, i+1, b)
+		if gotReply, wantReply := fmt.Sprint(x.Reply), fmt.Sprint(want); gotReply != wantReply || x.Outcome != sample.Complete || x.Turn != i+1 || x.Dialect != []string{"chat", "responses", "messages"}[i] {
+			t.Errorf("exchange %d: dialect = %s, outcome = %s, turn = %d, reply:\n%s\nwant complete turn %d with reply:\n%s", i, x.Dialect, x.Outcome, x.Turn, gotReply, i+1, wantReply)
 		}
 	}
 }
@@ -189,11 +189,11 @@ func TestWebsocketIsRefused(t *testing.T) {
 	f := newFixture(t, up, "", nil, nil)
 	h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Openai-Beta": {"responses_websockets=2026-02-06"}}
 	for _, path := range []string{"/v1/responses", "/responses", "/p/agent=codex/v1/responses", "/v1/responses?x=1"} {
-		res, b := f.send(t, "GET", path, h, "")
+		res, body := f.send(t, "GET", path, h, "")
 		if res.StatusCode != http.StatusUpgradeRequired {
 			t.Errorf("%s: got status %d, want 426", path, res.StatusCode)
 		}
-		checkErrorFormat(t, "/v1/responses", b)
+		checkErrorFormat(t, "/v1/responses", body)
 	}
 	if up.requestCount() != 0 {
 		t.Errorf("the upstream got %d requests, want 0", up.requestCount())
@@ -211,9 +211,9 @@ func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 	f := newFixture(t, up, "", newBook(t, "one: no rule to make"), injectAll())
 	list := []obj{{"role": "user", "content": "go"}}
 	for i := range 3 {
-		a, b := fmt.Sprintf("call_%d_aaaaaaaaaaaaaaaaaaaa", i), fmt.Sprintf("call_%d_bbbbbbbbbbbbbbbbbbbb", i)
-		list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{call(a, "make x"), call(b, fmt.Sprint("cat f", i))}},
-			result(a, "make: *** No rule to make target 'x'.  Stop.\nExit code 2"), result(b, fmt.Sprint("line ", i)))
+		failedID, successfulID := fmt.Sprintf("call_%d_aaaaaaaaaaaaaaaaaaaa", i), fmt.Sprintf("call_%d_bbbbbbbbbbbbbbbbbbbb", i)
+		list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{call(failedID, "make x"), call(successfulID, fmt.Sprint("cat f", i))}},
+			result(failedID, "make: *** No rule to make target 'x'.  Stop.\nExit code 2"), result(successfulID, fmt.Sprint("line ", i)))
 		body, _ := json.Marshal(obj{"messages": list, "tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}})
 		f.chat(t, http.Header{"Precept-Session": {"parallel"}}, string(body))
 	}
@@ -246,10 +246,10 @@ func TestRequestWithToolsInInputListIsNotSideRequest(t *testing.T) {
 	list := `{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait","parameters":{}}]},` +
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"do alpha"}]}`
 	for turn := range 3 {
-		res, b := f.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
+		res, body := f.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
 		got := string(up.lastRequest(t).body)
 		if res.StatusCode != 200 || strings.Count(got, "[one]") != 1 || !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
-			t.Fatalf("turn %d: got status %d, body %s, want 200; the upstream got\n%s\nwant the tools, and [one] exactly once", turn, res.StatusCode, b, got)
+			t.Fatalf("turn %d: got status %d, body %s, want 200; the upstream got\n%s\nwant the tools, and [one] exactly once", turn, res.StatusCode, body, got)
 		}
 		list += fmt.Sprintf(`,{"type":"custom_tool_call","call_id":"call_t%d","name":"exec","input":"ls"},{"type":"custom_tool_call_output","call_id":"call_t%d","output":"a b"}`, turn, turn)
 	}

@@ -35,11 +35,11 @@ func TestUnlistedKeyIsRefused(t *testing.T) {
 			"none": {}, "unlisted": bearerHeader("pk-x"), "empty": bearerHeader(""), "upstream key": bearerHeader("sk-up-a"),
 			"hash": bearerHeader(keyHash("pk-a")), "Basic": {"Authorization": {"Basic pk-a"}}, "unlisted X-Api-Key": {"X-Api-Key": {"pk-x"}},
 		} {
-			res, b := f.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
+			res, body := f.send(t, "POST", path, h, `{"session_id":"s","source":"user","type":"approval"}`)
 			if res.StatusCode != http.StatusUnauthorized {
 				t.Errorf("%s, key %s: got status %d, want 401", path, name, res.StatusCode)
 			}
-			checkErrorFormat(t, path, b)
+			checkErrorFormat(t, path, body)
 		}
 	}
 	if n := up.requestCount(); n != 0 {
@@ -130,9 +130,9 @@ func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	}
 	h.Set("X-Api-Key", "pk-b") // a second credential next to the key
 	for i, path := range []string{chatPath, "/p/agent=team-b,tenant=team-b" + chatPath, chatPath + "?tenant=team-b&key=pk-b"} {
-		res, b := f.send(t, "POST", path, h, fmt.Sprintf(`{"user":"team-b","tenant":"team-b","metadata":{"tenant":"team-b","user_id":"team-b"},"messages":[{"role":"user","content":"hi %d"}]}`, i))
+		res, body := f.send(t, "POST", path, h, fmt.Sprintf(`{"user":"team-b","tenant":"team-b","metadata":{"tenant":"team-b","user_id":"team-b"},"messages":[{"role":"user","content":"hi %d"}]}`, i))
 		if res.StatusCode != http.StatusOK {
-			t.Errorf("%s: got status %d, body %s, want status 200", path, res.StatusCode, b)
+			t.Errorf("%s: got status %d, body %s, want status 200", path, res.StatusCode, body)
 		}
 	}
 	got := storedExchanges(t, f, "s")

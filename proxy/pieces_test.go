@@ -9,13 +9,13 @@ import (
 
 // The part of a reply with a Content-Length that has arrived is forwarded before the rest arrives.
 func TestReplyWithContentLengthIsForwardedInPieces(t *testing.T) {
-	rest := make(chan struct{})
+	sendRest := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "8")
 		_, _ = io.WriteString(w, `{"a"`)
 		_ = http.NewResponseController(w).Flush()
-		<-rest
+		<-sendRest
 		_, _ = io.WriteString(w, `: 1}`)
 	})
 	f := newFixture(t, up, "", nil, nil)
@@ -32,7 +32,7 @@ func TestReplyWithContentLengthIsForwardedInPieces(t *testing.T) {
 		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != `{"a"` {
 			t.Errorf("%s: first part = %q, %v, want `{\"a\"` before the rest is sent", path, first, err)
 		}
-		rest <- struct{}{}
+		sendRest <- struct{}{}
 		if last, err := io.ReadAll(res.Body); err != nil || string(last) != `: 1}` {
 			t.Errorf("%s: rest = %q, %v, want `: 1}`", path, last, err)
 		}

@@ -110,7 +110,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 		{"/p/upstream=" + strings.TrimPrefix(ups["b"].URL, "http://") + chatPath, "", ""},
 		{"/p/upstream=" + strings.NewReplacer(":", "%3A", "/", "%2F").Replace(ups["b"].URL) + chatPath, "", ""},
 	} {
-		res, b := f.send(t, "POST", c.path, nil, hiRequest)
+		res, body := f.send(t, "POST", c.path, nil, hiRequest)
 		got := newlyUsedUpstreams(ups, before)
 		if got != c.want {
 			t.Errorf("%s went to %q, want %q", c.path, got, c.want)
@@ -119,7 +119,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 			if res.StatusCode != http.StatusBadGateway {
 				t.Errorf("%s: got status %d, want 502", c.path, res.StatusCode)
 			}
-			checkErrorFormat(t, chatPath, b)
+			checkErrorFormat(t, chatPath, body)
 		} else if uri := ups[c.want].lastRequest(t).uri; uri != c.uri {
 			t.Errorf("%s was forwarded to %s, want %s", c.path, uri, c.uri)
 		}

@@ -62,7 +62,7 @@ func (s *scene) ask(reply string, list []obj, more ...obj) []string {
 	return out
 }
 
-// callReply returns a reply with calls of the tool f. calls has an id and the arguments of each call in turn.
+// callReply returns a reply with calls of the tool f. calls alternates the ids and the arguments.
 func callReply(calls ...string) string {
 	var list []obj
 	for i := 0; i+1 < len(calls); i += 2 {

@@ -122,9 +122,9 @@ func asClaude(list []obj) {
 // got, as normalizedList returns it.
 func (s *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
-	res, b := f.send(t, "POST", s.path(), h, s.body())
+	res, body := f.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, b)
+		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, body)
 	}
 	return res, res.Header.Get("X-Call"), normalizedList(t, f.up.lastRequest(t).body)
 }

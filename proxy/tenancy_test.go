@@ -94,24 +94,24 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
-	one, two := bearerHeader("k-one", "Precept-Session", "build"), bearerHeader("k-two", "Precept-Session", "build")
+	firstKey, secondKey := bearerHeader("k-one", "Precept-Session", "build"), bearerHeader("k-two", "Precept-Session", "build")
 	failure := "make: *** No rule to make target 'x'.  Stop.\nExit code 2"
-	a := newAgent("Fix the build.")
+	firstAgent := newAgent("Fix the build.")
 	for range 2 {
-		a.addCall(firstCallID(t, f.chat(t, one, a.body())), "make x", failure)
+		firstAgent.addCall(firstCallID(t, f.chat(t, firstKey, firstAgent.body())), "make x", failure)
 	}
-	res, _ := f.send(t, "POST", chatPath, one, a.body())
+	res, _ := f.send(t, "POST", chatPath, firstKey, firstAgent.body())
 	if !strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
 		t.Fatalf("third turn of the first key: the upstream got %s, want a loop warning", up.lastRequest(t).body)
 	}
-	b := newAgent("Fix the build.")
-	b.addCall(firstCallID(t, f.chat(t, two, b.body())), "make x", failure)
-	other, _ := f.send(t, "POST", chatPath, two, b.body())
+	secondAgent := newAgent("Fix the build.")
+	secondAgent.addCall(firstCallID(t, f.chat(t, secondKey, secondAgent.body())), "make x", failure)
+	secondResponse, _ := f.send(t, "POST", chatPath, secondKey, secondAgent.body())
 	if strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
 		t.Error("a loop of one key causes a warning for another key")
 	}
-	if res.Header.Get("Precept-Request-Id") == other.Header.Get("Precept-Request-Id") {
-		t.Errorf("two requests have the same id %s", other.Header.Get("Precept-Request-Id"))
+	if res.Header.Get("Precept-Request-Id") == secondResponse.Header.Get("Precept-Request-Id") {
+		t.Errorf("two requests have the same id %s", secondResponse.Header.Get("Precept-Request-Id"))
 	}
 
 	requestID := res.Header.Get("Precept-Request-Id") // the id of the response is chatcmpl-6, see sequentialCallsModel
@@ -148,10 +148,10 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 // feedback.
 func postApproval(t *testing.T, f *fixture, h http.Header, by string) string {
 	t.Helper()
-	res, b := f.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
+	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
-	if err := json.Unmarshal(b, &a); err != nil || res.StatusCode != http.StatusAccepted {
-		t.Fatalf("feedback by %s: got status %d, body %s, want 202", by, res.StatusCode, b)
+	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode != http.StatusAccepted {
+		t.Fatalf("feedback by %s: got status %d, body %s, want 202", by, res.StatusCode, body)
 	}
 	return a.Status
 }

@@ -147,21 +147,21 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{newMessage("system", "S"), newMessage("user", a.task)}
-			var before, answers, results []string
-			name := ""
+			var previous, answers, results []string
+			session := ""
 			for i := range 5 {
-				now := list
+				messages := list
 				if a.list != nil {
-					now = append(list[:1:1], a.list(a.task, answers, results)...)
+					messages = append(list[:1:1], a.list(a.task, answers, results)...)
 				}
-				got := s.ask(chatReply("c", a.answer(i)), now)
+				got := s.ask(chatReply("c", a.answer(i)), messages)
 				if a.list == nil {
-					s.checkPrefix(fmt.Sprint("step ", i), before, got)
+					s.checkPrefix(fmt.Sprint("step ", i), previous, got)
 				}
-				if name != "" && s.session != name {
-					t.Errorf("step %d: session = %q, want %q", i, s.session, name)
+				if session != "" && s.session != session {
+					t.Errorf("step %d: session = %q, want %q", i, s.session, session)
 				}
-				before, name = got, s.session
+				previous, session = got, s.session
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(strings.Join(got, "\n"), text); n != want {
 						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
@@ -184,22 +184,22 @@ func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
 	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"
-	done, before, name := "", "", ""
+	trajectory, previous, session := "", "", ""
 	for i := range 5 {
 		tool, args, result := "build", `{"target": "shop"}`, "Execution error in build: \nValueError: no such module: shop"
 		if i == 1 {
 			tool, args, result = "look", `{"path": "Makefile"}`, "shop: shop.c"
 		}
 		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
-		got := s.ask(chatReply("c", reply), []obj{newMessage("system", "S"), newMessage("user", head+done+tail)})[1]
-		if name != "" && s.session != name {
-			t.Errorf("step %d: session = %q, want %q", i, s.session, name)
+		got := s.ask(chatReply("c", reply), []obj{newMessage("system", "S"), newMessage("user", head+trajectory+tail)})[1]
+		if session != "" && s.session != session {
+			t.Errorf("step %d: session = %q, want %q", i, s.session, session)
 		}
 		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
-		if !strings.HasPrefix(got, before) {
-			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, before)
+		if !strings.HasPrefix(got, previous) {
+			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, previous)
 		}
-		before, name = kept, s.session
+		previous, session = kept, s.session
 		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 			if n := strings.Count(got, text); n != want {
 				t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
@@ -208,10 +208,10 @@ func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 		if i > 2 && !strings.Contains(got, `[[ ## observation_2 ## ]]\n[LOOP DETECTED]`) {
 			t.Errorf("step %d: message = %s, want the loop warning at the second equal failure", i, got)
 		}
-		if done != "" {
-			done += "\n\n"
+		if trajectory != "" {
+			trajectory += "\n\n"
 		}
-		done += fmt.Sprintf("[[ ## thought_%d ## ]]\nStep %d.\n\n[[ ## tool_name_%d ## ]]\n%s\n\n[[ ## tool_args_%d ## ]]\n%s\n\n[[ ## observation_%d ## ]]\n%s", i, i, i, tool, i, args, i, result)
+		trajectory += fmt.Sprintf("[[ ## thought_%d ## ]]\nStep %d.\n\n[[ ## tool_name_%d ## ]]\n%s\n\n[[ ## tool_args_%d ## ]]\n%s\n\n[[ ## observation_%d ## ]]\n%s", i, i, i, tool, i, args, i, result)
 	}
 }
 

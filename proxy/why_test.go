@@ -56,11 +56,11 @@ func startTextServer(t *testing.T, text string) string {
 func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	t.Parallel()
 	secure := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
-	other := httptest.NewUnstartedServer(http.NotFoundHandler())
-	other.Config.ErrorLog = log.New(io.Discard, "", 0)
-	other.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, time.Now().Add(time.Hour))}}
-	other.StartTLS()
-	t.Cleanup(other.Close)
+	unknownAuthority := httptest.NewUnstartedServer(http.NotFoundHandler())
+	unknownAuthority.Config.ErrorLog = log.New(io.Discard, "", 0)
+	unknownAuthority.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, time.Now().Add(time.Hour))}}
+	unknownAuthority.StartTLS()
+	t.Cleanup(unknownAuthority.Close)
 	expired := httptest.NewUnstartedServer(http.NotFoundHandler())
 	expired.Config.ErrorLog = log.New(io.Discard, "", 0)
 	expired.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t, time.Now().Add(-time.Hour))}}
@@ -91,7 +91,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 		"TLS server, http URL":        {startTextServer(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
 		"closed in TLS handshake":     {secure(startTextServer(t, "")), "", []string{"closed the connection in the TLS handshake"}},
 		"TLS alert":                   {secure(startTextServer(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
-		"unknown authority":           {other.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
+		"unknown authority":           {unknownAuthority.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
 		"expired certificate":         {expired.URL, "", []string{"certificate"}},
 		"certificate of another host": {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
 		"proxy, 403":                  {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
