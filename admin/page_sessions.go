@@ -136,12 +136,16 @@ func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	)
 }
 
-// order returns a link to the reversed order of the list.
-func (v *sessionsView) order(f frame) g.Node {
+// caption names the order of the list, with a link to the reversed order, and says how a search reads the sessions.
+func (v *sessionsView) caption(f frame) g.Node {
+	order, reversed, link := "Newest first. ", "Show the oldest first", f.With("order", oldestFirst)
 	if v.query.OldestFirst {
-		return quiet(h.A(h.Href(f.With("order", "")), g.Text("Show the newest first")))
+		order, reversed, link = "Oldest first. ", "Show the newest first", f.With("order", "")
 	}
-	return quiet(h.A(h.Href(f.With("order", oldestFirst)), g.Text("Show the oldest first")))
+	return g.Group{
+		g.Text(order), g.If(v.query.Session == "", h.A(h.Href(link), g.Text(reversed))),
+		g.If(v.searched, g.Text(" The search reads the sessions one by one.")),
+	}
 }
 
 // list returns the table of sessions, or the reason for an empty list. filtered reports that the query has filters.
@@ -149,8 +153,7 @@ func (v *sessionsView) order(f frame) g.Node {
 func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
-		caption := ifElse(v.query.OldestFirst, "Oldest first. ", "Newest first. ") + ifElse(v.searched, "The search reads the sessions one by one.", "")
-		return g.Group{g.If(v.query.Session == "", v.order(f)), sessionTable(f, caption, v.found.Sessions, v.prices)}
+		return sessionTable(f, v.caption(f), v.found.Sessions, v.prices)
 	case !filtered:
 		return empty("No session yet", h.P(
 			g.Text("A session appears some seconds after the end of its first turn. "+
@@ -194,9 +197,9 @@ func (v *sessionsView) exports(f frame) g.Node {
 }
 
 // sessionTable returns a table of sessions.
-func sessionTable(f frame, caption string, list []store.SessionItem, prices Prices) g.Node {
+func sessionTable(f frame, caption g.Node, list []store.SessionItem, prices Prices) g.Node {
 	return scroll(labelled("Sessions"), h.Table(
-		h.Class("list cards"), h.Caption(g.Text(caption)),
+		h.Class("list cards"), h.Caption(caption),
 		columns(
 			words("Task", "Begun"), column(termButton("duration"), small(termButton("turns"))), column(termButton("spending")),
 			column(termButton("errors")), column(termButton("loops")), wordColumn(termButton("session-lessons")), column(termButton("session-reward")),
