@@ -165,11 +165,8 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := rowOfLessonA(t, c)
-	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
-		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
-	}
-	if r.Verdict == report.Helps {
-		t.Fatalf("single lesson: Verdict = %s, e-value %v, want %s", r.Verdict, r.EHelps, report.ProvenHelps)
+	if r.Verdict != report.ProvenHelps {
+		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], e-value %v, want %s", r.Verdict, *r.Lo, *r.Hi, r.EHelps, report.ProvenHelps)
 	}
 	for i := range 20 { // other lessons without an effect
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})

@@ -244,14 +244,14 @@ func (s *speeds) update(rows []report.Row) {
 
 // text compares the two speeds in a sentence.
 func (s *speeds) text() string {
-	recurrence, reward := "is not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewarded)
+	recurrence, reward := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewarded)
 	if s.recurrence > 0 {
-		recurrence = fmt.Sprintf("was proven after %d picks, rewarded or not", s.recurrence)
+		recurrence = fmt.Sprintf("proven after %d picks, rewarded or not", s.recurrence)
 	}
 	if s.reward > 0 {
 		reward = fmt.Sprintf("proven after %d rewarded picks", s.reward)
 	}
-	return fmt.Sprintf("Two speeds: that %s prevents its error %s;\nits effect on the reward is %s.", demo.Pinned, recurrence, reward)
+	return fmt.Sprintf("The lesson %s at two speeds: prevention of its error %s;\neffect on the reward %s.", demo.Pinned, recurrence, reward)
 }
 
 // withServer runs a server while play runs. Without --exit, the server then serves the dashboard until a signal
@@ -323,7 +323,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	fmt.Fprintf(out, "\n%s\n", d.speeds.text())
 	if caught, calls := fleet.Loops(); caught > 0 {
 		fmt.Fprintf(
-			out, "A warning ended %s. The first agent had repeated its call: %s.\n",
+			out, "Loop warnings ended %s. The first warning came after %s.\n",
 			amount(caught, "loop"), amount(calls, "equal call"),
 		)
 	}

@@ -57,7 +57,10 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		}
 		return s.changeTo(&next, all, by), nil
 	})
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // withArchive returns texts with the archived texts in all, because lessons may refer to archived lessons.
