@@ -73,14 +73,14 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 // findings runs axe-core over the open page, with the given rules, and returns the serious and critical findings.
 func (b *tab) findings(t *testing.T, script, rules string) (out []string) {
 	t.Helper()
-	b.js(t, "(() => {"+script+"; return 0})()")
-	b.js(t, `(() => { delete window.found; axe.run(`+rules+`).then(r => window.found = JSON.stringify(r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+	b.eval(t, "(() => {"+script+"; return 0})()")
+	b.eval(t, `(() => { delete window.found; axe.run(`+rules+`).then(r => window.found = JSON.stringify(r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
 		.map(v => v.id + ": " + v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " " + n.any.concat(n.all).map(c => c.message).join("; ").slice(0, 200)).join(" | "))),
 		e => window.found = JSON.stringify(["axe failed: " + e])); return 0 })()`)
 	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`window.found !== undefined`, chromedp.WithPollingTimeout(0))); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(b.js(t, "window.found")), &out); err != nil {
+	if err := json.Unmarshal([]byte(b.eval(t, "window.found")), &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -135,7 +135,7 @@ func TestBrowserNarrowPagesShowAllColumns(t *testing.T) {
 				`[...document.querySelectorAll(".scroll")].filter(e => !e.closest(".doc") && e.scrollWidth > e.clientWidth).map(e => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby")).join()`: "",
 				`[...document.querySelectorAll(".cards.list th.name")].every(e => innerWidth > 960 || e.clientWidth > .8 * e.parentElement.clientWidth)`:                                                        "true",
 			} {
-				if got := b.js(t, expression); got != want {
+				if got := b.eval(t, expression); got != want {
 					t.Errorf("%s at %d px: %s is %q, want %q", path, width, expression, got, want)
 				}
 			}
@@ -151,17 +151,17 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, path := range pages {
 		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-		b.js(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
+		b.eval(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
 		if strings.HasPrefix(path, "/queue") { // the first candidate has the focus
 			continue
 		}
 		b.keys(t, "\t")
-		if got := b.js(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
+		if got := b.eval(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
 			t.Errorf("%s: the first tab stop is %q, want \"skip true\"", path, got)
 		}
 		for i := range 25 {
 			b.keys(t, "\t")
-			got := b.js(t, `(() => { const e = document.activeElement, r = e.getBoundingClientRect(), s = getComputedStyle(e);
+			got := b.eval(t, `(() => { const e = document.activeElement, r = e.getBoundingClientRect(), s = getComputedStyle(e);
 				if (e === document.body) return "end";
 				const seen = r.width > 0 && r.height > 0 && s.visibility === "visible", ring = s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2;
 				return seen && ring ? "" : e.outerHTML.slice(0, 120) + (seen ? " has no ring" : " cannot be seen") })()`)
@@ -176,7 +176,7 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 	b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("main")))
 	b.keys(t, "\t")
 	b.keys(t, "\r")
-	if got := b.js(t, `document.activeElement.id`); got != "main" {
+	if got := b.eval(t, `document.activeElement.id`); got != "main" {
 		t.Errorf("the link to the content moves the focus to %q, want \"main\"", got)
 	}
 }
@@ -201,7 +201,7 @@ func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 			`[...document.querySelectorAll(".scroll")].filter(e => getComputedStyle(e).overflowX !== "visible").length`:                      "0",
 			`document.documentElement.scrollWidth <= innerWidth`:                                                                             "true",
 		} {
-			if got := b.js(t, expression); got != want {
+			if got := b.eval(t, expression); got != want {
 				t.Errorf("%s: %s is %q, want %q", path, expression, got, want)
 			}
 		}
@@ -222,7 +222,7 @@ func TestBrowserLongCodeFitsAPhone(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, path := range []string{"/", "/help/SAMPLES"} {
 		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-		if got := b.js(t, `document.documentElement.scrollWidth`); got != "380" {
+		if got := b.eval(t, `document.documentElement.scrollWidth`); got != "380" {
 			t.Errorf("%s is %s px wide, want 380", path, got)
 		}
 	}

@@ -78,8 +78,8 @@ func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// js evaluates an expression to a string.
-func (b *tab) js(t *testing.T, expression string) string {
+// eval evaluates an expression to a string.
+func (b *tab) eval(t *testing.T, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
 	if err != nil {
@@ -118,7 +118,7 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 		`performance.getEntriesByType("resource").every(r => r.name.startsWith(location.origin + "/"))`: "true", // all resources are from this origin
 	}
 	for expression, want := range expect {
-		if got := b.js(t, expression); got != want {
+		if got := b.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
@@ -150,7 +150,7 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 		t.Fatalf("waiting for a refresh of the page: got error %v, want a second visit", err)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
-	if got := b.js(t, "location.pathname"); got != "/login" {
+	if got := b.eval(t, "location.pathname"); got != "/login" {
 		t.Errorf("the path after the logout is %s, want \"/login\"", got)
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
@@ -168,7 +168,7 @@ func TestBrowserPageNamesTheZoneOfTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
-	if got, want := b.js(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want {
+	if got, want := b.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want {
 		t.Errorf("the line of the time zone is %q, want %q", got, want)
 	}
 }
@@ -184,7 +184,7 @@ func TestBrowserOmitsTheCurrentYearOfTimes(t *testing.T) {
 		localise(root);
 		return [...root.children].map((t) => /\b20\d\d\b/.test(t.textContent)).join();
 	})()`
-	if got := b.js(t, shown); got != "false,true" {
+	if got := b.eval(t, shown); got != "false,true" {
 		t.Errorf("times of this year and of the last year show the year: got %s, want false,true", got)
 	}
 }
@@ -200,7 +200,7 @@ func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.do(t, chromedp.Navigate(server.URL+"/sessions"), chromedp.WaitVisible(chromedp.CSS("main")))
-		if got := b.js(t, `document.querySelector(".sidebar").open`); got != want {
+		if got := b.eval(t, `document.querySelector(".sidebar").open`); got != want {
 			t.Errorf("sidebar open at %d px: got %s, want %s", width, got, want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.js(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
+		if got := b.eval(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
 			t.Errorf("the %s theme has colours %s, want %q", scheme, got, want)
 		}
 	}

@@ -84,8 +84,8 @@ func partsOf(raw []byte) (out []helpPart) {
 	return out[1:]
 }
 
-// contents returns the list of the parts of a page.
-func contents(raw []byte) g.Node {
+// tableOfContents returns the list of the parts of a page.
+func tableOfContents(raw []byte) g.Node {
 	return folded("Contents", h.Ul(g.Map(partsOf(raw), func(p helpPart) g.Node {
 		return h.Li(h.A(h.Href("#"+p.anchor), g.Text(p.name)))
 	})))
@@ -115,7 +115,7 @@ func titleOf(raw []byte) string {
 	return strings.TrimPrefix(line, "# ")
 }
 
-// helpPage shows a page or a picture of the docs.
+// helpPage shows a page or an image of the docs.
 func (s *Server) helpPage(c echo.Context) error {
 	name := c.Param("*")
 	if strings.HasPrefix(name, "img/") && path.Ext(name) == ".svg" {
@@ -125,22 +125,22 @@ func (s *Server) helpPage(c echo.Context) error {
 	if err != nil {
 		return echo.ErrNotFound
 	}
-	body, err := readHelp(raw, helpLinks{path.Dir(name), frameOf(c)})
+	body, err := renderHelp(raw, helpLinks{path.Dir(name), frameOf(c)})
 	if err != nil {
 		return fmt.Errorf("read the help page %s: %w", name, err)
 	}
 	return s.show(c, pageContent{Title: titleOf(raw), Main: func(f frame) g.Node {
 		return g.Group{
 			h.P(h.Class("crumb"), h.A(h.Href(f.Link("/help")), g.Text("Help"))),
-			contents(raw),
+			tableOfContents(raw),
 			h.Article(h.Class("doc"), body),
 		}
 	}})
 }
 
-// readHelp renders a page of the docs. Raw HTML is dropped, so that a page cannot add a script. A link to another page
-// gets the address of that page under /help. A link to a file that is not served becomes plain text.
-func readHelp(raw []byte, links helpLinks) (g.Node, error) {
+// renderHelp renders a page of the docs. Raw HTML is dropped, so that a page cannot add a script. A link to another
+// page gets the address of that page under /help. A link to a file that is not served becomes plain text.
+func renderHelp(raw []byte, links helpLinks) (g.Node, error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(
 		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links, 100)),
 	))
@@ -163,8 +163,8 @@ type helpLinks struct {
 // Transform implements goldmark's ASTTransformer. goldmark calls Transform with each parsed page.
 func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context) {
 	var unserved []ast.Node
-	resolve := func(n ast.Node, target *[]byte) {
-		served, ok := l.served(string(*target))
+	replace := func(n ast.Node, target *[]byte) {
+		served, ok := l.resolve(string(*target))
 		*target = []byte(served)
 		if !ok {
 			unserved = append(unserved, n)
@@ -174,11 +174,11 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 		switch n := n.(type) {
 		case *ast.Link:
 			if entering {
-				resolve(n, &n.Destination)
+				replace(n, &n.Destination)
 			}
 		case *ast.Image:
 			if entering {
-				resolve(n, &n.Destination)
+				replace(n, &n.Destination)
 			}
 		}
 		return ast.WalkContinue, nil
@@ -191,8 +191,8 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 	}
 }
 
-// served returns the address under which a link's target is served, and reports whether the target is served.
-func (l helpLinks) served(target string) (string, bool) {
+// resolve returns the address under which a link's target is served, and reports whether the target is served.
+func (l helpLinks) resolve(target string) (string, bool) {
 	if strings.HasPrefix(target, "#") || strings.HasPrefix(target, "https://") {
 		return target, true
 	}

@@ -237,12 +237,12 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
 	const painted = `(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 1000 })(document.querySelector(".chart canvas"))`
-	if b.js(t, painted) != "true" {
+	if b.eval(t, painted) != "true" {
 		t.Error("the chart is empty, want painted pixels")
 	}
-	before := b.js(t, `getComputedStyle(document.body).backgroundColor`)
-	b.js(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
-	if after := b.js(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.js(t, painted) != "true" {
+	before := b.eval(t, `getComputedStyle(document.body).backgroundColor`)
+	b.eval(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
+	if after := b.eval(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.eval(t, painted) != "true" {
 		t.Errorf("after switching themes the background is %s, want another colour than %s and a painted chart", after, before)
 	}
 	b.do(t,
@@ -252,7 +252,7 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {
 		t.Errorf("the lesson service got %d calls, newest %q, want one pause of helpful", lessonService.count, lessonService.lastCall)
 	}
-	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
+	if got := b.eval(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the theme selection was lost on the next page")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {

@@ -114,19 +114,19 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
-		if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
+		if got := b.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
 			t.Errorf("at %d px the page is %s px wide, want the width of the screen", width, got)
 		}
-		if got := b.js(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
+		if got := b.eval(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
 			t.Errorf("at %d px, %s px of the table are outside of the screen, want 0", width, got)
 		}
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
-	if got := b.js(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
+	if got := b.eval(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
 		t.Errorf("after a click on the heading of rewarded sessions, the sort key and the end of the first name are %s, want \"-rewarded0299\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
-	if got := b.js(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
+	if got := b.eval(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
 		t.Error("the definition of the verdict is closed after a click, want open")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {

@@ -169,26 +169,26 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
 	b.do(t, chromedp.KeyEvent("?"))
-	if b.js(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
+	if b.eval(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
 		t.Error("the key ? opens no help, want the list of keys")
 	}
 	b.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
-	second := b.js(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
+	second := b.eval(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
 	if second != "candidate-waitingcandidate-waiting" {
 		t.Errorf("the current candidate and the focus after j are %s, want \"candidate-waitingcandidate-waiting\"", second)
 	}
 	b.do(t, chromedp.KeyEvent("r"))
-	if keeper.lastCall != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
+	if keeper.lastCall != "" || b.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
 		t.Error("one key press rejects the lesson, want two")
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(keeper.lastCall, "waiting reject 0 0 operator ") {
 		t.Errorf("the keeper got call %q, want a rejection of waiting", keeper.lastCall)
 	}
-	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
+	if got := b.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("the page shows candidates %s, want candidate-newer", got)
 	}
-	if got := b.js(t, "location.hash"); got != "#candidate-newer" {
+	if got := b.eval(t, "location.hash"); got != "#candidate-newer" {
 		t.Errorf("the fragment of the address after the rejection is %s, want \"#candidate-newer\"", got)
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
@@ -219,16 +219,16 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 		}
 		for _, path := range []string{"/", "/lessons", "/lessons/helpful", "/breakdown", "/queue"} {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
-			if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
+			if got := b.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
 				t.Errorf("%s at %d px is %s px wide, want the width of the screen", path, width, got)
 			}
-			if got := b.js(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
+			if got := b.eval(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
 				t.Errorf("%s at %d px: a part of the net result is outside of its box, want all parts inside", path, width)
 			}
-			if got := b.js(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
+			if got := b.eval(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
 				t.Errorf("%s at %d px: the tools are below the name of the program, want one line", path, width)
 			}
-			if got := b.js(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
+			if got := b.eval(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
 				t.Errorf("%s at %d px: a column is outside of the screen, want all columns inside", path, width)
 			}
 		}

@@ -138,10 +138,10 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
-	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
+	if got := b.eval(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
 		t.Error("inUse returns " + got + " for a changed filter, want true")
 	}
-	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
+	if got := b.eval(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
 		t.Error("inUse returns " + got + " for unchanged filters, want false")
 	}
 	if got := evalPromise(t, b, refreshed); got != "main" {
@@ -184,7 +184,7 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 		t.Errorf("the focus and the notices after two refreshes are %q, want \"main firstnull\"", got)
 	}
 	b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
-	if got := b.js(t, `document.querySelector(".notice").textContent`); got != "second" {
+	if got := b.eval(t, `document.querySelector(".notice").textContent`); got != "second" {
 		t.Errorf("the notice of the next page is %q, want \"second\"", got)
 	}
 }
@@ -196,16 +196,16 @@ func TestBrowserEscapeFoldsThePartWithTheFocus(t *testing.T) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".asks summary")))
-	b.js(t, `document.querySelector(".asks summary").focus()`)
+	b.eval(t, `document.querySelector(".asks summary").focus()`)
 	b.keys(t, "\r")
 	b.do(t, chromedp.WaitVisible(chromedp.CSS(".asks[open] button")))
 	b.keys(t, "\t")
 	const state = `document.activeElement.tagName + " " + document.querySelectorAll(".asks[open]").length`
-	if got := b.js(t, state); got != "BUTTON 1" {
+	if got := b.eval(t, state); got != "BUTTON 1" {
 		t.Errorf("the focus and the number of open parts after Enter and Tab are %q, want \"BUTTON 1\"", got)
 	}
 	b.keys(t, kb.Escape)
-	if got := b.js(t, state); got != "SUMMARY 0" {
+	if got := b.eval(t, state); got != "SUMMARY 0" {
 		t.Errorf("the focus and the number of open parts after Escape are %q, want \"SUMMARY 0\"", got)
 	}
 }
@@ -219,7 +219,7 @@ func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
 	t.Cleanup(server.Close)
 	back := func(want string) {
 		t.Helper()
-		b.js(t, `(document.documentElement.dataset.before = "1", history.back())`)
+		b.eval(t, `(document.documentElement.dataset.before = "1", history.back())`)
 		b.do(t, chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) "+want)))
 	}
 	b.do(t,
@@ -232,7 +232,7 @@ func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
 		chromedp.Click(chromedp.CSS(".asks summary")), chromedp.Click(chromedp.CSS(".asks form button")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")),
 	)
 	back("main h1")
-	if got := b.js(t, "location.pathname"); keeper.count != 1 || !strings.HasPrefix(got, "/lessons") {
+	if got := b.eval(t, "location.pathname"); keeper.count != 1 || !strings.HasPrefix(got, "/lessons") {
 		t.Errorf("after an action and Back the page is %s and the keeper got %d calls, want a page of lessons and 1 call", got, keeper.count)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))

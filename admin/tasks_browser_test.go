@@ -89,11 +89,11 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			if i == 1 && task.text != "" {
 				b.do(t, chromedp.WaitVisible(chromedp.CSS("#error")), chromedp.SendKeys(chromedp.CSS("#error"), task.text))
 			}
-			b.js(t, `document.documentElement.dataset.before = "1"`)
+			b.eval(t, `document.documentElement.dataset.before = "1"`)
 			b.do(t, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
 		}
-		if len(task.clicks) > 3 || b.js(t, task.then) != "true" {
-			t.Errorf("%s: the task is not done after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), b.js(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
+		if len(task.clicks) > 3 || b.eval(t, task.then) != "true" {
+			t.Errorf("%s: the task is not done after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), b.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {

@@ -26,15 +26,15 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/sessions']")),
 		chromedp.Click(chromedp.CSS("nav a[href^='/sessions']")), chromedp.WaitVisible(chromedp.CSS("table.list")))
-	if got := b.js(t, `document.querySelectorAll("table.list tbody tr").length`); got != "50" {
+	if got := b.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "50" {
 		t.Errorf("got %s sessions on the first page, want \"50\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("a[rel=next]")), chromedp.WaitVisible(chromedp.CSS(".pager a:not([rel])")))
-	if got := b.js(t, `document.querySelectorAll("table.list tbody tr").length`); got != "11" {
+	if got := b.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "11" {
 		t.Errorf("got %s sessions on the second page, want \"11\"", got)
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#words"), "flaky build"), chromedp.Click(chromedp.CSS(".filters button")), chromedp.WaitVisible(chromedp.CSS(".hit")))
-	if got := b.js(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
+	if got := b.eval(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
 		t.Errorf("the search finds %q, want \"1 turn 1, user: Fix the flaky build. \"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("table.list th a")), chromedp.WaitVisible(chromedp.CSS(".turn")))
@@ -49,16 +49,16 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 		`getComputedStyle(document.querySelector(".said.block")).backgroundColor != getComputedStyle(document.body).backgroundColor`: "true",
 		`document.documentElement.scrollWidth <= innerWidth`:                                                                         "true",
 	} {
-		if got := b.js(t, expression); got != want {
+		if got := b.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#comment"), "good in the end"), chromedp.Click(chromedp.CSS("button[value=approval]")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
-	if got := b.js(t, `document.querySelector(".sources").textContent`); !strings.Contains(got, "good in the end") {
+	if got := b.eval(t, `document.querySelector(".sources").textContent`); !strings.Contains(got, "good in the end") {
 		t.Errorf("the feedback on the page is %s, want \"good in the end\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("input[name=sure]")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS("table.list")))
-	if got := b.js(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
+	if got := b.eval(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
 		t.Error("the deleted session is listed, want no row")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
@@ -83,7 +83,7 @@ func TestBrowserSamplesExpandInPage(t *testing.T) {
 		`[...document.querySelectorAll(".exports a")].map(a => new URL(a.href).searchParams.get("format")).join()`: "mplp,openai,preference,parquet",
 		`new URL(document.querySelector(".exports a").href).searchParams.get("quality")`:                           "unrated",
 	} {
-		if got := b.js(t, expression); got != want {
+		if got := b.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestBrowserSamplesExpandInPage(t *testing.T) {
 		`[...document.querySelectorAll("#account + table tr")].some(r => r.textContent.includes("full"))`: "true",
 		`document.title.includes("owned")`:                                                                "false",
 	} {
-		if got := b.js(t, expression); got != want {
+		if got := b.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
@@ -128,8 +128,8 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 			}
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-				if got := b.js(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the screen of %d pixels, because of elements %s", name, wide, b.js(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+				if got := b.eval(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
+					t.Errorf("%s is wider than the screen of %d pixels, because of elements %s", name, wide, b.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
 				b.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
 			}

@@ -47,7 +47,7 @@ func (a *arm) ownState() *localState {
 	return a.local
 }
 
-// isZero reports whether the state holds nothing, so that the arm needs no localState.
+// isZero reports whether the state is empty. An arm with an empty state needs no localState.
 func (s *localState) isZero() bool {
 	return s.provisional == [armFields]int64{} && len(s.snapshots.list) == 0
 }
@@ -68,15 +68,15 @@ func (a *arm) total() (v [armFields]int64) {
 
 // bucket holds the sums of one day.
 type bucket struct {
-	day int32
-	v   [armFields]int64
+	day  int32
+	sums [armFields]int64
 }
 
 // appendBuckets appends the sums by day, oldest first.
 func (a *arm) appendBuckets(to []bucket) []bucket {
 	var r trial.Row
 	for rest := a.buckets; rest.Next(&r); {
-		to = append(to, bucket{int32(r.At), [armFields]int64(r.V[:armFields])}) //nolint:gosec // a day
+		to = append(to, bucket{int32(r.At), [armFields]int64(r.V[:armFields])}) //nolint:gosec // a day number fits into 32 bits
 	}
 	return to
 }
@@ -89,20 +89,20 @@ func weightedSums(buckets []bucket, t *clock, before int32) (s [armFields]float6
 		}
 		w := t.weight(buckets[i].day)
 		for f := range s {
-			s[f] += w * float64(buckets[i].v[f])
+			s[f] += w * float64(buckets[i].sums[f])
 		}
 	}
 	return s
 }
 
-// snapshot is the state of the evidence at a moment, with the rewards of open sessions.
+// snapshot holds the sums of an arm at one moment, with the rewards of open sessions.
 type snapshot struct {
-	day int32 // newest bucket of the snapshot
-	v   [armFields]int64
+	day  int32 // newest bucket of the snapshot
+	sums [armFields]int64
 }
 
 // snapshots are the snapshots of an arm, oldest first.
 type snapshots struct {
-	list  []snapshot
-	every int64 // rewarded injections between two snapshots, in millionths
+	list     []snapshot
+	interval int64 // millionths of a rewarded injection between two snapshots
 }

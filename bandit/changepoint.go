@@ -34,17 +34,17 @@ func (a *arm) takeSnapshot() {
 		return
 	}
 	m := &a.ownState().snapshots
-	if m.every == 0 {
-		m.every = snapshotEvery
+	if m.interval == 0 {
+		m.interval = snapshotEvery
 	}
-	if k := len(m.list); (k > 0 && n < m.list[k-1].v[iN1]+m.every) || n < m.every {
+	if k := len(m.list); (k > 0 && n < m.list[k-1].sums[iN1]+m.interval) || n < m.interval {
 		return
 	}
 	if len(m.list) == maxSnapshots {
 		for i := range maxSnapshots / 2 {
 			m.list[i] = m.list[2*i+1]
 		}
-		m.list, m.every = m.list[:maxSnapshots/2], 2*m.every
+		m.list, m.interval = m.list[:maxSnapshots/2], 2*m.interval
 	}
 	buckets := a.appendBuckets(nil)
 	m.list = append(m.list, snapshot{buckets[len(buckets)-1].day, total})
@@ -59,13 +59,13 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	}
 	for i := range buckets {
 		for f := range total {
-			total[f] += buckets[i].v[f]
+			total[f] += buckets[i].sums[f]
 		}
 	}
 	n, s := float64(total[iN1])/trial.One, float64(total[iS1])/trial.One
 	best := changeSpread
 	try := func(t *snapshot) {
-		nBefore, sBefore := fromFixed(t.v[iN1]), fromFixed(t.v[iS1])
+		nBefore, sBefore := fromFixed(t.sums[iN1]), fromFixed(t.sums[iS1])
 		if nBefore < changeSessions || n-nBefore < changeSessions {
 			return
 		}
@@ -77,8 +77,8 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	var sum snapshot
 	for i := 0; i < len(buckets)-1; i++ {
 		sum.day = buckets[i].day
-		for f := range sum.v {
-			sum.v[f] += buckets[i].v[f]
+		for f := range sum.sums {
+			sum.sums[f] += buckets[i].sums[f]
 		}
 		try(&sum)
 	}
@@ -92,7 +92,7 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 
 // sumsBefore returns the discounted sums before a change point.
 func sumsBefore(buckets []bucket, point *snapshot, t *clock) (s [armFields]float64) {
-	rest := point.v
+	rest := point.sums
 	for i := range buckets {
 		b := &buckets[i]
 		if b.day > point.day {
@@ -100,7 +100,7 @@ func sumsBefore(buckets []bucket, point *snapshot, t *clock) (s [armFields]float
 		}
 		w := t.weight(b.day)
 		for f := range s {
-			part := b.v[f]
+			part := b.sums[f]
 			if b.day == point.day {
 				part = rest[f] // the last day counts up to the snapshot
 			}

@@ -22,7 +22,7 @@ func (c *Chooser) Snapshots(k trial.Arm) (injected []float64, days []int32) {
 		return nil, nil
 	}
 	for _, s := range a.local.snapshots.list {
-		injected, days = append(injected, fromFixed(s.v[iN1])), append(days, s.day)
+		injected, days = append(injected, fromFixed(s.sums[iN1])), append(days, s.day)
 	}
 	return injected, days
 }

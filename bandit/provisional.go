@@ -97,7 +97,7 @@ func (c *Chooser) Inherit(from *Chooser) {
 		old.mu.Lock()
 		var local *localState
 		if old.local != nil {
-			local = &localState{old.local.provisional, snapshots{slices.Clone(old.local.snapshots.list), old.local.snapshots.every}}
+			local = &localState{old.local.provisional, snapshots{slices.Clone(old.local.snapshots.list), old.local.snapshots.interval}}
 		}
 		old.mu.Unlock()
 		if local == nil {

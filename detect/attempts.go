@@ -304,7 +304,7 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	if !changed {
 		return cmd, false
 	}
-	return oneSpace(strings.Join(words, " ")), true
+	return collapseSpaces(strings.Join(words, " ")), true
 }
 
 // isBudget reports whether a word is a number, with or without a unit (30, 30s, 2.5), and so may be the value of

@@ -169,14 +169,14 @@ func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 // kind of an exit code is found even if no steps are left.
 func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
 	t.Parallel()
-	var empty, short strings.Builder
+	var empty, numbers strings.Builder
 	for i := range 60_000 {
 		fmt.Fprintf(&empty, `"a%d":"",`, i)
-		fmt.Fprintf(&short, `"a%d":7,`, i)
+		fmt.Fprintf(&numbers, `"a%d":7,`, i)
 	}
 	for name, text := range map[string]string{
 		"empty fields": `{` + empty.String() + `"z":1}`,
-		"numbers":      `{` + short.String() + `"z":1}`,
+		"numbers":      `{` + numbers.String() + `"z":1}`,
 		"short lines":  strings.Repeat("x\n", 1<<20),
 	} {
 		s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 100_000}

@@ -274,7 +274,7 @@ func TestPersonTextFilterDoesNotChangeTheResult(t *testing.T) {
 		if p == "" { // the lists have no empty phrase
 			p = "it"
 		}
-		s := newPersonText(text)
+		s := newUserText(text)
 		if got := s.hasPhrase("not in any text", p); got != hasPhrase(text, p) {
 			t.Errorf("hasPhrase(%q) in %q = %v, want %v", p, text, got, hasPhrase(text, p))
 		}
@@ -285,7 +285,7 @@ func TestPersonTextFilterDoesNotChangeTheResult(t *testing.T) {
 }
 
 func TestPersonTextSkipsPhrasesWithOtherTriples(t *testing.T) {
-	s := newPersonText("please open the file and read what stands in it")
+	s := newUserText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayContain(p) {
 			t.Errorf("mayContain(%q) = true, want false for a phrase with other byte triples", p)

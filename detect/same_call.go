@@ -36,7 +36,7 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil || dec.More() {
-		return oneSpace(trimmed)
+		return collapseSpaces(trimmed)
 	}
 	if top, ok := v.(map[string]any); ok && p.hasInputKey(maps.Keys(top)) {
 		maps.DeleteFunc(top, func(k string, _ any) bool { return p.isDescriptionKey(k) })
@@ -82,7 +82,7 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 			return cmd
 		}
 		if !strings.ContainsAny(x, "'\"`\\\n") {
-			return oneSpace(x)
+			return collapseSpaces(x)
 		}
 	case []any:
 		if len(x) != 3 || !spell {
@@ -199,9 +199,9 @@ func (c *toolCall) isComplete(args string) bool {
 
 // hashArgs returns a hash of arguments without their descriptions. The hash does not depend on the order of the keys.
 func (c *toolCall) hashArgs(args lenientValue) uint64 {
-	drop, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
+	dropDescription, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
-		if drop && c.phrases.isDescriptionKey(k) {
+		if dropDescription && c.phrases.isDescriptionKey(k) {
 			sum-- // a call without the description is equal
 			continue
 		}
@@ -216,7 +216,7 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	case stringValue:
 		text := v.text()
 		if c.phrases.isKey("command", key) {
-			text = c.commandSpelling(text, isShellKey(key))
+			text = c.canonicalCommand(text, isShellKey(key))
 		} else if sql, ok := sqlSpelling(key, text); ok {
 			text = sql
 		}
@@ -242,9 +242,9 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	return combineHashes(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// commandSpelling returns the form that all spellings of a command line share. If shellLine is false, text is a
-// program, and only white space may change.
-func (c *toolCall) commandSpelling(text string, shellLine bool) string {
+// canonicalCommand returns the canonical form of a command line. If shellLine is false, text is a program, and only
+// white space may change.
+func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	if shellLine {
 		var spelled string
 		if c.shell.line.Parsed && text == c.command {
@@ -257,7 +257,7 @@ func (c *toolCall) commandSpelling(text string, shellLine bool) string {
 		}
 	}
 	if !strings.ContainsAny(text, "'\"`\\\n") {
-		return oneSpace(text)
+		return collapseSpaces(text)
 	}
 	return text
 }

@@ -44,7 +44,7 @@ func sqlSpelling(key, text string) (statement string, ok bool) {
 		}
 		b.WriteByte(c)
 	}
-	return strings.TrimRight(oneSpace(b.String()), "; "), true
+	return strings.TrimRight(collapseSpaces(b.String()), "; "), true
 }
 
 // withoutLimit returns an SQL statement without the LIMIT clause at its end.

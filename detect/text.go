@@ -133,11 +133,11 @@ func fold(s string) string {
 	if strings.Contains(s, "\xe2\x80") { // common start of the four characters
 		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
 	}
-	return oneSpace(s)
+	return collapseSpaces(s)
 }
 
-// oneSpace returns the words of s with one blank between two words.
-func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
+// collapseSpaces returns the words of s with one blank between two words.
+func collapseSpaces(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func hasAny(args []string, want ...string) bool {
 	for _, a := range args {
@@ -173,7 +173,7 @@ type personText struct {
 // tripleBits is the number of bits of a triple's hash. The set is large enough for maxTurnText bytes.
 const tripleBits = 14
 
-func newPersonText(low string) *personText {
+func newUserText(low string) *personText {
 	s := &personText{text: low}
 	for i := 2; i < len(low); i++ {
 		h := tripleHash(low[i-2], low[i-1], low[i])

@@ -90,7 +90,7 @@ func (p *phrases) isObservation(words string) bool {
 		name, _, closed := strings.Cut(first[1:], ">")
 		return closed && name != "" && !strings.ContainsAny(name, " /=") && strings.HasSuffix(words, "</"+name+">")
 	}
-	if returnsValue(words) || hasHarnessHeader(words) || strings.Contains(first, " validation error") {
+	if isReturnedValue(words) || hasHarnessHeader(words) || strings.Contains(first, " validation error") {
 		return true
 	}
 	r := shellResult{phrases: p}
@@ -98,9 +98,9 @@ func (p *phrases) isObservation(words string) bool {
 	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
 }
 
-// returnsValue reports whether a message consists of a short name, a colon and a JSON object or array, such as
+// isReturnedValue reports whether a message consists of a short name, a colon and a JSON object or array, such as
 // "Tool get_weather returned: {...}".
-func returnsValue(words string) bool {
+func isReturnedValue(words string) bool {
 	const maxName = 80
 	name, value, ok := strings.Cut(words, ":")
 	value = strings.TrimSpace(value)
@@ -131,7 +131,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		}
 		return Neutral, ""
 	}
-	opening, turn := p.withoutInterjections(low), newPersonText(low)
+	opening, turn := p.withoutInterjections(low), newUserText(low)
 	switch {
 	case pasted && len(low) < 400 && !turn.containsAny("example", "add a test"):
 		return Rejection, "pasted-failure"

@@ -14,18 +14,18 @@ import (
 func signature(text string) string { return detect.Signature(text) }
 
 // failureAndFix returns a failed command, followed by a successful command.
-func failureAndFix(command, result, then string) []event {
+func failureAndFix(command, result, fix string) []event {
 	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})
 		return call("bash", string(args), output)
 	}
-	return []event{user("Do it."), run(command, result), run(then, "done")}
+	return []event{user("Do it."), run(command, result), run(fix, "done")}
 }
 
 // The output of a failed command gives a lesson whose trigger matches the output. Failure messages in a printed file
 // give no lesson.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
-	for _, c := range []struct{ command, result, then, slug string }{
+	for _, c := range []struct{ command, result, fix, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
 		{"git checkout v2", "error: Your local changes to the following files would be overwritten by checkout:\n\tsrc/app.ts\nPlease commit your changes or stash them before you switch branches.\nAborting\n[exit code: 1]", "git stash && git checkout v2", "commit-or-stash-before-switching-branches"},
 		{"npm install react-table", "npm ERR! code ERESOLVE\nnpm ERR! ERESOLVE unable to resolve dependency tree\nnpm ERR! Found: react@18.2.0", "npm install react-table --legacy-peer-deps", "choose-a-version-that-fits-the-peer-dependencies"},
@@ -75,7 +75,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"pytest a", "E   ImproperlyConfigured: Requested setting X, but settings are not configured.\n[exit code: 2]", "DJANGO_SETTINGS_MODULE=s.t pytest a", "set-django-settings-module-for-pytest"},
 	} {
 		f := newFixture(t)
-		f.addSession("one", failureAndFix(c.command, c.result, c.then)...)
+		f.addSession("one", failureAndFix(c.command, c.result, c.fix)...)
 		f.distil()
 		want := []string(nil)
 		if c.slug != "" {

@@ -111,10 +111,10 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 // distilTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim. If
 // orgWords is true, the lessons may contain terms that are specific to the organisation.
 func (d *Distiller) distilTenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
-	claim := "distill:" + tenant
+	leaseName := "distill:" + tenant
 	ok := d.o.DryRun
 	if !ok {
-		if ok, err = d.o.Notes.Claim(ctx, claim, d.o.Owner, d.o.Now(), claimDuration); err != nil {
+		if ok, err = d.o.Notes.Claim(ctx, leaseName, d.o.Owner, d.o.Now(), claimDuration); err != nil {
 			return fmt.Errorf("distill: %w", err)
 		}
 	}
@@ -124,12 +124,12 @@ func (d *Distiller) distilTenant(ctx context.Context, tenant string, orgWords bo
 	}
 	if !d.o.DryRun {
 		defer func() {
-			free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			err = errors.Join(err, d.o.Notes.ReleaseClaim(free, claim, d.o.Owner))
+			err = errors.Join(err, d.o.Notes.ReleaseClaim(releaseCtx, leaseName, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, orgWords: orgWords, summary: sum, changedCases: map[string]*Case{}, errorsByCase: map[string][]seenError{}, support: map[string]support{}}
+	w := &work{Distiller: d, tenant: tenant, claim: leaseName, orgWords: orgWords, summary: sum, changedCases: map[string]*Case{}, errorsByCase: map[string][]seenError{}, support: map[string]support{}}
 	if err := w.readNotes(ctx); err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ type batch struct {
 	exchanges []sample.Exchange
 	signals   []signal
 
-	// The next four fields are for the account and the outbox only.
+	// The next four fields are for the outbox and its account of exchanges only.
 	stubs    []outbox.Stub
 	endedIDs []string         // ids of ended turns whose stub is in the outbox
 	dropped  map[string]int64 // number of dropped exchanges by reason
-	scrub    bool             // the stub of an opted-out turn must leave the outbox's file
+	scrub    bool             // the stub of an opted-out turn must be removed from the outbox's file
 
 	// The next four fields are set only if the rows were read back from the outbox.
 	interrupted      []sample.Exchange // turns that were in progress when the program ended
@@ -37,7 +37,7 @@ type batch struct {
 
 	heldBytes    int64 // bytes of exchanges in memory
 	lastSequence int64 // sequence number of the last row in the outbox
-	flush        int64 // number of the last flush; 0 means the rows were read back from the outbox
+	flushNumber  int64 // number of the last flush; 0 means the rows were read back from the outbox
 }
 
 // isEmpty reports whether the batch has no content.
@@ -73,7 +73,7 @@ func (b *batch) dropExchanges(reason string, selects func(*sample.Exchange) bool
 	return n
 }
 
-// dropSignals drops the implicit feedback of tenants, and returns its number.
+// dropSignals drops the implicit feedback of the given tenants, and returns how many signals it dropped.
 func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	before := len(b.signals)
 	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return tenants[g.Ref.Tenant] })
@@ -90,17 +90,17 @@ func (b *batch) forget(tenant string, selects func(session.ID) bool) {
 }
 
 // reset empties the batch, and keeps the capacity of its lists unless an outage made the lists long.
-// Reusing the lists avoids most of the garbage, because many batches are made in a second.
+// Reusing the lists avoids most of the garbage, because many batches are created per second.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
-		*b = batch{lastSequence: b.lastSequence, flush: b.flush}
+		*b = batch{lastSequence: b.lastSequence, flushNumber: b.flushNumber}
 		return
 	}
 	clear(b.rows)
 	clear(b.echoes)
 	clear(b.exchanges)
 	clear(b.signals)
-	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flush: b.flush}
+	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flushNumber: b.flushNumber}
 }
 
 // merge appends the rows, echo keys, exchanges and signals of next, a later batch, to b. merge does not copy the
@@ -111,10 +111,10 @@ func (b *batch) merge(next *batch) {
 	b.exchanges = append(b.exchanges, next.exchanges...)
 	b.signals = append(b.signals, next.signals...)
 	b.heldBytes += next.heldBytes
-	b.lastSequence, b.flush = next.lastSequence, next.flush
+	b.lastSequence, b.flushNumber = next.lastSequence, next.flushNumber
 }
 
-// newestRows returns the last of the rows of each session.
+// newestRows returns the last row of each session.
 func newestRows(rows []session.Row) []session.Row {
 	last := make(map[session.Ref]int, len(rows))
 	for i := range rows {

@@ -301,7 +301,7 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
 		d.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		d.deps.state.heldBytes.Add(-b.heldBytes)
-		d.deps.state.delivered.Store(b.flush)
+		d.deps.state.delivered.Store(b.flushNumber)
 		return nil
 	}
 	if err != nil {
@@ -337,8 +337,8 @@ func (d *shipper) countDelivered(b *batch) (refused map[string]int64) {
 		d.deps.tally.Exchanges.Add(1)
 	}
 	d.deps.state.heldBytes.Add(-b.heldBytes)
-	if b.flush > 0 {
-		d.deps.state.delivered.Store(b.flush)
+	if b.flushNumber > 0 {
+		d.deps.state.delivered.Store(b.flushNumber)
 	}
 	d.deps.state.recordWrite(true)
 	return refused

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	cachedFor      = 10 * time.Minute // longest life of an entry, because content that the backend deletes by age must also leave memory
-	cachedForFleet = 10 * time.Second // longest life of an entry if other replicas write to the backend
-	writtenShards  = 4096             // number of write counters; the sessions of one shard share a counter
-	exchangeCost   = 1024             // approximate bytes of an exchange in memory, without its texts
+	maxTTL        = 10 * time.Minute // maximum TTL of an entry, because content that the backend deletes by age must also leave memory
+	sharedTTL     = 10 * time.Second // maximum TTL of an entry if other replicas write to the backend
+	writtenShards = 4096             // number of write counters; the sessions of one shard share a counter
+	exchangeCost  = 1024             // approximate bytes of an exchange in memory, without its texts
 )
 
 // ExchangeCache holds the decoded exchanges of stored sessions. Pages, backtests, exports and the
@@ -31,17 +31,17 @@ const (
 //
 // Without other replicas, half of the size is reserved for the sessions that are still open; see openDocuments.
 type ExchangeCache struct {
-	open         *openDocuments // nil means other replicas write to the backend
+	openDocs     *openDocuments // nil means other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
-	life         time.Duration
+	ttl          time.Duration
 	written      [writtenShards]atomic.Uint64 // writes of exchanges, by the hash of the session
 	forgotten    atomic.Uint64                // deletions
 	hits, misses atomic.Int64
 }
 
 // NewExchangeCache returns a cache of about size bytes. shared reports that other replicas write to the
-// backend. Close ends the goroutines of the cache.
+// backend. Close stops the goroutines of the cache.
 func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	openBytes := size / 2
 	if shared {
@@ -54,14 +54,14 @@ func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of exchanges: %w", err)
 	}
-	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), life: cachedFor, open: newOpenDocuments(openBytes)}
+	c := &ExchangeCache{cache: cache, seed: maphash.MakeSeed(), ttl: maxTTL, openDocs: newOpenDocuments(openBytes)}
 	if shared {
-		c.life, c.open = cachedForFleet, nil
+		c.ttl, c.openDocs = sharedTTL, nil
 	}
 	return c, nil
 }
 
-// Close ends the goroutines of the cache. A closed cache contains nothing.
+// Close stops the goroutines of the cache. A closed cache contains nothing.
 func (c *ExchangeCache) Close() { c.cache.Close() }
 
 // Hits returns the number of reads that found their session.
@@ -89,12 +89,12 @@ func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant
 	c.misses.Add(1)
 	list, err := backend.Exchanges(ctx, tenant, id)
 	if err == nil && len(list) > 0 {
-		c.cache.SetWithTTL(key, slices.Clone(list), approximateBytes(list), c.life)
+		c.cache.SetWithTTL(key, slices.Clone(list), approximateBytes(list), c.ttl)
 	}
 	return list, err
 }
 
-// key returns the key of a session at this moment.
+// key returns the cache key of a session. Each write of exchanges of the session, and each deletion, changes the key.
 func (c *ExchangeCache) key(tenant string, id session.ID) uint64 {
 	return maphash.Comparable(c.seed, struct {
 		tenant             string
@@ -109,7 +109,7 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 
 // invalidateWritten invalidates the cache entries of the sessions to which the exchanges of list were written. stored
 // reports that the write succeeded: the backend then has all exchanges of list except refused ones, and their
-// documents are added to open.
+// documents are added to openDocs.
 func (c *ExchangeCache) invalidateWritten(list []sample.Exchange, stored bool) {
 	if c == nil {
 		return
@@ -117,19 +117,19 @@ func (c *ExchangeCache) invalidateWritten(list []sample.Exchange, stored bool) {
 	for i := range list {
 		c.shard(sessionRef(&list[i]).ID).Add(1)
 	}
-	if stored && c.open != nil {
-		c.open.add(list)
+	if stored && c.openDocs != nil {
+		c.openDocs.add(list)
 	}
 }
 
 // readForClosing returns the exchanges of a session that closes. stored is the number of its exchanges in the backend.
-// If open has the same number of exchanges, readForClosing returns these without a call of the backend. The caller
+// If openDocs has the same number of exchanges, readForClosing returns these without calling the backend. The caller
 // holds shipper.deliveryMu.
 func (c *ExchangeCache) readForClosing(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
-	if c == nil || c.open == nil {
+	if c == nil || c.openDocs == nil {
 		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
 	}
-	if list, ok := c.open.take(ref, stored); ok {
+	if list, ok := c.openDocs.take(ref, stored); ok {
 		c.hits.Add(1)
 		return list, nil
 	}
@@ -144,8 +144,8 @@ func (c *ExchangeCache) forget() {
 	}
 	c.forgotten.Add(1)
 	c.cache.Clear()
-	if c.open != nil {
-		*c.open = *newOpenDocuments(c.open.limit)
+	if c.openDocs != nil {
+		*c.openDocs = *newOpenDocuments(c.openDocs.limit)
 	}
 }
 
@@ -157,8 +157,8 @@ func (c *ExchangeCache) retire(before time.Time) {
 	}
 	c.forgotten.Add(1)
 	c.cache.Clear()
-	if c.open != nil {
-		c.open.retire(before)
+	if c.openDocs != nil {
+		c.openDocs.retire(before)
 	}
 }
 

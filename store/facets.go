@@ -37,7 +37,7 @@ type Facets struct {
 	WithLoops   int           `json:"loops"`   // number of sessions with a loop
 }
 
-// FacetValue is a value with the number of its sessions.
+// FacetValue is a value and the number of sessions that have the value.
 type FacetValue struct {
 	Value    string `json:"value"`
 	Sessions int    `json:"sessions"`
@@ -95,9 +95,9 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 	},
 }
 
-// Recent reads the newest sessions of a time range, at most maxScan sessions within maxSearch.
+// Recent reads the newest sessions of a time range: at most maxScan sessions, for at most maxSearch.
 func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
-	items, out, began := newItemBuilder(a), Recent{}, a.now()
+	builder, out, began := newItemBuilder(a), Recent{}, a.now()
 	within := session.ListRange{Since: since, Until: until, Limit: MaxRows}
 	for read := 0; ; {
 		page, err := a.backend.Newest(ctx, tenant, within)
@@ -107,7 +107,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 		for i := range page.List {
 			l := &page.List[i]
 			read, out.OldestStart = read+1, l.Row.Started
-			x, ok, err := items.item(ctx, l)
+			x, ok, err := builder.item(ctx, l)
 			if err != nil {
 				return out, err
 			}
@@ -131,9 +131,9 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	withoutText := *q
 	withoutText.Text = TextQuery{}
 	counts := make([]map[string]int, len(dimensions))
-	withoutOwn := make([]SessionQuery, len(dimensions))
+	withoutDimension := make([]SessionQuery, len(dimensions))
 	for i := range dimensions {
-		counts[i], withoutOwn[i] = map[string]int{}, withoutText.without(i)
+		counts[i], withoutDimension[i] = map[string]int{}, withoutText.without(i)
 	}
 	anyLesson, lessons := withoutText, map[string]*LessonFacet{}
 	anyLesson.Lesson, anyLesson.Fate = "", ""
@@ -145,7 +145,7 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 			f.Counted++
 		}
 		for i := range dimensions {
-			if withoutOwn[i].matches(x) {
+			if withoutDimension[i].matches(x) {
 				for _, value := range dimensions[i].values(x) {
 					counts[i][value]++
 				}

@@ -66,7 +66,7 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 		return false
 	}
 	if h.outbox != nil {
-		h.deps.state.durable.Store(h.next.flush)
+		h.deps.state.durable.Store(h.next.flushNumber)
 		h.deps.state.recordAppend(h.next.dropped[droppedQuota] > 0 || offered == 0 && h.deps.state.outboxFull.Load())
 	}
 	h.ready.merge(&h.next)
@@ -165,8 +165,8 @@ var errOutboxFull = errors.New("the outbox is full")
 // caller holds mu.
 func (h *handoff) dropReady() {
 	h.deps.state.heldBytes.Add(-h.ready.heldBytes)
-	h.backlogEnd, h.backlogFlush = h.ready.lastSequence, h.ready.flush
-	h.ready = batch{lastSequence: h.ready.lastSequence, flush: h.ready.flush}
+	h.backlogEnd, h.backlogFlush = h.ready.lastSequence, h.ready.flushNumber
+	h.ready = batch{lastSequence: h.ready.lastSequence, flushNumber: h.ready.flushNumber}
 	h.deps.state.lagging.Store(true)
 }
 
@@ -185,7 +185,7 @@ func (h *handoff) takeReady(dst *batch) {
 	}
 	dst.merge(&h.ready)
 	h.ready.reset()
-	h.backlogEnd, h.backlogFlush, h.lastTaken = h.ready.lastSequence, h.ready.flush, h.ready.lastSequence
+	h.backlogEnd, h.backlogFlush, h.lastTaken = h.ready.lastSequence, h.ready.flushNumber, h.ready.lastSequence
 }
 
 // setTaken records that the shipper has delivered all rows up to a sequence number.
@@ -228,7 +228,7 @@ func (h *handoff) rereadAll() {
 	defer h.mu.Unlock()
 	h.deps.state.heldBytes.Add(-h.ready.heldBytes)
 	h.lastTaken, h.backlogEnd = h.outbox.Delivered()
-	h.ready, h.backlogFlush = batch{lastSequence: h.backlogEnd, flush: h.flushes}, h.flushes
+	h.ready, h.backlogFlush = batch{lastSequence: h.backlogEnd, flushNumber: h.flushes}, h.flushes
 	h.deps.state.lagging.Store(true)
 	h.deps.state.lookupsMayMiss.Store(true)
 }
@@ -259,7 +259,7 @@ func (h *handoff) takeForBypass() (b batch, ok bool) {
 	if h.lastTaken < h.backlogEnd || !h.ready.isEmpty() || h.next.isEmpty() {
 		return b, false
 	}
-	b, h.next = h.next, batch{lastSequence: h.next.lastSequence, flush: h.next.flush}
+	b, h.next = h.next, batch{lastSequence: h.next.lastSequence, flushNumber: h.next.flushNumber}
 	b.lastSequence = h.ready.lastSequence
 	h.bypassing = max(len(b.exchanges), 1)
 	return b, true
@@ -276,9 +276,9 @@ func (h *handoff) endBypass(b *batch, err error) {
 		for reason, n := range h.next.dropped {
 			b.addDropped(reason, n)
 		}
-		flush := max(b.flush, h.next.flush)
+		flush := max(b.flushNumber, h.next.flushNumber)
 		b.merge(&h.next)
-		b.flush = flush
+		b.flushNumber = flush
 		h.next = *b
 		return
 	}

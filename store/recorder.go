@@ -152,7 +152,7 @@ func (r *recorder) collectChanges(now time.Time, all bool) {
 	if len(r.handoff.next.echoes)+len(echoes) <= maxEchoes {
 		r.handoff.next.echoes = append(r.handoff.next.echoes, echoes...)
 	}
-	r.handoff.next.flush = r.handoff.flushes
+	r.handoff.next.flushNumber = r.handoff.flushes
 }
 
 // SetPersonal turns the redaction of personal data on or off; secrets are always redacted.

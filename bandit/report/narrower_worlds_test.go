@@ -28,10 +28,10 @@ type narrowWorld struct {
 // intervalCounts counts intervals. The fields that end in All are about the estimate from all sessions, the others
 // about the estimate from rewarded sessions.
 type intervalCounts struct {
-	lessons           int
-	missed, missedAll int     // intervals that at any evaluation excluded 0, the true effect
-	half, halfAll     float64 // sums of the final half-widths
-	explained         float64 // sum of Explained
+	lessons                     int
+	missed, missedInAllSessions int     // intervals that at any evaluation excluded 0, the true effect
+	half, halfAll               float64 // sums of the final half-widths
+	explained                   float64 // sum of Explained
 }
 
 // openSessions is the number of sessions that are open at the same time.
@@ -57,13 +57,13 @@ func (w *narrowWorld) play(seed string, into *intervalCounts) {
 	}
 	agents, hours, tools := effects(3), effects(8), effects(5)
 	scale := math.Sqrt(w.facts * 0.25 / 3)
-	missed, missedAll := make([]bool, w.lessons), make([]bool, w.lessons)
-	type open struct {
+	missed, missedInAllSessions := make([]bool, w.lessons), make([]bool, w.lessons)
+	type openSession struct {
 		a         trial.Assignment
 		outcome   float64
 		hasReward bool
 	}
-	var waiting []open
+	var waiting []openSession
 	var lastReport report.Report
 	rewards := 0
 	for i := range w.sessions {
@@ -80,7 +80,7 @@ func (w *narrowWorld) play(seed string, into *intervalCounts) {
 				treated++
 			}
 		}
-		o := open{hasReward: r.Float64() < w.rewarded}
+		o := openSession{hasReward: r.Float64() < w.rewarded}
 		if r.Float64() < 0.5+scale*(agents[agent]+hours[hour]+tools[band]) {
 			o.outcome = 1
 		}
@@ -111,7 +111,7 @@ func (w *narrowWorld) play(seed string, into *intervalCounts) {
 			row := &lastReport.Lessons[j]
 			missed[j] = missed[j] || row.Lo != nil && (*row.Lo > 0 || *row.Hi < 0)
 			if s := row.AllSessions; s != nil && s.Lo != nil {
-				missedAll[j] = missedAll[j] || *s.Lo > 0 || *s.Hi < 0
+				missedInAllSessions[j] = missedInAllSessions[j] || *s.Lo > 0 || *s.Hi < 0
 			}
 		}
 	}
@@ -121,8 +121,8 @@ func (w *narrowWorld) play(seed string, into *intervalCounts) {
 		if missed[j] {
 			into.missed++
 		}
-		if missedAll[j] {
-			into.missedAll++
+		if missedInAllSessions[j] {
+			into.missedInAllSessions++
 		}
 		if row.Lo == nil {
 			continue
@@ -203,12 +203,12 @@ func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 			n := float64(got.lessons)
 			gain := 1 - math.Pow(got.halfAll/got.half, 2)
 			t.Logf("prevents %.0f%% of the errors, %.0f%% rewarded: variance saved %.1f%%; %d of %d intervals from all sessions ever excluded 0, %d from rewarded ones",
-				100*prevents, 100*share, 100*gain, got.missedAll, got.lessons, got.missed)
+				100*prevents, 100*share, 100*gain, got.missedInAllSessions, got.lessons, got.missed)
 			if gain < 0.2*(1-share) {
 				t.Errorf("%g of the sessions rewarded: the other sessions saved %.3f of the variance, want at least %.3f", share, gain, 0.2*(1-share))
 			}
-			if float64(got.missedAll) > 0.05*n+2*math.Sqrt(0.05*n) {
-				t.Errorf("%g of the sessions rewarded: %d of %d intervals ever excluded 0, want at most about one in twenty", share, got.missedAll, got.lessons)
+			if float64(got.missedInAllSessions) > 0.05*n+2*math.Sqrt(0.05*n) {
+				t.Errorf("%g of the sessions rewarded: %d of %d intervals ever excluded 0, want at most about one in twenty", share, got.missedInAllSessions, got.lessons)
 			}
 		}
 	}

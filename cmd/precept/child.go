@@ -12,11 +12,11 @@ import (
 	"golang.org/x/term"
 )
 
-// Exit codes for a command that could not be run. Shells use the same codes.
+// Exit codes that shells use for a command that could not be run, or that a signal ended.
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
-	exitSignalled   = 128
+	exitSignalBase  = 128 // plus the number of the signal
 )
 
 // outputGrace is the time that precept waits, after a child has ended, for the end of the child's output. A process
@@ -26,30 +26,30 @@ const outputGrace = 2 * time.Second
 // child is a program that precept runs in the foreground. The child uses precept's terminal and gets the signals that
 // precept receives. precept exits with the child's status.
 type child struct {
-	args     []string
-	env      []string // nil means the environment of precept
-	in       io.Reader
-	out, err io.Writer
+	args           []string
+	env            []string // nil means the environment of precept
+	in             io.Reader
+	stdout, stderr io.Writer
 }
 
 // outcome describes how a child ended.
 type outcome struct {
-	code   int
-	failed error          // reason why the child could not be run
-	sent   syscall.Signal // last signal that precept received; 0 if none
+	code       int
+	err        error          // reason why the child could not be run
+	lastSignal syscall.Signal // last signal that precept received; 0 if none
 }
 
 // run runs the child until it ends, and passes signals on. A signal that the terminal sends to all foreground
 // processes is not passed on, because most programs treat a second ^C differently from the first.
 func (c *child) run() outcome {
-	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // the user's command; the command ends itself, or a signal ends the command
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env
+	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // runs the user's command, without a deadline
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.stdout, c.stderr, c.env
 	cmd.WaitDelay = outputGrace
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, forwardedSignals()...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return outcome{code: startFailureCode(err), failed: err}
+		return outcome{code: startFailureCode(err), err: err}
 	}
 	onTerminal := isTerminal(c.in)
 	ended := make(chan error, 1)
@@ -58,11 +58,11 @@ func (c *child) run() outcome {
 	for {
 		select {
 		case err := <-ended:
-			o.code, o.failed = exitCode(err)
+			o.code, o.err = exitCode(err)
 			return o
 		case sig := <-signals:
 			s, _ := sig.(syscall.Signal)
-			o.sent = s
+			o.lastSignal = s
 			if !onTerminal || s != syscall.SIGINT && s != syscall.SIGQUIT {
 				_ = cmd.Process.Signal(sig)
 			}
@@ -73,7 +73,7 @@ func (c *child) run() outcome {
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits into an int
 }
 
 // startFailureCode returns the exit code that shells use for a program that could not be started.
@@ -90,15 +90,15 @@ func exitCode(err error) (int, error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return 0, nil
 	}
-	ended, ok := errors.AsType[*exec.ExitError](err)
+	exitErr, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		if err != nil {
 			return exitFailed, err
 		}
 		return 0, nil
 	}
-	if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return exitSignalled + int(status.Signal()), nil
+	if status, ok := exitErr.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitSignalBase + int(status.Signal()), nil
 	}
-	return ended.ExitCode(), nil
+	return exitErr.ExitCode(), nil
 }

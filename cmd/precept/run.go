@@ -118,13 +118,13 @@ func (inv *invocation) runAgent(
 	if err := p.point(); err != nil {
 		return err
 	}
-	agent := child{args: p.args, env: environment(p.env), in: inv.in, out: inv.out, err: inv.err}
+	agent := child{args: p.args, env: environment(p.env), in: inv.in, stdout: inv.out, stderr: inv.err}
 	o := agent.run()
-	if o.failed != nil {
-		return cannotRun(o.code, o.failed)
+	if o.err != nil {
+		return cannotRun(o.code, o.err)
 	}
 	result := runResult{Run: p.run, Session: p.session, Agent: p.agent, URL: base, ExitCode: o.code}
-	if f.verify != "" && (o.sent == 0 || isUserSignal(o.sent)) { // after a stop by a person the result says nothing about the agent
+	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // after a stop by a person the result says nothing about the agent
 		result.Verifier = inv.verifyRun(ctx, cfg, f, p)
 	}
 	if f.asJSON {

@@ -83,20 +83,20 @@ func (inv *invocation) verify() *cobra.Command {
 func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer, error) {
 	capture := &headAndTail{half: maxOutput / 2}
 	command := child{
-		args: args, in: inv.in, out: io.MultiWriter(inv.out, capture),
-		err: io.MultiWriter(inv.err, capture),
+		args: args, in: inv.in, stdout: io.MultiWriter(inv.out, capture),
+		stderr: io.MultiWriter(inv.err, capture),
 	}
 	if toStderr {
-		command.out = command.err
+		command.stdout = command.stderr
 	}
 	o := command.run()
-	if o.failed != nil {
-		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.failed)}
+	if o.err != nil {
+		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.err)}
 	}
 	v := &verifyAnswer{
 		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
 	}
-	if o.code == 0 || o.sent == syscall.SIGINT || o.sent == syscall.SIGTERM { // the command was stopped and did not fail
+	if o.code == 0 || o.lastSignal == syscall.SIGINT || o.lastSignal == syscall.SIGTERM { // the command was stopped and did not fail
 		return v, nil
 	}
 	dir, err := os.Getwd()

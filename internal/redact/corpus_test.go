@@ -157,8 +157,8 @@ func drawPEM(r *rand.Rand) string {
 	return b.String()
 }
 
-// part64 returns the base64 of s and random characters, as in a part of a JWT.
-func part64(r *rand.Rand, s string) string {
+// jwtPart returns the base64 of s and random characters, as in a part of a JWT.
+func jwtPart(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
@@ -185,7 +185,7 @@ func shapeGenerators() []generator {
 		{sendgridKey, false, func(r *rand.Rand) string { return "SG." + draw(r, alnum+"-_", 22) + "." + draw(r, alnum+"-_", 43) }},
 		{twilioKey, false, func(r *rand.Rand) string { return oneOf(r, "AC", "SK") + draw(r, "0123456789abcdef", 32) }},
 		{jwt, false, func(r *rand.Rand) string {
-			return part64(r, `{"alg":"HS256"`) + "." + part64(r, `{"sub":"`) + "." + draw(r, alnum+"-_", 43)
+			return jwtPart(r, `{"alg":"HS256"`) + "." + jwtPart(r, `{"sub":"`) + "." + draw(r, alnum+"-_", 43)
 		}},
 		{privateKey, false, drawPEM},
 		{email, false, drawEmail},

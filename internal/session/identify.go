@@ -73,7 +73,7 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	if req != nil {
 		c.Previous = Bounded(req.Hints.PreviousID)
 	}
-	c.claim(h, form, req)
+	c.findName(h, form, req)
 	return c
 }
 
@@ -99,8 +99,8 @@ func (c *Claim) sharesName() bool {
 // Named reports whether the claim has the name of a single conversation.
 func (c *Claim) Named() bool { return c.Session != "" && !c.sharesName() }
 
-// claim sets Session, Space and Method by the first rule that finds a name, strongest rule first.
-func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
+// findName sets Session, Space and Method from the most reliable source that names the session.
+func (c *Claim) findName(h http.Header, form PathForm, req *wire.Request) {
 	if name := Bounded(h.Get("Precept-Session")); name != "" {
 		c.Session, c.Space, c.Method = name, SpaceName, ByHeader
 		return
@@ -109,7 +109,7 @@ func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
 		c.Session, c.Space, c.Method = form.Session, SpaceName, ByPath
 		return
 	}
-	if name, space := agentHeader(h, c.Product); name != "" {
+	if name, space := sessionHeader(h, c.Product); name != "" {
 		c.Session, c.Space, c.Method = name, space, ByAgent
 		return
 	}
@@ -132,9 +132,9 @@ func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
 	}
 }
 
-// agentHeader returns the session header of an agent. session-id and thread-id are common names and
-// count for codex only.
-func agentHeader(h http.Header, product string) (string, Space) {
+// sessionHeader returns the session name in the header of a known agent, and the name's space. session-id and
+// thread-id are common names, and are read only for codex.
+func sessionHeader(h http.Header, product string) (string, Space) {
 	codex := strings.HasPrefix(product, "codex")
 	for _, a := range [...]struct {
 		header string // canonical, so that a look-up allocates nothing
@@ -169,7 +169,7 @@ func product(ua string) string {
 	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header in memory
 }
 
-// tags returns the tags of lists with commas: at most maxTags, without repetitions and without tags
+// tags returns the tags in comma-separated lists: at most maxTags, without repetitions and without tags
 // that are too long.
 func tags(lines []string) []string {
 	var out []string
@@ -177,7 +177,7 @@ func tags(lines []string) []string {
 		for tag := range strings.SplitSeq(line, ",") {
 			tag = strings.TrimSpace(tag)
 			same := func(t string) bool { return strings.EqualFold(t, tag) }
-			if tag == "" || len(tag) > maxTagLen || !clean(tag) || slices.ContainsFunc(out, same) {
+			if tag == "" || len(tag) > maxTagLen || !isClean(tag) || slices.ContainsFunc(out, same) {
 				continue
 			}
 			if len(out) == maxTags {

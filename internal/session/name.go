@@ -123,12 +123,14 @@ func Candidates(tenant, name string) []ID {
 // Bounded(Bounded(x)) == Bounded(x).
 func Bounded(name string) string {
 	name = strings.TrimSpace(name)
-	if len(name) <= MaxName && clean(name) {
+	if len(name) <= MaxName && isClean(name) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
 	return "h_" + hex.EncodeToString(sum[:16])
 }
 
-// clean reports whether s is valid UTF-8 without control characters.
-func clean(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
+// isClean reports whether s is valid UTF-8 without control characters.
+func isClean(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}

@@ -9,7 +9,7 @@ import (
 // Item.Words includes the template, because the content hash covers the whole message. Request.Asked and Request.Task
 // return the request without the template. Matching and samples use Asked, and the list of sessions uses Task.
 
-// taskTemplate is the fixed text that a harness writes around the request of a person.
+// taskTemplate is the fixed text that a harness writes around the user's request.
 type taskTemplate struct {
 	harness     string
 	head        string   // beginning of the message; "" means any beginning
@@ -20,7 +20,7 @@ type taskTemplate struct {
 	endOnly     bool     // an end counts at the end of the message only, because nothing else shows the template
 }
 
-// taskTemplates lists the known templates. The first one that matches the message counts.
+// taskTemplates lists the known templates. The first template that matches a message is used.
 //
 //nolint:gochecknoglobals // immutable
 var taskTemplates = []taskTemplate{
@@ -49,33 +49,33 @@ var taskTemplates = []taskTemplate{
 		" of a json blob with a single action, and NOTHING else):\n\n", endOptional: true},
 }
 
-// taskTag is the tag of an element that a harness writes around the request of a person, at the beginning of a line.
+// taskTag is the tag of an element that a harness writes around the user's request, at the beginning of a line.
 type taskTag struct {
-	name    string
-	harness string
-	leads   []string // texts of the harness before the element; without any of the texts, only other elements precede the element
+	name     string
+	harness  string
+	prefixes []string // the element must follow one of these texts of the harness; if empty, only other elements may precede it
 }
 
-// maxTaskTags is the length of taskTags.
-const maxTaskTags = 10
+// numTaskTags is the number of known tags.
+const numTaskTags = 10
 
-// taskTags lists the known tags. The first tag in the list that the message contains counts.
+// taskTags lists the known tags. If a message contains several tags, the first in the list is used.
 //
 //nolint:gochecknoglobals // immutable
-var taskTags = [maxTaskTags]taskTag{
+var taskTags = [numTaskTags]taskTag{
 	{name: "user_query", harness: "Cursor, Grok"},
 	{name: "userRequest", harness: "Copilot Chat"},
-	{name: "UserRequest", harness: "commands of OpenSpec", leads: []string{"The user "}},
+	{name: "UserRequest", harness: "commands of OpenSpec", prefixes: []string{"The user "}},
 	{name: "user_input", harness: "Cline"},
 	{name: "user_command", harness: "Cline"},
 	{name: "user_message", harness: "Roo"},
 	{name: "task", harness: "older Cline and Roo"},
 	{name: "command-args", harness: "commands of Claude Code"},
-	{name: "pr_description", harness: "SWE-agent", leads: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
-	{name: "issue_description", harness: "OpenHands", leads: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
+	{name: "pr_description", harness: "SWE-agent", prefixes: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
+	{name: "issue_description", harness: "OpenHands", prefixes: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
 }
 
-// noteTags lists the tags of the elements that a harness writes before or after the request of a person.
+// noteTags lists the tags of the elements that a harness writes before or after the user's request.
 //
 //nolint:gochecknoglobals // immutable
 var noteTags = [...]string{
@@ -90,8 +90,8 @@ var noteTags = [...]string{
 	"info-msg",        // goose
 }
 
-// preambleHeads returns the beginnings of messages that a harness sends before the request of a person.
-func preambleHeads() [7]string {
+// preamblePrefixes returns the beginnings of messages that a harness sends before the user's request.
+func preamblePrefixes() [7]string {
 	return [...]string{
 		// aider
 		"Here are summaries of some files present in my git repository.\n",
@@ -110,12 +110,12 @@ const examplesEnd = "I switched to a new code base. Please don't consider the ab
 
 // Limits for one text.
 const (
-	maxTemplates = 4       // frames around one request: a harness for benchmarks may add a frame to the frame of an agent
-	maxNotes     = 32      // notes at the ends of a text
-	maxTemplated = 1 << 20 // bytes; a longer message is its own task
+	maxTemplates      = 4       // nested templates: a benchmark harness may wrap the template of an agent
+	maxNotes          = 32      // notes at the ends of a text
+	maxTemplatedBytes = 1 << 20 // a longer message is returned as it is
 )
 
-// Asked returns the request of a person in item i, without the templates and the preambles of known harnesses, "" for
+// Asked returns the user's request in item i, without the templates and the preambles of known harnesses, "" for
 // none. For a message without a known template, the result is Item.Words.
 func (r *Request) Asked(i int) string {
 	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).Words, examplesEnd) {
@@ -124,9 +124,9 @@ func (r *Request) Asked(i int) string {
 	return r.taskIn(i)
 }
 
-// Asked returns the request of a person in the words of a message, like Request.Asked for a message with a single text.
+// Asked returns the user's request in a message, like Request.Asked for a message with a single text part.
 func Asked(words string) string {
-	if len(words) > maxTemplated {
+	if len(words) > maxTemplatedBytes {
 		return words
 	}
 	if strings.HasPrefix(words, examplesEnd) {
@@ -168,7 +168,7 @@ func (r *Request) Task(n int) (task string) {
 func (r *Request) taskIn(i int) string {
 	words, parts := r.Item(i).Words, r.parts(i)
 	switch {
-	case len(words) > maxTemplated:
+	case len(words) > maxTemplatedBytes:
 		return words
 	case len(parts) == 1: // the usual case: one text part
 		return withoutTemplates(words)
@@ -193,9 +193,9 @@ func withoutTemplates(words string) string {
 		if isPreamble(words) {
 			return ""
 		}
-		inner, ok := inTemplate(words)
+		inner, ok := templateContent(words)
 		if !ok {
-			inner, ok = inTaskTag(words)
+			inner, ok = taskTagContent(words)
 		}
 		if !ok {
 			break
@@ -212,7 +212,7 @@ func isPreamble(words string) bool {
 	if strings.HasPrefix(line, "This is the ") && strings.HasSuffix(line, ". We are setting up the context for our chat.") {
 		return true
 	}
-	for _, head := range preambleHeads() {
+	for _, head := range preamblePrefixes() {
 		if strings.HasPrefix(words, head) {
 			return true
 		}
@@ -220,8 +220,8 @@ func isPreamble(words string) bool {
 	return false
 }
 
-// inTemplate returns the text inside the first template that matches the message.
-func inTemplate(words string) (inner string, ok bool) {
+// templateContent returns the text inside the first template that matches the message.
+func templateContent(words string) (inner string, ok bool) {
 	for i := range taskTemplates {
 		if inner, ok = taskTemplates[i].inner(words); ok {
 			return inner, true
@@ -276,7 +276,7 @@ func lineStart(s, text string) int {
 
 // taskElements returns, for each tag in taskTags, the first index of the element at the beginning of a line, -1 for
 // none. The words are read only once.
-func taskElements(words string) (found [maxTaskTags]int) {
+func taskElements(words string) (found [numTaskTags]int) {
 	for i := range found {
 		found[i] = -1
 	}
@@ -298,15 +298,15 @@ func taskElements(words string) (found [maxTaskTags]int) {
 	}
 }
 
-// inTaskTag returns the text in the first known element of the words.
-func inTaskTag(words string) (inner string, ok bool) {
+// taskTagContent returns the text in the first known element of the words.
+func taskTagContent(words string) (inner string, ok bool) {
 	found := taskElements(words)
 	for i := range taskTags {
 		tag, at := &taskTags[i], found[i]
 		if at < 0 {
 			continue
 		}
-		led := slices.ContainsFunc(tag.leads, func(lead string) bool { return strings.Contains(words[:at], lead) })
+		led := slices.ContainsFunc(tag.prefixes, func(lead string) bool { return strings.Contains(words[:at], lead) })
 		if !led && at > 0 && !isMarkup(words[:at]) {
 			continue
 		}

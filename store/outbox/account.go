@@ -173,7 +173,7 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 	if err != nil {
 		return a, fmt.Errorf("read the account of the outbox: %w", err)
 	}
-	c.SetBusyTimeout(busyLimit)
+	c.SetBusyTimeout(busyTimeout)
 	defer func() { err = errors.Join(err, c.Close()) }()
 	if err := execute(c, "BEGIN"); err != nil {
 		return a, err

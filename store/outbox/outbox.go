@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// busyLimit is the longest wait for another process that reads the file.
-	busyLimit = 5 * time.Second
+	// busyTimeout is the longest wait for another process that reads the file.
+	busyTimeout = 5 * time.Second
 	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota, because losing a
 	// session's row is worse than losing an exchange.
 	stateAllowance = 64 << 20
@@ -165,7 +165,7 @@ func (b *Outbox) open() (err error) {
 	if b.reader, err = sqlite.OpenConn(b.path, sqlite.OpenReadWrite); err != nil {
 		return err
 	}
-	b.reader.SetBusyTimeout(busyLimit)
+	b.reader.SetBusyTimeout(busyTimeout)
 	return sqlitex.ExecuteTransient(b.reader, "PRAGMA query_only = ON", nil)
 }
 

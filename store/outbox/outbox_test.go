@@ -573,7 +573,7 @@ func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 	checkAccount(t, "after a crash", open(t, q.crashCopy()).accountInFile(), formatAccount(q.accountInFile()))
 }
 
-func TestNewerFileIsRefused(t *testing.T) {
+func TestFileFromNewerReleaseIsRefused(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	must(t, q.Close())
@@ -582,6 +582,6 @@ func TestNewerFileIsRefused(t *testing.T) {
 	b[63]++ // user_version
 	must(t, os.WriteFile(pathIn(q.dir), b, 0o600))
 	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
-		t.Errorf("Open of a file of a newer release: err = %v, want outbox.ErrNewer", err)
+		t.Errorf("Open of a file from a newer release: err = %v, want outbox.ErrNewer", err)
 	}
 }

@@ -113,7 +113,7 @@ func openWriter(path string) (c *sqlite.Conn, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	c.SetBusyTimeout(busyLimit)
+	c.SetBusyTimeout(busyTimeout)
 	for _, pragma := range settings() {
 		if err := sqlitex.ExecuteTransient(c, pragma, nil); err != nil {
 			return nil, err

@@ -131,8 +131,8 @@ func checkBreakerOpens(t *testing.T, url string) {
 		_, _, err := s.Session(ctx, "default", sessionID(1))
 		cancel()
 		// Either the context ends first or the connection times out first.
-		waited := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
-		if !waited || strings.Contains(err.Error(), "asked again every") {
+		timedOut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
+		if !timedOut || strings.Contains(err.Error(), "asked again every") {
 			t.Errorf("Session before the breaker opens: err = %v, want a timeout error", err)
 		}
 	}
