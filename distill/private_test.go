@@ -109,7 +109,7 @@ func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
 	f := newFixture(t)
 	storeBenchmarkRun(f)
 	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
-	sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
+	sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 	if err != nil || sum.Proposed != 1 {
 		t.Fatalf("run: summary = %+v, err = %v, want Proposed = 1 and no error", sum, err)
 	}
