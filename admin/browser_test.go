@@ -203,6 +203,11 @@ func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 		if got := b.eval(t, `document.querySelector(".sidebar").open`); got != want {
 			t.Errorf("sidebar open at %d px: got %s, want %s", width, got, want)
 		}
+		const refreshed = `(async () => { const old = document.querySelector("main"); await refresh();
+			return (old !== document.querySelector("main")) + " " + document.querySelector(".sidebar").open })()`
+		if got := evalPromise(t, b, refreshed); got != "true "+want {
+			t.Errorf("main replaced and sidebar open after a refresh at %d px: got %q, want %q", width, got, "true "+want)
+		}
 	}
 }
 
