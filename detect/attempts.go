@@ -22,7 +22,7 @@ const (
 )
 
 // countAttempts returns the number of successive attempts of the newest call that have the same result. The count
-// ends at a turn of a person, at an attempt with another result, and at another call that may have changed
+// ends at a user turn, at an attempt with another result, and at another call that may have changed
 // results. budgetsDiffer is true if the budgets of the attempts differ, and warned if an earlier attempt already
 // got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {

@@ -346,7 +346,7 @@ type Judgement struct {
 // Refuser is the origin of a refusal.
 type Refuser string
 
-// Refusers. Only the refusal of a person is feedback.
+// Refusers. Only the refusal of a user is feedback.
 const (
 	NoRefuser Refuser = ""
 	Person    Refuser = "person"   // a person at the keyboard refused or interrupted

@@ -73,7 +73,7 @@ func (h *history) readBatch() bool {
 	return true
 }
 
-// readItem appends the results and the turn of a person in one item as steps, the newest first.
+// readItem appends the results and the user turn in one item as steps, the newest first.
 func (h *history) readItem(i int) {
 	role := h.req.Role(i)
 	if role != wire.RoleUser && role != wire.RoleTool {
@@ -270,7 +270,7 @@ func (n needle) occursIn(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// personWords returns the words of a person in item i. The result is false if the item has no words, or if a harness
+// personWords returns the user's words in item i. The result is false if the item has no words, or if a harness
 // wrote the words.
 func personWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {

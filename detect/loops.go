@@ -66,11 +66,11 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 
 // countStreak returns the number of successive results of the newest call that equal its newest result (count), the
 // number of warnings among them, and the number of results since the newest warning. The streak ends where the state
-// may have changed: at a call with side effects, at a wait, at a turn of a person, and at another result of the same
+// may have changed: at a call with side effects, at a wait, at a user turn, and at another result of the same
 // call. A streak of successes also ends where another call shows a change. Results are equal if outcome, exit code
 // (see sameCode) and text are equal.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
-	newest, crossed := steps(0), false // crossed: a turn of a person is between step s and the newest call
+	newest, crossed := steps(0), false // crossed: a user turn is between step s and the newest call
 	count, sinceWarning = 1, 1
 	var between []*step // other calls since the last equal call that was read
 	succeeds := newest.outcome().Outcome == OK
@@ -149,7 +149,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 	return !sameCall(last[0], last[1])
 }
 
-// keepsStreak reports whether a streak of failures continues across the turn of a person. The person may have repaired
+// keepsStreak reports whether a streak of failures continues across a user turn. The user may have repaired
 // the machine, so the streak of a shell, a file tool or a browser ends. The streak of any other tool continues, unless
 // the person reports a change or the failure is transient.
 func keepsStreak(newest, person *step) bool {

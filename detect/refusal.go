@@ -27,7 +27,7 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt returns the refusal of a person who interrupted a running command, NoRefuser for none. A harness
+// readInterrupt returns the refusal of a user who interrupted a running command, NoRefuser for none. A harness
 // reports the interrupt in the last line, after the output.
 func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")

@@ -12,17 +12,17 @@ type Signal struct {
 	Feeling   Feeling // approval, correction, rejection
 	Tier      int     // reliability rank: tierVerifier or TierImplicit
 	Rule      string  // rule that found the signal
-	Sentiment bool    // derived from the words of a person, and so a reward only if the operator enables sentiment
+	Sentiment bool    // derived from the user's words, and so a reward only if the operator enables sentiment
 }
 
 // Tiers of signals.
 const (
 	tierVerifier = 2 // outcome of a test, lint or build
-	TierImplicit = 3 // words, refusals and interrupts of a person in the traffic
+	TierImplicit = 3 // words, refusals and interrupts of the user in the traffic
 )
 
 // Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds, refusals and
-// interrupts of a person, and the sentiment of a person's words. recall returns calls of earlier requests.
+// interrupts of the user, and the sentiment of the user's words. recall returns calls of earlier requests.
 func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
@@ -76,9 +76,9 @@ func (r *Results) resultSignal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused a call by itself although the refusal is worded like that of a person.
+// isAutomatic reports whether a harness refused a call by itself although the refusal is worded like that of a user.
 // The run command of opencode does so when no person is present. A request of this command does not offer the tool that
-// asks a person, or has the prompt in quotes. A refusal that quotes the feedback of a person is not automatic.
+// asks the user, or has the prompt in quotes. A refusal that quotes the user's feedback is not automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {

@@ -9,9 +9,9 @@ import (
 	"precept/internal/wire"
 )
 
-// step is one call with its result, or one turn of a person.
+// step is one call with its result, or one user turn.
 type step struct {
-	call *judgedCall // nil for the turn of a person
+	call *judgedCall // nil for a user turn
 
 	item        int
 	resultIndex int // index of the result among the results of the item
@@ -67,7 +67,7 @@ func (s *step) text() string {
 	return trimLabel(s.source.Item(s.item).Results[s.resultIndex])
 }
 
-// personTurn holds the words of a person in one turn.
+// personTurn holds the user's words in one turn.
 type personTurn struct {
 	words                 string
 	parsed, reportsChange bool // reportsChange is valid once parsed is true
@@ -263,7 +263,7 @@ func (s *step) isExcludedFromLoops() bool {
 	return s.memo.traits.repeats || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
-// reportsChange reports whether the turn of a person says that something changed.
+// reportsChange reports whether the user turn says that something changed.
 func (s *step) reportsChange() bool {
 	if !s.turn.parsed {
 		words := s.turn.words
@@ -308,7 +308,7 @@ func (p *phrases) namesActivity(text string) bool {
 	}
 }
 
-// mentionsChange reports whether the words of a person say that something changed, or ask for a second attempt.
+// mentionsChange reports whether the user's words say that something changed, or ask for a second attempt.
 func (p *phrases) mentionsChange(words string) bool {
 	return hasPhrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }

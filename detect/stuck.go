@@ -47,7 +47,7 @@ func answersAlike(steps func(int) *step) bool {
 }
 
 // reachesAlike reports whether the newest step and the steps before of the same tool, at least wanted steps together,
-// are alike. The search ends at a turn of a person, at a warning, at a wait, and at a step of the tool that is not
+// are alike. The search ends at a user turn, at a warning, at a wait, and at a step of the tool that is not
 // alike. For successes, the search also ends at an edit, at a command with side effects, and at a call between that
 // shows a change: two calls that are equal, with different results. A longer result of another tool counts if it is the
 // same.

@@ -163,7 +163,7 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// personText is a text of a person in the form that fold returns, with the set of all triples of successive bytes. Most
+// personText is a user's text in the form that fold returns, with the set of all triples of successive bytes. Most
 // of several hundred phrases contain a triple that is not in the set, and so need no search.
 type personText struct {
 	text    string

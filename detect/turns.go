@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Feeling is the opinion of a person about the agent's previous answer.
+// Feeling is the user's opinion about the agent's previous answer.
 type Feeling string
 
 // Feelings. The feedback API uses the same names.

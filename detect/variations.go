@@ -17,7 +17,7 @@ const (
 )
 
 // failsInVariations reports whether the newest step and earlier steps are minSameFailures variations of a call that all
-// failed in the same way. The search ends at a turn of a person, at a warning, at a variation with another failure, and
+// failed in the same way. The search ends at a user turn, at a warning, at a variation with another failure, and
 // at a step that may have changed results. All calls of one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)

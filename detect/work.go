@@ -15,7 +15,7 @@ const (
 
 // Work returns references to the commits, branches and pull requests that the agent worked on, from the new tool
 // results of a request. A result counts only if its call made the commit, made or pushed the branch, or made, merged or
-// showed the pull request. A hash in a listing, in a file or in the words of a person does not count. recall returns
+// showed the pull request. A hash in a listing, in a file or in the user's words does not count. recall returns
 // calls of earlier requests.
 func (r *Results) Work(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {

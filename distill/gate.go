@@ -12,7 +12,7 @@ import (
 )
 
 // AutoGate is the actor that the audit log names when the automatic gate starts a trial. The automatic gate admits
-// quarantined lessons to trials without the decision of a person.
+// quarantined lessons to trials without the decision of an operator.
 const AutoGate = "gate: auto"
 
 // autoPlan returns the plan for the trial of a lesson that the automatic gate admits. Half of the picks are withheld,
@@ -26,7 +26,7 @@ type Waiting struct {
 }
 
 // admit starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does not
-// need the decision of a person. admit never changes a decision that a person made.
+// need the decision of an operator. admit never changes a decision that an operator made.
 func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil

@@ -16,7 +16,7 @@ const (
 )
 
 // personOccurrences returns the rejections and corrections by people. Their lessons name only commands, because the
-// words of a person are private.
+// words of the user are private.
 func (r *parsedSession) personOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
@@ -80,7 +80,7 @@ func (r *parsedSession) acceptedCommand(i int, refused string) string {
 	return ""
 }
 
-// readCorrection returns the case and the fix of a person's correction. It compares the commands before and after the
+// readCorrection returns the case and the fix of a correction by the user. It compares the commands before and after the
 // message. ok is false if they do not show a correction.
 func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
@@ -119,7 +119,7 @@ func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	return c, f, false
 }
 
-// namesReplacement reports whether one sentence of a person names a program to use and the program that it
+// namesReplacement reports whether one sentence of the user names a program to use and the program that it
 // replaces: "use pnpm, not npm", "pnpm instead of npm", "never npx, bun does that".
 func namesReplacement(words, before, after string) bool {
 	for sentence := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return strings.ContainsRune("\n;!?", r) }) {
@@ -206,7 +206,7 @@ func (s *step) command() *command {
 	return nil
 }
 
-// commandTriggers returns the phrases in a request of a person that make the use of a command likely.
+// commandTriggers returns the phrases in a request of the user that make the use of a command likely.
 func commandTriggers(c *command) []string {
 	if c.subcommand() != "" {
 		return []string{c.name(), c.program}
@@ -214,7 +214,7 @@ func commandTriggers(c *command) []string {
 	return []string{c.program}
 }
 
-// optionTriggers returns the phrases in a request of a person that make the use of a command with an option likely. The
+// optionTriggers returns the phrases in a request of the user that make the use of a command with an option likely. The
 // name of a program with subcommands is no such phrase, because it occurs in too many requests. A subcommand is a
 // phrase of its own only if a person named it.
 func (r *parsedSession) optionTriggers(c *command) []string {

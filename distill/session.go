@@ -88,7 +88,7 @@ func (s *step) failed() bool         { return s.verdict.Outcome == detect.Error 
 func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.verdict) }
 func (s *step) succeeded() bool      { return s.verdict.Outcome == detect.OK }
 
-// userMessage is a message of a person.
+// userMessage is a message of the user.
 type userMessage struct {
 	words   string
 	opinion detect.Opinion

@@ -12,7 +12,7 @@ import (
 // part is one message, call, result or rating of a session, as text for a judge.
 type part struct {
 	text    string
-	trouble bool // a failed call, a refusal, or a person's correction
+	trouble bool // a failed call, a refusal, or a correction by the user
 }
 
 // hasTrouble reports whether a session has a sign of trouble, which is a failed or refused call, a correction by a

@@ -50,7 +50,7 @@ func isFromPerson(words string) bool {
 	return words != "" && !synthetic
 }
 
-// earlierWords returns the newest words of a person in the maxEarlierItems items before the new content.
+// earlierWords returns the newest words of the user in the maxEarlierItems items before the new content.
 func (w *work) earlierWords() string {
 	for i := w.input.Request.New() - 1; i >= max(0, w.input.Request.New()-maxEarlierItems); i-- {
 		if w.input.Request.Role(i) != wire.RoleUser {

@@ -53,7 +53,7 @@ type tryAnswer struct {
 	Stripped    []wire.Stripped   `json:"stripped"`
 	Outcome     string            `json:"outcome,omitempty"` // outcome of a tool result, such as error
 	Kinds       []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
-	Requests    []string          `json:"request_kinds"`     // kinds of the requests in the words of a person
+	Requests    []string          `json:"request_kinds"`     // kinds of the requests in the user's words
 	Tags        []string          `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
 	Matches     []triedLesson     `json:"matches"`
 	Near        []triedLesson     `json:"near"`

@@ -67,7 +67,7 @@ type Problem struct {
 	Faults Faults `json:"faults"`
 	Kept   bool   `json:"kept"` // the previous valid version stays active
 
-	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of a person
+	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of an operator
 
 	// Place reports that the storage of the lessons cannot be read: Path names a directory or Redis, not a file.
 	Place bool `json:"-"`

@@ -14,7 +14,7 @@ type State string
 // The states.
 const (
 	Candidate   State = "candidate"   // a draft
-	Quarantined State = "quarantined" // waits for the approval of a person
+	Quarantined State = "quarantined" // waits for the approval of an operator
 	Trial       State = "trial"       // active, with a trial that measures its effect
 	Active      State = "active"
 	Caution     State = "caution" // shown as an approach to avoid

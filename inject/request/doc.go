@@ -1,4 +1,4 @@
-// Package request names the kinds of a person's requests to an agent: "ship it to the main branch" and
+// Package request names the kinds of a user's requests to an agent: "ship it to the main branch" and
 // "commit this" are requests for a commit. The kinds and their wordings are the table kinds.tsv, each
 // wording with an example.
 //

@@ -277,7 +277,7 @@ func (h *history) approvedAnswer(index int) []ChatMessage {
 	return nil
 }
 
-// lastWords returns the words of the newest item with words of a person.
+// lastWords returns the words of the newest item with words of the user.
 func lastWords(items []*wire.Item) (words string) {
 	for _, it := range items {
 		if it.Words != "" {

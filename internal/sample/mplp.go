@@ -11,7 +11,7 @@ import (
 // Families of the samples that Build returns.
 const (
 	IntentResolution = "intent_resolution" // a task that was carried out with tools
-	DialogResponse   = "dialog_response"   // an answer in words to words of a person
+	DialogResponse   = "dialog_response"   // an answer in words to words of the user
 	ErrorCorrection  = "error_correction"  // a failed call and the different call that worked
 	PlanOptimization = "plan_optimization" // a slow or costly session
 )

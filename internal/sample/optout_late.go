@@ -117,10 +117,10 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	return !judged || o.hitsSample(m)
 }
 
-// wordMembers are the names of the members of Feedback.Details with words of a person.
+// wordMembers are the names of the members of Feedback.Details with words of the user.
 var wordMembers = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
-// HasSessionWords reports whether a sample has words of a person from feedback on the whole session.
+// HasSessionWords reports whether a sample has words of the user from feedback on the whole session.
 func (m *Sample) HasSessionWords() bool {
 	if _, ok := m.Feedback.Details["turn"]; ok {
 		return false
@@ -128,7 +128,7 @@ func (m *Sample) HasSessionWords() bool {
 	return slices.ContainsFunc(wordMembers[:], func(name string) bool { return m.Feedback.Details[name] != nil })
 }
 
-// DropWords removes the words of a person from the feedback of a sample, and keeps the score.
+// DropWords removes the user's words from the feedback of a sample, and keeps the score.
 func (m *Sample) DropWords() {
 	m.Feedback.Details = maps.Clone(m.Feedback.Details)
 	for _, name := range wordMembers {

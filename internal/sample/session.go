@@ -35,7 +35,7 @@ type Rating struct {
 	Turn       int // turn that the rating is about; 0 means the whole session
 }
 
-// userTurn is the exchange with the words of a person, and the following exchanges in which the agent worked on them.
+// userTurn is the exchange with the user's words, and the following exchanges in which the agent worked on them.
 type userTurn struct {
 	words     string
 	exchanges []*Exchange

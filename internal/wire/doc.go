@@ -12,7 +12,7 @@
 //	memory.go                  scans only the new part of a growing conversation
 //	request.go                 holds the result; cursor.go reads bytes that were scanned
 //	item.go, part.go           decode one entry of the list; each dialect has a file
-//	words.go                   separates the words of a person from inserted text
+//	words.go                   separates the user's words from inserted text
 //	agents.go, text_*.go       read calls and results that agents write as prose
 //	hash.go, anchor.go         recognise an item in a later request
 //	splice.go, system.go       insert text

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A harness may write the request of a person into a template, or send messages of its own before the request.
+// A harness may write the user's request into a template, or send messages of its own before the request.
 // Item.Words includes the template, because the content hash covers the whole message. Request.Asked and Request.Task
 // return the request without the template. Matching and samples use Asked, and the list of sessions uses Task.
 
@@ -147,7 +147,7 @@ func TemplateOf(words, asked string) string {
 	return before + "…" + after
 }
 
-// Task returns the first request of a person in the first n items of the list, without the templates and the preambles
+// Task returns the first request of the user in the first n items of the list, without the templates and the preambles
 // of known harnesses, "" for none.
 func (r *Request) Task(n int) (task string) {
 	for i := range min(n, r.Len()) {

@@ -65,7 +65,7 @@ type Stripped struct {
 	Text string `json:"text"`
 }
 
-// StripWords returns the words of a person in the text of a user message, like Item.Words, and the removed pieces.
+// StripWords returns the user's words in the text of a user message, like Item.Words, and the removed pieces.
 func StripWords(text string) (words string, out []Stripped) {
 	words = ownWords(text, func(kind, piece string) { out = append(out, Stripped{kind, piece}) })
 	return words, out
@@ -80,7 +80,7 @@ func (n removedFunc) call(kind, piece string) {
 	}
 }
 
-// ownWords returns the words of a person in a text of a user message. This is the trimmed text without the wrappers and
+// ownWords returns the user's words in a text of a user message. This is the trimmed text without the wrappers and
 // notes of agents, and without the blocks of precept.
 func ownWords(text string, removed removedFunc) string {
 	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, removed), removed))
