@@ -39,7 +39,7 @@ func (noDataReporter) Report(context.Context, Query) (report.Report, error) {
 	return report.Build(report.Input{Lessons: []report.Lesson{{Slug: "look-twice", Arm: "look-twice@1"}}}), nil
 }
 
-func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
+func TestActAPICallsLessonServiceOrFails(t *testing.T) {
 	for _, c := range []struct {
 		name, path, body, call string
 		status                 int
@@ -64,7 +64,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 		{"no JSON", "look-twice/trial", `epsilon=0.5`, "", 400, nil},
 		{"an unknown action", "look-twice/eat", "", "", 404, nil},
 		{"an unknown lesson", "nobody/retire", "", "nobody retire 0 0 WHO", 404, ErrNoLesson},
-		{"an action that the keeper refuses", "look-twice/approve", "", "look-twice approve 0 0 WHO", 409, errors.New("it expired")},
+		{"an action that the lesson service refuses", "look-twice/approve", "", "look-twice approve 0 0 WHO", 409, errors.New("it expired")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			keeper := &fakeLessonService{err: c.fail}
@@ -76,7 +76,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 			})
 			call := strings.Replace(c.call, "WHO", tokenAuthor(), 1)
 			if text := body(t, res); res.StatusCode != c.status || keeper.lastCall != call {
-				t.Errorf("got status %d, answer %s, want status %d; the keeper got call %q, want %q", res.StatusCode, text, c.status, keeper.lastCall, call)
+				t.Errorf("got status %d, body %s, want status %d; got call %q to the lesson service, want %q", res.StatusCode, text, c.status, keeper.lastCall, call)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 // tokenAuthor returns the author of an action with the token: the role and the start of the token's digest.
 func tokenAuthor() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
-func TestActNeedsTokenAndCSRF(t *testing.T) {
+func TestActRequiresTokenAndCSRF(t *testing.T) {
 	keeper := &fakeLessonService{}
 	f := newFixture(t, func(o *Options) { o.Write.Keep = keeper })
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
@@ -96,9 +96,9 @@ func TestActNeedsTokenAndCSRF(t *testing.T) {
 		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/lessons/a/retire", bearer(token)); res.StatusCode == http.StatusOK {
-		t.Error("GET /api/lessons/a/retire has status 200, want a refusal: only POST retires a lesson")
+		t.Error("GET /api/lessons/a/retire: got status 200, want an error status")
 	}
 	if keeper.lastCall != "" {
-		t.Errorf("the keeper got call %q, want none", keeper.lastCall)
+		t.Errorf("the lesson service got call %q, want none", keeper.lastCall)
 	}
 }

@@ -79,7 +79,7 @@ func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	}
 }
 
-// emptySource is a source without lessons, sessions and samples.
+// emptySource has no lessons, sessions or samples.
 type emptySource struct{}
 
 func (emptySource) Book() *lesson.Book { return lesson.NewBook(nil) }
@@ -199,7 +199,7 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(c) }))
 	_, rest, ok := strings.Cut(page, `name="csrf_token" value="`)
 	if !ok {
-		t.Fatal("the overview has no CSRF token, want one")
+		t.Fatal("the overview has no CSRF token")
 	}
 	csrf, _, _ := strings.Cut(rest, `"`)
 	return c, csrf
@@ -234,27 +234,27 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 			for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
 				res := f.do(t, method, path, attempt)
 				if res.StatusCode != 401 && res.StatusCode != 403 && res.StatusCode != 429 && (res.StatusCode != 404 || !strings.HasPrefix(path, "/static/")) {
-					t.Errorf(`%s, %s %s: got status %d, want 401, 403 or 429, or 404 for a path below /static/`, name, method, path, res.StatusCode)
+					t.Errorf(`%s, %s %s: got status %d, want 401, 403 or 429 (or 404 below /static/)`, name, method, path, res.StatusCode)
 				}
 				if text := body(t, res); strings.Contains(text, "canary") || strings.Contains(text, token) {
-					t.Errorf("%s, %s %s: the answer contains the token, want an answer without the token: %s", name, method, path, text)
+					t.Errorf("%s, %s %s: the response contains the token: %s", name, method, path, text)
 				}
 			}
 		}
 	}
 	if strings.Contains(f.log.String(), "canary") || strings.Contains(f.log.String(), token) {
-		t.Error("the log contains a token, want none")
+		t.Error("the log contains a token")
 	}
 }
 
-// The answer to a wrong token differs from the answer to a request without a token.
-func TestAnswerNamesAWrongToken(t *testing.T) {
+// The error for a wrong token differs from the error for a missing token.
+func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 	f := newFixture(t, nil)
 	if text := body(t, f.do(t, "GET", "/api/report", bearer("wrong"))); !strings.Contains(text, "the admin token is wrong") {
-		t.Errorf("a wrong token: got %s, want an answer that calls the token wrong", text)
+		t.Errorf("wrong token: got %s, want an error that calls the token wrong", text)
 	}
 	if text := body(t, f.do(t, "GET", "/api/report", nil)); !strings.Contains(text, "an admin token is required") {
-		t.Errorf("no token: got %s, want an answer that asks for a token", text)
+		t.Errorf("no token: got %s, want an error that asks for a token", text)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 		t.Errorf("unknown path: got status %d, want 404", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Header.Set("Authorization", "bearer "+token) }); res.StatusCode != 200 {
-		t.Errorf("a bearer scheme in another case: got status %d, want 200", res.StatusCode)
+		t.Errorf("scheme bearer in lower case: got status %d, want 200", res.StatusCode)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
 	readyError = nil
 	res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" })
 	if text := body(t, res); res.StatusCode != 200 || text != "ok, degraded: no store\n" {
-		t.Errorf("/readyz with an IP address as host: got status %d, text %q, want 200 and the degraded state", res.StatusCode, text)
+		t.Errorf("/readyz with an IP address as host: got status %d, text %q, want 200 and the degraded state of Ready", res.StatusCode, text)
 	}
 }
 
@@ -302,25 +302,25 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 		t.Errorf("/metrics: got status %d, text %q, want 200 and the metrics", res.StatusCode, text)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
-		t.Errorf("another admin route without a token: got status %d, want 401", res.StatusCode)
+		t.Errorf("/api/report without a token: got status %d, want 401", res.StatusCode)
 	}
 }
 
-// New fails without a token.
-func TestServerWithoutTokenIsRefused(t *testing.T) {
+// New fails without a token, and with a token that is an incomplete digest.
+func TestNewRequiresValidTokens(t *testing.T) {
 	for _, tokens := range [][]string{nil, {""}, {" \n"}, {"x", ""}} {
 		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
 			t.Errorf("New with tokens %q: got error %v, want %v", tokens, err, errNoToken)
 		}
 	}
 	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil { // a digest has 64 characters
-		t.Error("New accepts an incomplete digest as a token, want an error")
+		t.Error("New with an incomplete digest as a token: got no error, want one")
 	}
 }
 
-// After some requests with a wrong token, further ones get status 429, and the log has few lines about them. A request
-// with the right token succeeds meanwhile.
-func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
+// After failuresPerIP requests with a wrong token, further ones get status 429, and the log has one line about all of
+// them. Meanwhile, requests with a valid token succeed.
+func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
 	for i := range 1000 {
@@ -329,17 +329,17 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 		if res.StatusCode == http.StatusTooManyRequests {
 			throttled++
 			if res.Header.Get("Retry-After") == "" {
-				t.Fatal("the status 429 has no Retry-After, want one")
+				t.Fatal("response with status 429 has no Retry-After header")
 			}
 		}
 		if i%100 == 99 {
 			if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 200 {
-				t.Fatalf("the right token after %d wrong ones: got status %d, want 200", i+1, res.StatusCode)
+				t.Fatalf("valid token after %d wrong tokens: got status %d, want 200", i+1, res.StatusCode)
 			}
 		}
 	}
 	if throttled != 1000-failuresPerIP {
-		t.Errorf("%d of 1000 requests were throttled, want all except %d", throttled, failuresPerIP)
+		t.Errorf("%d of 1000 requests were throttled, want all except the first %d", throttled, failuresPerIP)
 	}
 	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
 		t.Errorf("the log has %d lines, want 1:\n%s", lines, f.log)
@@ -349,7 +349,7 @@ func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 		t.Errorf("two minutes later: got status %d, want 401", res.StatusCode)
 	}
 	if !strings.Contains(f.log.String(), "count=1000") {
-		t.Errorf("the log has no line with count=1000, want the number of wrong tokens since the first line:\n%s", f.log)
+		t.Errorf("the log has no line with count=1000, the number of wrong tokens since the first line:\n%s", f.log)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		for _, path := range []string{"/api/report", "/login?token=" + token, "/static/style.css"} {
 			res := f.do(t, "GET", path, func(r *http.Request) { r.Host = host; bearer(token)(r) })
 			if refused := res.StatusCode == 403; refused == accepted {
-				t.Errorf("Host %q, %s: got status %d, want a refusal with 403: %v", host, path, res.StatusCode, !accepted)
+				t.Errorf("Host %q, %s: got status %d, want 403: %v", host, path, res.StatusCode, !accepted)
 			}
 		}
 	}
@@ -397,7 +397,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		}
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != 401 {
-		t.Errorf("the cookie after the logout: got status %d, want 401", res.StatusCode)
+		t.Errorf("cookie after the logout: got status %d, want 401", res.StatusCode)
 	}
 	preflight := f.do(t, "OPTIONS", "/api/report", func(r *http.Request) {
 		r.Header.Set("Origin", "http://evil.example")
@@ -405,11 +405,11 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 	})
 	for h := range preflight.Header {
 		if strings.HasPrefix(h, "Access-Control-") {
-			t.Errorf("the answer to a preflight has header %s, want no CORS header", h)
+			t.Errorf("response to a preflight request has CORS header %s", h)
 		}
 	}
 	if preflight.StatusCode < 400 {
-		t.Errorf("a preflight is answered with %d, want at least 400", preflight.StatusCode)
+		t.Errorf("preflight request: got status %d, want at least 400", preflight.StatusCode)
 	}
 }
 
@@ -430,7 +430,7 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 		h := f.do(t, "GET", path, nil).Header
 		csp := h.Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
-			t.Errorf("%s: the content security policy is %q, want a policy with default-src 'none' and without unsafe and *", path, csp)
+			t.Errorf("%s: Content-Security-Policy is %q, want default-src 'none', and neither unsafe nor *", path, csp)
 		}
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"} {
 			if h.Get(name) != want {
@@ -450,11 +450,11 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 		t.Errorf(`the cookie is %+v, want Name "precept_session", HttpOnly true, SameSite strict and Path "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
-		t.Errorf("the cookie is %q, want an id of at least 32 characters without the token, other than the CSRF token %q", cookie.Value, csrf)
+		t.Errorf("cookie value is %q, want at least 32 characters that do not contain the token and differ from the CSRF token %q", cookie.Value, csrf)
 	}
 	second, _ := f.browser(t)
 	if second.Value == cookie.Value {
-		t.Error("two logins have the same session, want two sessions")
+		t.Error("two logins have the same cookie, want different cookies")
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
@@ -462,7 +462,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	}
 	f.now = f.now.Add(sessionAge + time.Second)
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
-		t.Errorf("with the cookie after its age: got status %d, want 401", res.StatusCode)
+		t.Errorf("with the cookie after its maximum age: got status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -476,7 +476,7 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 		})
 	}
 	if res := post(token); res.StatusCode != 303 || len(res.Cookies()) != 1 {
-		t.Errorf("the right token: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
+		t.Errorf("valid token: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
 	}
 	for _, wrong := range []string{"", "wrong-canary"} {
 		res := post(wrong)
@@ -486,33 +486,33 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 	}
 	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
 	if res.StatusCode != 401 || !strings.Contains(body(t, res), `action="/login"`) {
-		t.Errorf("a person without a session: got status %d, want 401 and the login page", res.StatusCode)
+		t.Errorf("browser without a session: got status %d, want 401 and the login page", res.StatusCode)
 	}
 }
 
-// Removing a token ends the browser sessions that used the token. An invalid reload leaves access
-// unchanged.
+// A reload that removes a token ends the browser sessions that logged in with the token. An invalid reload leaves
+// access unchanged.
 func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	if err := f.SetAccess(Access{}); err == nil {
-		t.Fatal("SetAccess accepts an Access without tokens, want an error")
+		t.Fatal("SetAccess without tokens: got no error, want one")
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
-		t.Fatalf("after a bad reload: got status %d, want 200", res.StatusCode)
+		t.Fatalf("after an invalid reload: got status %d, want 200", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{"new"}}); err != nil {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
-		t.Errorf("the browser of the old token: got status %d, want 401", res.StatusCode)
+		t.Errorf("browser that logged in with the old token: got status %d, want 401", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 401 {
-		t.Errorf("the old token: got status %d, want 401", res.StatusCode)
+		t.Errorf("old token: got status %d, want 401", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer("new")); res.StatusCode != 200 {
-		t.Errorf("the new token: got status %d, want 200", res.StatusCode)
+		t.Errorf("new token: got status %d, want 200", res.StatusCode)
 	}
 }
 
@@ -524,16 +524,16 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
-		t.Fatalf("decoding the answer: got error %v and content type %q, want no error and application/json", err, res.Header.Get("Content-Type"))
+		t.Fatalf("decoding the report: got error %v and content type %q, want no error and application/json", err, res.Header.Get("Content-Type"))
 	}
 	for _, key := range []string{"generated_at", "reward_definition", "global", "srm", "reporting", "lessons"} {
 		if _, ok := got[key]; !ok {
-			t.Errorf("the report lacks key %s, want the key", key)
+			t.Errorf("the report lacks key %s", key)
 		}
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
 	if f.reports.asked != (Query{Tenant: "default"}) {
-		t.Errorf("the query of the report is %+v, want the tenant default only", f.reports.asked)
+		t.Errorf("the query of the report is %+v, want only the tenant default", f.reports.asked)
 	}
 	for _, bad := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
 		if res := f.do(t, "GET", "/api/report?"+bad, bearer(token)); res.StatusCode != 400 {
@@ -543,11 +543,11 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	f.reports.err = errors.New("disk canary")
 	res = f.do(t, "GET", "/api/report", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
-		t.Errorf("a failing report: got status %d and log %s, want status 500 and the error in the log only", res.StatusCode, f.log)
+		t.Errorf("failing report: got status %d and log %s, want status 500 and the error only in the log", res.StatusCode, f.log)
 	}
 	page := f.do(t, "GET", "/", bearer(token))
 	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {
-		t.Errorf("the overview with a failing report: got status %d, want 200 and a page with \"cannot be read\"", page.StatusCode)
+		t.Errorf("overview with a failing report: got status %d, want 200 and a page with \"cannot be read\"", page.StatusCode)
 	}
 }
 

@@ -38,7 +38,7 @@ func (n sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) erro
 	return nil
 }
 
-// An export has a file name and a media type, even when the export is empty.
+// An export has a file name and a media type, even if the export is empty.
 func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
 		f := wordSourceOf("word")
@@ -54,7 +54,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 		} {
 			res := sendAPI(h, "GET", "/api/export?format="+format, "")
 			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
-				t.Errorf("format %q: got status %d, want 200; the body is %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
+				t.Errorf("format %q: got status %d, want 200; got body %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
 			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
 			if head != [2]string{want[0], `attachment; filename="` + want[1] + `"`} {
@@ -64,7 +64,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	}
 }
 
-// failingSource is a wordSource, but its reads of sessions and samples and its ratings return err.
+// failingSource is a wordSource whose reads of sessions and samples and whose ratings return err.
 type failingSource struct {
 	*wordSource
 	err error
@@ -90,9 +90,9 @@ func (f failingSource) Rate(context.Context, string, feedback.Post) (store.Poste
 	return store.Posted{}, f.err
 }
 
-// A fault of the store gives the same text and status in the API and on the pages. A page with a fault shows no part of
+// An error of the store has the same text and status in the API and on the pages. A page with an error shows no part of
 // the list.
-func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
+func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 	for _, c := range []struct {
 		err      error
 		status   int
@@ -113,13 +113,13 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+at, "")
 			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
-				t.Errorf("/api%s with fault %v: got status %d, answer %s, want status %d and a text with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
+				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
 			}
 			res = serve(h, at, cookie)
-			_, main, _ := strings.Cut(textOf(res), "<main") // a page begins the text in upper case
+			_, main, _ := strings.Cut(textOf(res), "<main") // on a page, the text starts with a capital
 			if res.StatusCode != c.status || !strings.Contains(main, c.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("page %s with fault %v: got status %d, want %d; the page is %s, want %q and neither the canary nor rows nor samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
+				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
@@ -129,8 +129,8 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 	}
 }
 
-// A feedback of 1 MiB is accepted, and one more byte is refused.
-func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
+// Feedback of 1 MiB is accepted. Feedback of one more byte, and a tenant of 257 bytes, are refused.
+func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
 	f := wordSourceOf("word")
 	o := f.options()
 	o.Write.Rate = failingSource{f, nil}
@@ -145,12 +145,12 @@ func TestFeedbackOverOneMiBIsRefused(t *testing.T) {
 		}
 	}
 	if res := sendAPI(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
-		t.Errorf("a tenant of 257 bytes: got status %d, want 400", res.StatusCode)
+		t.Errorf("feedback with a tenant of 257 bytes: got status %d, want 400", res.StatusCode)
 	}
 }
 
-// Query parameters outside their bounds are refused, and the error names the parameter.
-func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
+// A query parameter with an invalid value is refused, and the error starts with the name of the parameter.
+func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 	h, err := admin.New(wordSourceOf("word").options())
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
 			for _, v := range values {
 				res := sendAPI(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := textOf(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
-					t.Errorf("parameter %s=%.30q of %s: got status %d, answer %.200s, want status %d, and a refusal that begins with the name", c.key, v, c.at, res.StatusCode, text, status)
+					t.Errorf("parameter %s=%.30q of %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", c.key, v, c.at, res.StatusCode, text, status)
 				}
 			}
 		}

@@ -25,7 +25,7 @@ import (
 // hostile combines markup, a quote that ends an attribute, terminal escapes and right-to-left text.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
-// sessionStore is a store over SQLite with its archive. Tests add sessions.
+// sessionStore is a store over SQLite with its archive, to which tests add sessions.
 type sessionStore struct {
 	*store.Store
 	*store.Archive
@@ -106,7 +106,7 @@ func (k *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
 	}
 }
 
-// closeRewarded adds feedback to a session and closes the session with this reward.
+// closeRewarded adds feedback with a score to a session, and closes the session with the score as its reward.
 func (k *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: k.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
@@ -126,8 +126,8 @@ func messageJSON(role, text string) json.RawMessage {
 	return b
 }
 
-// addSessionWithMarkup writes a session with a block, a withheld lesson, a failed call, a loop, an error and
-// hostile text in every field.
+// addSessionWithMarkup writes a session with a block, a withheld lesson, a failed call, a loop, an error and hostile
+// text.
 func (k *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	t.Helper()
 	id := k.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
@@ -154,7 +154,7 @@ func (k *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	return id
 }
 
-// fakeExport writes one line. If err is set, Export returns err before the line, or after the line with failAfterLine.
+// fakeExport writes one line. If err is set, Export returns err instead, or after the line if failAfterLine is set.
 type fakeExport struct {
 	asked         Export // newest export
 	err           error
@@ -204,7 +204,7 @@ func newStoreFixture(t *testing.T, k *sessionStore, change func(*Options)) *fixt
 	})
 }
 
-// someHealth returns the health of a server that lost exchanges, with a configuration that differs from the default.
+// someHealth returns the health of a server that has lost exchanges and has a changed configuration.
 func someHealth(t *testing.T, now time.Time) Health {
 	t.Helper()
 	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})
@@ -224,7 +224,7 @@ func someHealth(t *testing.T, now time.Time) Health {
 func get(t *testing.T, f *fixture, target string, status int) string {
 	t.Helper()
 	r := f.do(t, http.MethodGet, target, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
-	defer r.Body.Close() //nolint:errcheck // a recorder's
+	defer r.Body.Close() //nolint:errcheck // the body of a recorder
 	b, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != status {
 		t.Fatalf("%s: got status %s, error %v, body %s, want no error and status %d", target, r.Status, err, b, status)

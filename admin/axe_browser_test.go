@@ -22,15 +22,16 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// axeScript returns the source of axe-core. Without axe-core the test is skipped, and fails in CI.
+// axeScript returns the source of axe-core. If axe-core is not installed, the test fails in CI and is skipped
+// elsewhere.
 func axeScript(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		if os.Getenv("CI") == "" {
-			t.Skip("axe-core is not here; make e2e-deps installs it")
+			t.Skip("axe-core is not installed; run make e2e-deps")
 		}
-		t.Fatalf("reading axe-core: got error %v, want its source, which make e2e-deps installs", err)
+		t.Fatalf("reading axe-core: %v; run make e2e-deps", err)
 	}
 	return string(b)
 }
@@ -94,7 +95,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.findings(t, script, ""); len(got) > 0 {
-		t.Errorf("/login: axe-core finds %s, want no serious finding", strings.Join(got, "\n"))
+		t.Errorf("/login: got serious findings of axe-core %s, want none", strings.Join(got, "\n"))
 	}
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, display := range []struct {
@@ -111,15 +112,15 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 		for _, path := range pages {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 			if got := b.findings(t, script, display.rules); len(got) > 0 {
-				t.Errorf("%s, %s at %d pixels: axe-core finds %s, want no serious finding", path, display.theme, display.width, strings.Join(got, "\n"))
+				t.Errorf("%s, theme %s at %d px: got serious findings of axe-core %s, want none", path, display.theme, display.width, strings.Join(got, "\n"))
 			}
 		}
 	}
 }
 
-// On a phone, on a tablet and on a desktop no page and no table is wider than the screen, and the first words of a
-// session take the width of their row. The pages of the help are the docs, whose tables may scroll in their box.
-func TestBrowserNarrowPagesShowAllColumns(t *testing.T) {
+// On a phone, on a tablet and on a desktop, no page and no table is wider than the screen. On narrow screens, the name
+// of a session takes most of its row. The tables of the help pages may scroll inside their box.
+func TestBrowserPagesShowAllColumns(t *testing.T) {
 	b := newTab(t)
 	server, pages := serverWithContent(t)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
@@ -177,11 +178,11 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 	b.keys(t, "\t")
 	b.keys(t, "\r")
 	if got := b.eval(t, `document.activeElement.id`); got != "main" {
-		t.Errorf("the link to the content moves the focus to %q, want \"main\"", got)
+		t.Errorf("focus after the link to the content: got %q, want \"main\"", got)
 	}
 }
 
-// A printed page contains its content only: no navigation, no forms, nothing that needs scrolling.
+// A printed page contains only its content, without navigation and forms, and nothing needs scrolling.
 func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 	b := newTab(t)
 	server, pages := serverWithContent(t)
@@ -208,7 +209,7 @@ func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 	}
 }
 
-// On a phone, the overview without data and the longest page of the docs break their long code.
+// On a phone, the overview without data and the page SAMPLES of the docs wrap long code.
 func TestBrowserLongCodeFitsAPhone(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -223,7 +224,7 @@ func TestBrowserLongCodeFitsAPhone(t *testing.T) {
 	for _, path := range []string{"/", "/help/SAMPLES"} {
 		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 		if got := b.eval(t, `document.documentElement.scrollWidth`); got != "380" {
-			t.Errorf("%s is %s px wide, want 380", path, got)
+			t.Errorf("%s: got width %s px, want 380", path, got)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Under a base path that another proxy strips or keeps, every link that is reachable from the overview has status
-// 200, and a login leads to the requested page.
+// Under a base path, which another proxy strips or keeps, every link that is reachable from the overview has status
+// 200, and a login redirects to the requested page.
 func TestBasePathPrefixesEveryLink(t *testing.T) {
 	for _, stripsBase := range []bool{true, false} {
 		f, _, _ := withLessons(t, func(o *Options) { o.Address.Base = "/tools/precept" })
@@ -34,7 +34,8 @@ func TestBasePathPrefixesEveryLink(t *testing.T) {
 	}
 }
 
-// walk logs in at a handler with the base path /tools/precept, and follows every link that the overview leads to.
+// walk logs in at a handler with the base path /tools/precept, and checks every link that is reachable from the
+// overview.
 func walk(t *testing.T, handler http.Handler) {
 	t.Helper()
 	do := func(method, address string, cookie *http.Cookie) *httptest.ResponseRecorder {
@@ -48,11 +49,11 @@ func walk(t *testing.T, handler http.Handler) {
 		return w
 	}
 	if page := do("GET", "/tools/precept/lessons?q=x", nil); page.Code != 401 || !strings.Contains(page.Body.String(), `name="next" value="/lessons?q=x"`) || !strings.Contains(page.Body.String(), `action="/tools/precept/login"`) {
-		t.Fatalf("a page without a login: got status %d, page %s, want 401, `name=\"next\" value=\"/lessons?q=x\"` and `action=\"/tools/precept/login\"`", page.Code, page.Body)
+		t.Fatalf("page without a login: got status %d, page %s, want 401, `name=\"next\" value=\"/lessons?q=x\"` and `action=\"/tools/precept/login\"`", page.Code, page.Body)
 	}
 	in := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
 	if in.Code != 303 || in.Header().Get("Location") != "/tools/precept/lessons" || in.Result().Cookies()[0].Path != "/tools/precept/" {
-		t.Fatalf(`the login: got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, in.Code, in.Header())
+		t.Fatalf(`login: got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, in.Code, in.Header())
 	}
 	links := regexp.MustCompile(`(?:href|src)="(/[^"#]*)`)
 	seen, todo := map[string]bool{}, []string{"/tools/precept/"}
@@ -71,6 +72,6 @@ func walk(t *testing.T, handler http.Handler) {
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("%d addresses were found, want at least 30", len(seen))
+		t.Errorf("got %d addresses, want at least 30", len(seen))
 	}
 }

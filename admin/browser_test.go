@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tab is a new browser with the errors that the browser has reported, such as violations of the content
+// tab is a tab of a new browser, with the errors that the browser has reported, such as violations of the content
 // security policy.
 type tab struct {
 	ctx      context.Context
@@ -88,8 +88,8 @@ func (b *tab) eval(t *testing.T, expression string) string {
 	return text
 }
 
-// A login link opens the table in a real browser under the real content security policy.
-func TestBrowserLoginShowsTheTable(t *testing.T) {
+// A login link opens the overview with its table in a browser, under the content security policy.
+func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
@@ -123,11 +123,11 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
-// An open page refreshes automatically, and the form logs a person in and out.
+// An open page refreshes automatically, and the forms log a user in and out.
 func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) {
@@ -147,19 +147,19 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS("#health")),
 	)
 	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`document.querySelector(".figures td").textContent.length > 1`, chromedp.WithPollingTimeout(0))); err != nil {
-		t.Fatalf("waiting for a refresh of the page: got error %v, want a second visit", err)
+		t.Fatalf("waiting for the automatic refresh: got error %v, want a second visit", err)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.eval(t, "location.pathname"); got != "/login" {
-		t.Errorf("the path after the logout is %s, want \"/login\"", got)
+		t.Errorf("path after the logout: got %s, want \"/login\"", got)
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
-// A page shows times in the time zone of the browser and names the zone. Each time has UTC in its tooltip.
-func TestBrowserPageNamesTheZoneOfTimes(t *testing.T) {
+// A page names the time zone of the browser.
+func TestBrowserPageNamesTheTimeZone(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -169,7 +169,7 @@ func TestBrowserPageNamesTheZoneOfTimes(t *testing.T) {
 	}
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
 	if got, want := b.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want {
-		t.Errorf("the line of the time zone is %q, want %q", got, want)
+		t.Errorf("time zone line: got %q, want %q", got, want)
 	}
 }
 
@@ -211,8 +211,8 @@ func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 	}
 }
 
-// The dark theme sets both background and text colours.
-func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
+// Each theme sets the text and the background colour.
+func TestBrowserThemesSetTextAndBackgroundColours(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -224,7 +224,7 @@ func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.eval(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
-			t.Errorf("the %s theme has colours %s, want %q", scheme, got, want)
+			t.Errorf("%s theme: got colours %s, want %q", scheme, got, want)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"precept/store"
 )
 
-// sessionsOfTwoAgents returns sessions of a coder with the reward 1, and as many of a tester with the reward 0.
+// sessionsOfTwoAgents returns as many sessions of a coder, with reward 1, as of a tester, with reward 0. The first
+// session of each agent has no duration.
 func sessionsOfTwoAgents(each int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range each {
@@ -20,7 +21,7 @@ func sessionsOfTwoAgents(each int, run string) *store.Recent {
 	return r
 }
 
-// asJSON returns a value with pointers as readable text.
+// asJSON returns v as JSON, so that a message shows the values behind pointers.
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -35,29 +36,29 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 		c := compare(sessionsOfTwoAgents(each, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != want {
-			t.Errorf("%d sessions a side: got difference %s, want the mean 1 and an interval: %t", each, asJSON(t, d), want)
+			t.Errorf("%d sessions per agent: got difference %s, want the mean 1, with an interval: %t", each, asJSON(t, d), want)
 		}
 		if want && *d.Low <= 0 {
-			t.Errorf("%d sessions a side: the interval of a difference of 1 begins at %v, want above 0", each, *d.Low)
+			t.Errorf("%d sessions per agent: got lower bound %v of a difference of 1, want above 0", each, *d.Low)
 		}
 	}
 }
 
-// The sessions of a run share one reward, and count once for the success.
+// The sessions of a run share one reward, and count as one session in the success measure.
 func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
-		t.Errorf("the success of sessions of one run a side: got %s, want one session a side and no interval", asJSON(t, got))
+		t.Errorf("success with one run per agent: got %s, want one session per agent and no interval", asJSON(t, got))
 	}
 	if got := c.Measures[4]; got.Name != "turns" || got.A.Sessions != 50 {
-		t.Errorf("the turns of sessions of one run a side: got %s, want 50 sessions", asJSON(t, got))
+		t.Errorf("turns with one run per agent: got %s, want 50 sessions", asJSON(t, got))
 	}
 }
 
-// A session without a duration, such as an import, does not count for the duration.
-func TestComparisonLeavesUnknownDurationsOut(t *testing.T) {
+// A session without a duration, such as an imported one, is not counted in the duration measure.
+func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
-		t.Errorf("the duration of sessions, some without a duration: got %s, want 11 sessions", asJSON(t, got))
+		t.Errorf("duration of 12 sessions, one without a duration: got %s, want 11 sessions", asJSON(t, got))
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Each route, except the profiler routes that take seconds, refuses each kind of unauthorized request, with the
-// common headers and without a side effect.
+// Each route, except the profiler routes that take seconds, refuses each kind of unauthorized request, with the common
+// headers and without a side effect. The probes /healthz and /readyz accept any host.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	cookie, csrf := f.browser(t)
@@ -24,13 +24,13 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		}
 		if h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'") ||
 			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s %s, %s: the headers are %v, want no-store, nosniff, DENY, a strict policy and no CORS", method, path, sender, h)
+			t.Errorf("%s %s, %s: got headers %v, want no-store, nosniff, DENY, a strict content security policy and no CORS header", method, path, sender, h)
 		}
 		if got := h.Get("WWW-Authenticate") != ""; got != (status == http.StatusUnauthorized) {
-			t.Errorf("%s %s, %s: the response has WWW-Authenticate: %v, want the header with status 401 only", method, path, sender, got)
+			t.Errorf("%s %s, %s: got a WWW-Authenticate header: %v, want the header only with status 401", method, path, sender, got)
 		}
 		if text := body(t, res); status >= 400 && !strings.HasPrefix(text, `{"error":"`) {
-			t.Errorf("%s %s, %s: the response is %.100s, want an error in JSON", method, path, sender, text)
+			t.Errorf("%s %s, %s: got body %.100s, want an error in JSON", method, path, sender, text)
 		}
 	}
 	routes := 0
@@ -41,15 +41,15 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		routes++
 		path, probe := fill.Replace(r.Path), r.Path == "/healthz" || r.Path == "/readyz"
 		if probe {
-			checkStatus(r.Method, path, http.StatusOK, "a foreign host", func(r *http.Request) { r.Host = "evil.example" })
+			checkStatus(r.Method, path, http.StatusOK, "foreign host", func(r *http.Request) { r.Host = "evil.example" })
 		} else {
-			checkStatus(r.Method, path, http.StatusForbidden, "a foreign host", func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" })
+			checkStatus(r.Method, path, http.StatusForbidden, "foreign host", func(r *http.Request) { bearer(token)(r); r.Host = "evil.example" })
 		}
 		if slices.Contains(openRoutes, r.Path) {
 			continue
 		}
 		checkStatus(r.Method, path, http.StatusUnauthorized, "no token", nil)
-		checkStatus(r.Method, path, http.StatusUnauthorized, "the cookie of no session", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: strings.Repeat("0", 64)}) })
+		checkStatus(r.Method, path, http.StatusUnauthorized, "cookie without a session", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: strings.Repeat("0", 64)}) })
 		if r.Method == http.MethodGet {
 			continue
 		}
@@ -63,12 +63,12 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		}
 	}
 	if routes < 30 || keeper.lastCall != "" {
-		t.Errorf("%d routes are tested, want at least 30; the keeper got call %q, want none", routes, keeper.lastCall)
+		t.Errorf("got %d tested routes, want at least 30; got call %q to the lesson service, want none", routes, keeper.lastCall)
 	}
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }
 
-// The page after a rating, a deletion or an action on a lesson reports the result.
+// The next page after a rating, a deletion or an action on a lesson reports the result.
 func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 	f, _, id := withRoles(t)
 	cookie, csrf := f.browser(t)
@@ -94,16 +94,16 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		"a rejection":                    {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
 		"a comment over the limit":       {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
 		"a comment at the limit":         {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
-		"a deletion without the tick":    {at + "/forget", url.Values{}, 303, "Nothing was deleted"},
+		"deletion without confirmation":  {at + "/forget", url.Values{}, 303, "Nothing was deleted"},
 		"deletion of an unknown session": {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
 		"pause of a lesson":              {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
 		"an unknown action":              {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
 		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.wantText) {
-			t.Errorf("%s: got status %d with text %q, want status %d and a text with %q", name, status, got, c.status, c.wantText)
+			t.Errorf("%s: got status %d and text %q, want status %d and a text with %q", name, status, got, c.status, c.wantText)
 		}
 	}
 	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
-		t.Errorf(`the notice of the deletion is %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
+		t.Errorf(`notice of the deletion: got %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A request needs a token. The report is an answer of the API.
+// A request without a token is refused. A request with the token gets the report.
 func ExampleNew() {
 	options := optionsOf(&fakeReports{report: sampleReport()}, time.Now)
 	options.Access = Access{Tokens: []string{"correct-horse-battery-staple"}}

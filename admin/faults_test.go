@@ -14,9 +14,8 @@ import (
 	"precept/store"
 )
 
-// The log has the cause of a server error under the identifier of the response. The response names
-// a remedy, as JSON for programs and as a page for people.
-func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
+// The log has the cause of a server error once, with the request id of the response. Only a browser gets a page.
+func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{err: errors.New("disk canary")} })
 	cookie, csrf := f.browser(t)
 	for _, accept := range []string{"*/*", "text/html"} {
@@ -32,10 +31,10 @@ func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
 			t.Errorf(`%s: got status %d, text %s, want status 503 and a text with "the data could not be deleted completely"`, accept, res.StatusCode, text)
 		}
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
-			t.Errorf("%s: the answer is a page: %v, want a page for a browser only", accept, page)
+			t.Errorf("%s: got a page: %v, want a page only for a browser", accept, page)
 		}
 		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
-			t.Errorf("%s: got request id %q and log %s, want the fault once in the log, with this id", accept, id, log)
+			t.Errorf("%s: got request id %q and log %s, want the error once in the log, with this id", accept, id, log)
 		}
 	}
 }
@@ -51,11 +50,11 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 		}
 	}
 	if f.log.Len() > 0 {
-		t.Errorf("the log has %s, want no line", f.log)
+		t.Errorf("got log %s, want no lines", f.log)
 	}
 }
 
-// failingReader fails to report and to list sessions.
+// failingReader returns an error for a report and for a list of sessions.
 type failingReader struct{ emptyArchive }
 
 func (failingReader) Report(context.Context, Query) (report.Report, error) {
@@ -66,7 +65,7 @@ func (failingReader) Browse(context.Context, store.SessionQuery) (store.SessionL
 	return store.SessionList{}, errors.New("browse canary")
 }
 
-// A page that fails because of a fault shows one message and logs the cause once.
+// A page or an API route whose source fails does not show the cause, and logs it once.
 func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = failingReader{}, failingReader{} })
 	for target, c := range map[string]struct {
@@ -79,13 +78,13 @@ func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 			t.Errorf(`%s: got status %d, text %.300s, want status %d and text without "canary"`, target, res.StatusCode, text, c.status)
 		}
 		if n := strings.Count(f.log.String(), c.cause); n != 1 {
-			t.Errorf("%s: the log has the cause %d times, want once: %s", target, n, f.log)
+			t.Errorf("%s: got the cause %d times in the log, want once: %s", target, n, f.log)
 		}
 	}
 }
 
-// HEAD has the status of GET and no body.
-func TestHeadHasStatusOfGetAndNoBody(t *testing.T) {
+// The response to a HEAD request of an unknown path has status 404 and no body.
+func TestHeadOfUnknownPathHasNoBody(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, target := range []string{"/nowhere", "/api/nothing"} {
 		res := f.do(t, "HEAD", target, bearer(token))
@@ -95,9 +94,9 @@ func TestHeadHasStatusOfGetAndNoBody(t *testing.T) {
 	}
 }
 
-// The server reads its audit log at the start. Damaged and foreign lines are skipped, and new entries are
-// appended. With an unreadable file the server starts, and the log reports the fault.
-func TestAuditReadsPastDamagedLines(t *testing.T) {
+// At the start, the server reads the audit log and skips damaged lines. New entries are appended. If the file is
+// unreadable, the server still starts, and the log has the error.
+func TestAuditSkipsDamagedLinesAndUnreadableFile(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
 	b.WriteString("cut line\"}\n{}\nnot JSON\n")
@@ -112,17 +111,17 @@ func TestAuditReadsPastDamagedLines(t *testing.T) {
 	f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
 	latest := f.audit.latest()
 	if len(latest) != auditShown || latest[0].Detail != "word pause" || latest[1].Action != "POST /old" {
-		t.Errorf("%d entries are kept, want %d; the newest are %+v and %+v, want word pause and POST /old", len(latest), auditShown, latest[0], latest[1])
+		t.Errorf("got %d entries, want %d; got newest entries %+v and %+v, want \"word pause\" and POST /old", len(latest), auditShown, latest[0], latest[1])
 	}
 	for range 3 * auditShown {
 		f.do(t, "POST", "/api/lessons/word/retire", bearer(token))
 	}
 	if latest = f.audit.latest(); len(latest) != auditShown || latest[auditShown-1].Detail != "word retire" || len(f.audit.list) > 2*auditShown {
-		t.Errorf("%d entries are shown, want %d; %d are in memory, want at most %d", len(latest), auditShown, len(f.audit.list), 2*auditShown)
+		t.Errorf("got %d shown entries, want %d; got %d entries in memory, want at most %d", len(latest), auditShown, len(f.audit.list), 2*auditShown)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(text), "\n") != 3+5000+1+3*auditShown {
-		t.Errorf("the audit file: got %d lines, error %v, want %d lines", strings.Count(string(text), "\n"), err, 3+5000+1+3*auditShown)
+		t.Errorf("audit file: got %d lines, error %v, want %d lines", strings.Count(string(text), "\n"), err, 3+5000+1+3*auditShown)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -133,6 +132,6 @@ func TestAuditReadsPastDamagedLines(t *testing.T) {
 	f = newFixture(t, func(o *Options) { o.DataDir = dir })
 	res := f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
 	if res.StatusCode != http.StatusOK || len(f.audit.latest()) != 1 || strings.Count(f.log.String(), "level=ERROR") != 2 {
-		t.Errorf("with an unreadable audit file: got status %d, want 200; %d entries are kept, want 1; want two errors in the log: %s", res.StatusCode, len(f.audit.latest()), f.log)
+		t.Errorf("unreadable audit file: got status %d, want 200; got %d entries, want 1; want two errors in the log: %s", res.StatusCode, len(f.audit.latest()), f.log)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A named pipe in place of the file of logins does not stop the start, which would wait for a writer of the pipe.
-func TestNamedPipeOfLoginsIsRefused(t *testing.T) {
+// A named pipe in place of the logins file is refused. Otherwise, the start would wait for a writer of the pipe.
+func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sessionsFile)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
@@ -27,6 +27,6 @@ func TestNamedPipeOfLoginsIsRefused(t *testing.T) {
 			t.Error("open of a named pipe: got no error, want one")
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("open of a named pipe waits, want an error")
+		t.Fatal("open of a named pipe blocks, want an error")
 	}
 }

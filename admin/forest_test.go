@@ -14,13 +14,13 @@ import (
 	"precept/bandit/report"
 )
 
-// drawn is a row of a forest plot as the page draws the row; NaN for a missing mark.
+// drawn is a row of a forest plot, as the page draws it. The coordinate of a missing mark is NaN.
 type drawn struct {
 	lo, effect, hi, truth float64 // x coordinates
 	cutLow, cutHigh       bool
 }
 
-// plots returns the forest plots of the page of lessons at target, and the number of ticks of their axis.
+// plots returns the rows of the forest plot on the page target, and the number of ticks of the axis.
 func plots(
 	t interface {
 		Fatalf(format string, args ...any)
@@ -65,7 +65,7 @@ func rowOf(n int, effect, lo, hi float64) report.Row {
 	}
 }
 
-// For any numbers, the plot stays inside of its picture and keeps the order of the numbers.
+// For any effects, the plot stays inside its picture, and each effect is between its bounds.
 func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows []report.Row
@@ -79,21 +79,21 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 		truth := func(string) (float64, bool) { return trueEffect, true }
 		got, ticks := plots(t, rows, truth, "/lessons?zoom="+scale)
 		if len(got) != len(rows) || ticks < 3 || ticks > 12 {
-			t.Fatalf("the plot has %d rows, want %d; it has %d ticks, want 3 to 12", len(got), len(rows), ticks)
+			t.Fatalf("got %d rows, want %d; got %d ticks, want 3 to 12", len(got), len(rows), ticks)
 		}
 		for _, p := range got {
 			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.effect < p.lo || p.effect > p.hi {
-				t.Fatalf("got %+v, want bounds and true effect from 0 to 240, lower bound <= %v, and effect from %v to %v", p, p.hi, p.lo, p.hi)
+				t.Fatalf("row %+v: want lo, hi and truth from 0 to 240, lo <= %v, and effect from %v to %v", p, p.hi, p.lo, p.hi)
 			}
 			if scale != "5" && math.IsNaN(p.effect) {
-				t.Fatalf("the row is %+v, want its effect inside of the axis", p)
+				t.Fatalf("row %+v: want the effect inside the axis", p)
 			}
 		}
 	})
 }
 
-// One lesson with little data does not compress the other intervals: the scale fits most intervals
-// and marks the clipped ones.
+// One lesson with a wide interval does not compress the other intervals. The scale fits most intervals, and the plot
+// marks the clipped ones.
 func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	var rows []report.Row
 	for i := range 19 {
@@ -107,31 +107,31 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	}
 	usual, wide := at("")
 	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.effect) {
-		t.Errorf("fitted scale: the usual interval is %+v, want at least 60 wide and whole; the wide interval is %+v, want cut at both ends", usual, wide)
+		t.Errorf("fitted scale: got usual interval %+v, want it unclipped and at least 60 wide; got wide interval %+v, want it clipped at both ends", usual, wide)
 	}
 	if usual, wide = at("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
-		t.Errorf("scale of all: the usual interval is %+v, want at most 20 wide; the wide interval is %+v, want whole", usual, wide)
+		t.Errorf("zoom=all: got usual interval %+v, want at most 20 wide; got wide interval %+v, want it unclipped", usual, wide)
 	}
 	if usual, _ = at("1"); !math.IsNaN(usual.effect) || usual.cutLow || !usual.cutHigh {
-		t.Errorf("an effect of 4 points on a scale of 1 is %+v, want cut at the upper end", usual)
+		t.Errorf("effect of 4 points with zoom=1: got %+v, want no effect, clipped only at the upper end", usual)
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
 		if usual, wide = at(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
-			t.Errorf("scale %s gives %+v and %+v, want the fitted scale", scale, usual, wide)
+			t.Errorf("zoom=%s: got %+v and %+v, want the fitted scale", scale, usual, wide)
 		}
 	}
 	truth := func(string) (float64, bool) { return 0.3, true }
 	if got, _ := plots(t, rows[:1], truth, "/lessons"); got[0].truth < got[0].hi || got[0].truth > 230 {
-		t.Errorf("the true effect is %+v, want inside of the axis", got[0])
+		t.Errorf("true effect above the interval: got %+v, want it inside the axis and above the interval", got[0])
 	}
 }
 
-// A row with the verdict invalid is not plotted and does not affect the axis.
+// A row with the verdict invalid has no interval in the plot and does not affect the axis.
 func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	valid, invalid := rowOf(0, 0.02, 0, 0.04), rowOf(1, 0.9, 0.8, 1)
 	invalid.Verdict = report.Invalid
 	got, _ := plots(t, []report.Row{valid, invalid}, nil, "/lessons?sort=name")
 	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].effect) || got[0].hi < 150 {
-		t.Errorf("the plots are %+v, want no interval and no effect in the second, and an upper bound of at least 150 in the first", got)
+		t.Errorf("got rows %+v, want no interval and no effect in the second, and an upper bound of at least 150 in the first", got)
 	}
 }

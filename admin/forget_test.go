@@ -46,17 +46,17 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 			})
 			text := body(t, res)
 			if res.StatusCode != c.status || forgetter.asked != c.asked {
-				t.Errorf("got status %d, answer %s, want status %d; the forgetter got %q, want %q", res.StatusCode, text, c.status, forgetter.asked, c.asked)
+				t.Errorf("got status %d, body %s, want status %d; got call %q to the forgetter, want %q", res.StatusCode, text, c.status, forgetter.asked, c.asked)
 			}
 			if c.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
-				t.Errorf("the answer is %s, want {\"forgotten\":3}", text)
+				t.Errorf("got body %s, want {\"forgotten\":3}", text)
 			}
 		})
 	}
 }
 
-// Forget needs a bearer token, or in a browser a CSRF token.
-func TestForgetNeedsTokenAndCSRF(t *testing.T) {
+// POST /api/forget requires a bearer token, or a cookie with a CSRF token.
+func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Write.Forget = forgetter })
 	const all = `{"tenant":"acme","all":true}`
@@ -74,15 +74,15 @@ func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/forget", bearer(token)); res.StatusCode == http.StatusOK {
-		t.Error("GET /api/forget has status 200, want a refusal: only POST forgets")
+		t.Error("GET /api/forget: got status 200, want an error status")
 	}
 	if forgetter.asked != "" {
-		t.Errorf("the forgetter got %q, want no call", forgetter.asked)
+		t.Errorf("the forgetter got call %q, want none", forgetter.asked)
 	}
 }
 
 // The audit entry of a deletion names the tenant and the number of deleted sessions, and no name of a session.
-func TestAuditOfADeletionNamesTenantAndNumber(t *testing.T) {
+func TestAuditEntryOfDeletionNamesTenantAndNumber(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{} })
 	f.do(t, "POST", "/api/forget", func(r *http.Request) {
 		bearer(token)(r)

@@ -9,8 +9,8 @@ import (
 	"precept/admin"
 )
 
-// The checkbox of a filter shows the current query. Only the overview has a row of all lessons together.
-func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
+// The checkbox of a filter shows the value in the query. Only the overview has a row of all lessons together.
+func TestCheckboxesShowTheQueryAndOverviewHasTotalRow(t *testing.T) {
 	h, err := admin.New(wordSourceOf("word").options())
 	if err != nil {
 		t.Fatal(err)
@@ -30,15 +30,15 @@ func TestFilterFormsShowTheCurrentQuery(t *testing.T) {
 	} {
 		unselected, _, _ := strings.Cut(selected, "?")
 		if page := get(selected); !strings.Contains(page, box+" checked>") {
-			t.Errorf("%s: the checkbox is not checked, want checked", selected)
+			t.Errorf("%s: the checkbox is missing or not checked", selected)
 		}
 		if page := get(unselected); !strings.Contains(page, box+">") {
-			t.Errorf("%s: the checkbox is checked or missing, want unchecked", unselected)
+			t.Errorf("%s: the checkbox is missing or checked", unselected)
 		}
 	}
 	for target, all := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {
 		if n := strings.Count(get(target), `<tr class="all">`); n != all {
-			t.Errorf("%s has %d rows of all lessons together, want %d", target, n, all)
+			t.Errorf("%s: got %d rows of all lessons together, want %d", target, n, all)
 		}
 	}
 }

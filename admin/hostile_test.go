@@ -31,8 +31,8 @@ import (
 	"precept/store"
 )
 
-// For hostile text in any field of a lesson, an agent, a client or a query, the pages have the same
-// elements and attributes as for a plain word, and links lead to pages of the dashboard.
+// With hostile text in every field of lessons, agents, clients and queries, each page has the same elements and
+// attributes as with a plain word, and each link leads to a page of the dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := pagesOf(t, "word")
 	for _, hostile := range []string{
@@ -49,33 +49,33 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
-					t.Errorf("%q on %s leads to %q, want a link inside the dashboard", hostile, at, link)
+					t.Errorf("%q on page %s: got link %q, want a link inside the dashboard", hostile, at, link)
 				}
 			}
 			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
-				t.Errorf("page %s lacks text %q, want the text", at, hostile)
+				t.Errorf("page %s lacks text %q", at, hostile)
 			}
 		}
 	}
 }
 
-// visible returns a text as a page shows it: invisible characters appear by name.
+// visible returns text with invisible characters replaced by their names, as a page shows them.
 func visible(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
-// rest returns at most three elements of a shape from index i on.
+// rest returns at most three elements of shape, starting at index i.
 func rest(shape []string, i int) []string { return shape[min(i, len(shape)):min(i+3, len(shape))] }
 
-// parsedPage is a parsed page.
+// parsedPage is a parsed HTML page.
 type parsedPage struct {
 	shape  []string // elements in order, each with the names of its attributes
 	links  []string
 	text   string
-	quotes bool // the page quotes text of users
+	quotes bool // the page shows the text of users
 }
 
-// pagesOf reads every page, as an operator in a browser, of a server whose texts are all equal to word.
+// pagesOf reads every page of a server whose texts are all equal to word, as an operator in a browser.
 func pagesOf(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
 	f := wordSourceOf(word)
@@ -92,11 +92,11 @@ func pagesOf(t *testing.T, word string) map[string]parsedPage {
 	tenant := "?tenant=" + url.QueryEscape(word)
 	out := map[string]parsedPage{}
 	for name, target := range map[string]string{
-		"overview": "/", "overview, asked": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + asked,
+		"overview": "/", "overview, filtered": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, filtered": "/lessons" + asked,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
-		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
-		"sessions": "/sessions", "sessions, asked": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
-		"samples": "/samples", "samples, asked": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, filtered": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"sessions": "/sessions", "sessions, filtered": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
+		"samples": "/samples", "samples, filtered": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
 		res := serve(h, target, cookie)
 		page := parsePage(t, res)
@@ -104,7 +104,7 @@ func pagesOf(t *testing.T, word string) map[string]parsedPage {
 		out[name] = page
 	}
 	if f.askedSession != word {
-		t.Errorf("the page of session %q reads session %q, want equal names", word, f.askedSession)
+		t.Errorf("the page of session %q reads session %q, want the same session", word, f.askedSession)
 	}
 	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+asked, nil))
 	f.fail = true
@@ -131,7 +131,7 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	defer res.Body.Close()
 	root, err := html.Parse(res.Body)
 	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-		t.Fatalf("parsing the page: got status %d, content type %s, error %v, want a page of HTML", res.StatusCode, res.Header.Get("Content-Type"), err)
+		t.Fatalf("parsing the page: got status %d, content type %s, error %v, want an HTML page", res.StatusCode, res.Header.Get("Content-Type"), err)
 	}
 	var text strings.Builder
 	for n := range root.Descendants() {
@@ -156,8 +156,8 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	return p
 }
 
-// wordSource holds the data of a server, in which every text is the same word. wordSource is also the source of the
-// data: it implements the interfaces through which the server reads.
+// wordSource holds the data of a server, in which every text is the same word. wordSource implements the interfaces
+// through which the server reads the data.
 type wordSource struct {
 	word         string
 	fail         bool   // the store is unavailable
@@ -209,8 +209,8 @@ func wordSourceOf(word string) *wordSource {
 	return f
 }
 
-// fillTexts sets every string in a value to word, and gives every list two entries. Strings of a named
-// type, such as a state, keep their value: no user writes them.
+// fillTexts sets every string in v to word, and every slice to two entries. Strings of a named type, such as a
+// state, keep their value, because no user writes them.
 func fillTexts(v reflect.Value, word string, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -298,7 +298,7 @@ func (f *wordSource) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, f.err()
 }
 
-// err returns the error of an unavailable store, which contains the word; nil for an available store.
+// err returns an error that contains the word if the store is unavailable, and nil otherwise.
 func (f *wordSource) err() error {
 	if f.fail {
 		return fmt.Errorf("no answer to %s", f.word)
@@ -332,7 +332,8 @@ func (f *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest
 	return f.backtest, f.err()
 }
 
-// archive is a wordSource as an Archive, whose Block has other parameters than the Block of a Library.
+// archive is a wordSource that implements Archive. The Block of an Archive has other parameters than the Block of a
+// Library.
 type archive struct{ *wordSource }
 
 func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
@@ -382,7 +383,7 @@ func (f *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted,
 
 func (f *wordSource) Forget(context.Context, string, string) (int, error) { return 0, f.err() }
 
-// countingSource is a random source with the same sequence of different values in each run.
+// countingSource is a random source that returns the same sequence of distinct values in each run.
 type countingSource struct{ n uint64 }
 
 func (s *countingSource) Read(b []byte) (int, error) {

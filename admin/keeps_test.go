@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// addressesOf returns the addresses of the links and of the GET forms of a page's main part, by their text: the text of
-// the link, or of the button of the form.
+// addressesOf returns the addresses of the links and forms in the main part of a page. The key is the text of the link,
+// "form " and the text of the button for a GET form, or "post " and the action for another form.
 func addressesOf(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")
@@ -80,7 +80,7 @@ func textIn(n *html.Node) string {
 	return b.String()
 }
 
-// A link or a form of a page that changes one parameter keeps the others: order, tenant, window, saved view, rows.
+// A link or a form that changes one query parameter keeps the others, such as the order, the tenant and the window.
 func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Write.Notes = memoryNotes{"acme/view|v1": []byte(`{"name":"poor","query":"verdict=poor"}`)}
@@ -128,11 +128,11 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 		links := addressesOf(t, page)
 		got := links[c.link]
 		if got == nil {
-			t.Errorf("%s has no link or form %q, want one to %s; the page has %v", c.page, c.link, c.want, links)
+			t.Errorf("%s has no link or form %q to %s; it has %v", c.page, c.link, c.want, links)
 			continue
 		}
 		if got.String() != c.want {
-			t.Errorf("%s: %q leads to %s, want %s", c.page, c.link, got, c.want)
+			t.Errorf("%s: link or form %q has address %s, want %s", c.page, c.link, got, c.want)
 		}
 	}
 }
@@ -156,37 +156,37 @@ func (someSessions) Recent(context.Context, string, time.Time, time.Time) (store
 	return store.Recent{Sessions: []store.SessionItem{{ID: "s-1", Agent: "a", Tags: []string{"x"}}, {ID: "s-2", Agent: "b", Tags: []string{"x"}}}}, nil
 }
 
-// A filter with a hidden character finds its session by the link of the page, and by the shown name of the character.
-func TestFilterFindsHiddenCharactersByTheirNames(t *testing.T) {
+// A filter finds a session whose agent has a hidden character, both by the raw character and by its shown name.
+func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
 	k := newSessionStore(t, time.Now())
 	k.addSession(t, "plain", 1, nil)
 	k.addSession(t, "other", 1, func(r *sessionpkg.Record, _ []sample.Exchange) { r.Identity.Agent = "co\u200bder" })
 	f := newStoreFixture(t, k, nil)
 	page := get(t, f, "/sessions", http.StatusOK)
 	if !strings.Contains(page, "/sessions?agent=co%E2%80%8Bder") || !strings.Contains(page, "co‹U+200B›der") {
-		t.Errorf("the list is %s, want a filter with the raw name and the shown name co‹U+200B›der", page)
+		t.Errorf("session list: got %s, want a filter link with the raw agent name, and the shown name co‹U+200B›der", page)
 	}
 	for _, value := range []string{"co\u200bder", "co‹U+200B›der"} {
 		page := get(t, f, "/sessions?"+url.Values{"agent": {value}}.Encode(), http.StatusOK)
 		links := addressesOf(t, page)
 		if strings.Count(page, `data-label="Begun"`) != 1 || links["csv"].Query().Get("agent") != "co\u200bder" {
-			t.Errorf("the filter %q: got %d sessions and the export %v, want 1 session and an export with the raw name", value, strings.Count(page, `data-label="Begun"`), links["csv"])
+			t.Errorf("filter %q: got %d sessions and export link %v, want 1 session and a link with the raw agent name", value, strings.Count(page, `data-label="Begun"`), links["csv"])
 		}
 	}
 }
 
-// The page of an unknown run and the page of an unknown session name the missing object and the next step.
-func TestUnknownRunAndSessionNameTheNextStep(t *testing.T) {
+// The page of an unknown run or session names the missing object, and links to the stored sessions.
+func TestPageOfUnknownRunOrSessionLinksToSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	for path, what := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {
 		page := body(t, f.do(t, "GET", path+"?tenant=acme&list=%2Fsessions%3Fagent%3Dcoder", func(r *http.Request) { bearer(token)(r); r.Header.Set("Accept", "text/html") }))
 		for _, want := range []string{"Unknown " + what, "No data of this " + what + " is stored", "the tenant <code>acme</code>", `<a href="/sessions?tenant=acme">all stored sessions</a>`, `<a href="/sessions?agent=coder&amp;tenant=acme">Sessions</a>`} {
 			if !strings.Contains(page, want) {
-				t.Errorf("%s: the page lacks %q, want this text: %s", path, want, page)
+				t.Errorf("%s: the page lacks %q: %s", path, want, page)
 			}
 		}
 	}
 	if text := get(t, f, "/api/runs/none", http.StatusNotFound); !strings.Contains(text, "no data of this run is stored") {
-		t.Errorf("the API answers an unknown run with %s, want an error about the run", text)
+		t.Errorf("/api/runs/none: got %s, want an error about the run", text)
 	}
 }

@@ -49,7 +49,7 @@ func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	return out
 }
 
-// barriers returns the faults that prevent use with a screen reader.
+// barriers returns the faults of a page that prevent its use with a screen reader.
 func barriers(page []*html.Node) (out []string) {
 	ids, labels := map[string]bool{}, map[string]bool{}
 	for _, n := range page {
@@ -132,7 +132,7 @@ func pageAddresses() []string {
 	}
 }
 
-// No kind of page has a barrier for screen readers: with data, without data, and with an unavailable store.
+// No kind of page has a barrier for screen readers, with data, without data or with an unavailable store.
 func TestPagesAreAccessible(t *testing.T) {
 	for name, change := range map[string]func(*wordSource){
 		"with data":         func(*wordSource) {},
@@ -150,11 +150,11 @@ func TestPagesAreAccessible(t *testing.T) {
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, at := range pageAddresses() {
 			for _, bad := range barriers(elements(t, serve(h, at, cookie))) {
-				t.Errorf("%s, %s: got barrier %s, want none", name, at, bad)
+				t.Errorf("%s, page %s: got barrier %s, want none", name, at, bad)
 			}
 		}
 		for _, bad := range barriers(elements(t, serve(h, "/lessons", nil))) {
-			t.Errorf("the login page: got barrier %s, want none", bad)
+			t.Errorf("login page: got barrier %s, want none", bad)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-// A filter shows its value and a link that clears it; without a value there is no such link.
+// A filter with a value shows the value and a link that clears the filter. Without a value, the link is absent.
 func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 	h, err := admin.New(wordSourceOf("word").options())
 	if err != nil {
@@ -238,28 +238,28 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 		},
 	} {
 		if _, clear := read(path); clear != "" {
-			t.Errorf("%s: no filter is set: the link to clear the filters is %q, want none", path, clear)
+			t.Errorf("%s without a filter: got link to clear the filters %q, want none", path, clear)
 		}
 		if _, clear := read(path + "?tenant=acme"); clear != "" {
-			t.Errorf("%s: a tenant is no filter: the link to clear the filters is %q, want none", path, clear)
+			t.Errorf("%s with only a tenant: got link to clear the filters %q, want none", path, clear)
 		}
 		for key, value := range filters {
 			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
 			if fields[key] != value {
-				t.Errorf("%s: field %s shows %q, want %q", path, key, fields[key], value)
+				t.Errorf("%s: field %s has value %q, want %q", path, key, fields[key], value)
 			}
 			if fields["tenant"] != "acme" || clear != path+"?tenant=acme" {
-				t.Errorf("%s: with filter %s the tenant is %q, want acme; the link to clear the filters is %q, want %q", path, key, fields["tenant"], clear, path+"?tenant=acme")
+				t.Errorf("%s with filter %s: got tenant %q, want acme; got link to clear the filters %q, want %q", path, key, fields["tenant"], clear, path+"?tenant=acme")
 			}
 		}
 	}
 }
 
-// Without a session, the list names the address to which agents send requests.
+// The session list without sessions names the address to which agents send requests.
 func TestEmptySessionListNamesProxyAddress(t *testing.T) {
 	page := onPage(t, "/sessions", func(f *wordSource, o *admin.Options) {
 		o.Address.Data = "http://10.0.0.7:9999"
 		f.list.Sessions, f.list.Read = nil, 0
 	})
-	checkPage(t, "a list without sessions", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
+	checkPage(t, "empty session list", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
 }

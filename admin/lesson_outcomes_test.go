@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// The page of a lesson shows each outcome with its verdict, the explanation of the verdict, the change in its
-// unit and the plot. The page of all lessons names the guardrail and the proven outcomes.
+// The page of a lesson shows each outcome with its verdict, the explanation of the verdict, the change in its unit and
+// the plot. The list of lessons shows the guardrail and the proven outcomes.
 func TestLessonPageShowsOutcomes(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	row := &f.reports.report.Lessons[2]
@@ -32,14 +32,14 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		"needs more picks (- with, - without; 20/4 picks; needs about 26 more picks)", "no effect yet", "Guardrail: dearer.", "/help/EXPERIMENT#outcomes",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the page of the lesson lacks %s, want it", want)
+			t.Errorf("the lesson page lacks %s", want)
 		}
 	}
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
-		t.Error("the page of the lessons lacks \"guardrail: dearer\", want this text")
+		t.Error("the list of lessons lacks \"guardrail: dearer\"")
 	}
 	if got := page("/lessons"); !strings.Contains(got, `<strong class="good">recurrence proven: prevents its error</strong>`) {
-		t.Error("the page of the lessons lacks the proven outcome recurrence, want the outcome")
+		t.Error("the list of lessons lacks the proven outcome recurrence")
 	}
 	row.Explained, row.PicksSaved, row.Late = new(0.12), 30, 7
 	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, Off: "the lesson changes which sessions have a reward"}
@@ -49,11 +49,11 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		"All sessions: 900 closed picks, 200 rewarded; off: the lesson changes which sessions have a reward.", "/help/EXPERIMENT#narrower-intervals",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the page of the lesson lacks %s, want it", want)
+			t.Errorf("the lesson page lacks %s", want)
 		}
 	}
 	row.Outcomes, row.Guardrail = nil, ""
 	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes of every session") {
-		t.Error("a lesson without outcomes has the section \"Outcomes of every session\", want none")
+		t.Error("the page of a lesson without outcomes has the section \"Outcomes of every session\"")
 	}
 }

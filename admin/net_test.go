@@ -13,7 +13,7 @@ import (
 
 // The net result is the value of the prevented failures minus the cost of the inserted tokens. Without
 // admin.session_value, the page shows the number of prevented failures. Without an effect, the page shows no number.
-func TestNetHasItsPartsAndInterval(t *testing.T) {
+func TestNetResultShowsPartsAndInterval(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect *float64
 		lo     float64
@@ -42,26 +42,26 @@ func TestNetHasItsPartsAndInterval(t *testing.T) {
 			page, _, _ = strings.Cut(page, "</section>")
 			for _, want := range c.want {
 				if !strings.Contains(page, want) {
-					t.Errorf("the section of the net lacks %q, want it:\n%s", want, page)
+					t.Errorf("the section of the net result lacks %q:\n%s", want, page)
 				}
 			}
 		})
 	}
 }
 
-// The last week has seven dates, today included.
-func TestWeekHasSevenDates(t *testing.T) {
+// The last week has seven dates, including today.
+func TestLastWeekHasSevenDates(t *testing.T) {
 	now := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
 	var days []report.Day
 	for back := range 10 {
 		days = append(days, report.Day{Date: now.AddDate(0, 0, -back).Format(time.DateOnly), NTreated: 1})
 	}
 	if sum := lastWeek(days, now); sum.NTreated != 7 {
-		t.Errorf("the week has %d dates, want 7", sum.NTreated)
+		t.Errorf("lastWeek: got %d dates, want 7", sum.NTreated)
 	}
 }
 
-// Help finds the part of the docs with all words of a search, and each page lists its parts.
+// The search of the help finds the section of the docs that contains all words, and a page lists its sections.
 func TestHelpHasContentsAndSearch(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
@@ -70,13 +70,13 @@ func TestHelpHasContentsAndSearch(t *testing.T) {
 	}
 	found := get("/help?q=former_state+retire")
 	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
-		t.Errorf("the results of the search are %s, want the part LESSONS#pause-and-retire and no part of CI", found)
+		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section of CI", found)
 	}
 	page := get("/help/LESSONS")
 	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
-		t.Error("the page LESSONS lacks the part pause-and-retire, or its contents lack the link to the part, want both")
+		t.Error("the page LESSONS lacks the section pause-and-retire or the link to that section")
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
-		t.Error("the page of a search without results has no hint, want \"Search for fewer words\"")
+		t.Error("the page of a search without results lacks \"Search for fewer words\"")
 	}
 }

@@ -109,7 +109,7 @@ func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	}
 }
 
-// A misspelt query key is refused by the API, with its name and the known keys, and ignored by a page.
+// The API refuses an unknown query parameter, and the error lists the known ones. A page ignores the parameter.
 func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
@@ -124,7 +124,7 @@ func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 	} {
 		res := f.do(t, "GET", path, as)
 		if got := body(t, res); res.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) {
-			t.Errorf("%s: got status %d and %s, want 400 and %q", path, res.StatusCode, got, want)
+			t.Errorf("%s: got status %d, body %s, want 400 and %q", path, res.StatusCode, got, want)
 		}
 	}
 	for _, path := range []string{"/?utm_source=mail", "/lessons?utm_source=mail&fbclid=1"} {

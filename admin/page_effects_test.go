@@ -17,8 +17,8 @@ import (
 	"precept/store"
 )
 
-// The overview lists the tasks that need a person, and no other entries.
-func TestOverviewListsTasksForThePerson(t *testing.T) {
+// The overview lists only the tasks that need a person.
+func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	row := func(slug, state string, v report.Verdict) report.Row {
 		return report.Row{Slug: slug, Arm: slug + "@1", State: state, Verdict: v, Picked: 1}
 	}
@@ -56,9 +56,9 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 	}
 }
 
-// The overview before the first closing lists the lessons that matched in open sessions. The overview does not say that
-// no lesson has matched.
-func TestOverviewBeforeTheFirstClosingListsMatchesOfOpenSessions(t *testing.T) {
+// Before the first session closes, the overview lists the lessons that matched in open sessions, and does not say
+// that no lesson has matched.
+func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
 	open := report.Open{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
 	page := func(matched map[trial.Arm]int) string {
 		return onPage(t, "/", func(f *wordSource, _ *admin.Options) {
@@ -74,7 +74,7 @@ func TestOverviewBeforeTheFirstClosingListsMatchesOfOpenSessions(t *testing.T) {
 }
 
 // The overview of a tenant without data links the tenants with data.
-func TestOverviewOfATenantWithoutDataLinksOtherTenants(t *testing.T) {
+func TestOverviewOfEmptyTenantLinksOtherTenants(t *testing.T) {
 	page := func(treated int64) string {
 		return onPage(t, "/", func(f *wordSource, o *admin.Options) {
 			f.report.Global, f.report.Lessons = report.Global{NTreated: treated}, nil
@@ -85,8 +85,8 @@ func TestOverviewOfATenantWithoutDataLinksOtherTenants(t *testing.T) {
 	checkPage(t, "with data", page(3), "!Other tenants have data")
 }
 
-// The figures on top cover the last seven days and proven lessons; money is shown if a price is
-// known.
+// The figures at the top of the overview cover the last seven days and the proven lessons. Costs are shown if a price
+// is known.
 func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 	for name, c := range map[string]struct {
 		target   string
@@ -111,7 +111,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
 		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
 		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The coins deviate", "!do not get feedback equally"}},
-		"broken coins":     {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
+		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
 		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
 		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
 			"Not included: 1 session that closed with another definition of the reward: old.",
@@ -140,8 +140,8 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 	}
 }
 
-// A page without a report states the reason and shows no guessed numbers.
-func TestPagesWithoutReportStateTheReason(t *testing.T) {
+// A page without a report states the reason, and does not interpret the missing data.
+func TestPagesWithoutReportShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		checkPage(t, target, onPage(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
 			"The report cannot be read", "!The coins deviate", "!No lesson has matched", "!No open task: no fault", "!proven helps")
@@ -152,8 +152,8 @@ func TestPagesWithoutReportStateTheReason(t *testing.T) {
 	}
 }
 
-// The page of a lesson shows the known facts and nothing else.
-func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
+// The page of a lesson shows the recorded data, and omits the elements that have no data.
+func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 	type pageData struct { // what a case may change
 		*wordSource
 		row    *report.Row
@@ -189,11 +189,11 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
 		"note":                   {func(w *pageData) { w.row.Note = "as if" }, []string{"(as if)"}},
 		"note of an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not use the effect. Look at Health", "(the coins are off)"}},
-		"needs":                  {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
-		"cache":                  {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
-		"cache lost":             {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
-		"input":                  {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
-		"opinion":                {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No opinion of a judge"}},
+		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
+		"prompt cache":           {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
+		"prompt cache change":    {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
+		"input tokens":           {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
+		"judge scores":           {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No opinion of a judge"}},
 		"plain difference":       {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"planned looks": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
@@ -219,7 +219,7 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blockless{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
-		"rewards": {func(*pageData) {}, []string{
+		"reward histogram": {func(*pageData) {}, []string{
 			"Of 120 stored sessions since ", "They were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,
 		}},
@@ -240,25 +240,25 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 	tried := func(b backtest.Result) string {
 		return onPage(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
 	}
-	checkPage(t, "fired", tried(backtest.Result{
+	checkPage(t, "backtest with matches", tried(backtest.Result{
 		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
 	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try the lesson")
-	checkPage(t, "near", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
+	checkPage(t, "backtest with near misses", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
 		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
-	checkPage(t, "likeness", tried(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
+	checkPage(t, "backtest with matches by likeness", tried(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
-	checkPage(t, "too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
-	checkPage(t, "unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
+	checkPage(t, "backtest with too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
+	checkPage(t, "backtest with unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
-// blockless has lessons that exceed every budget.
+// blockless returns an empty block for each lesson, as if the lesson exceeded the budget.
 type blockless struct{ *wordSource }
 
 func (blockless) Block(string, *lesson.Lesson) string { return "" }
 
-// failingSessions fails to read its sessions.
+// failingSessions returns an error from each read of sessions.
 type failingSessions struct{}
 
 func (failingSessions) Survey(context.Context, string) (*report.Survey, error) {
@@ -273,7 +273,7 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 	return backtest.Result{}, errors.New("no disk")
 }
 
-// The queue lists the waiting lessons, oldest first, with the data for a decision.
+// The queue lists the lessons that wait for approval, oldest first, with the data for a decision.
 func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	at := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
 	queue := func(target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {
@@ -347,7 +347,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	}
 	page := queue("/queue", plain)
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {
-		t.Error("the newest lesson is above the oldest, want the oldest first")
+		t.Error("the newest candidate precedes the oldest, want the oldest first")
 	}
 	page = queue("/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson
@@ -359,11 +359,11 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if ids[m[1]] {
-			t.Errorf("two elements of the page have id %s, want one", m[1])
+			t.Errorf("two elements of the page have the id %s", m[1])
 		}
 		ids[m[1]] = true
 	}
 	if len(ids) < 12 {
-		t.Errorf("the page has ids %v, want at least 12", ids)
+		t.Errorf("got ids %v, want at least 12", ids)
 	}
 }

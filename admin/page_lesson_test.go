@@ -22,7 +22,7 @@ import (
 	"precept/store"
 )
 
-// fakeLibrary holds lessons for the pages about them.
+// fakeLibrary holds lessons, their events and a survey.
 type fakeLibrary struct {
 	book   *lesson.Book
 	events []lesson.Event
@@ -119,8 +119,8 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// The page shows an older text as a session received the text, and marks the differences from the current
-// text. For a text that no stored session received, the page has a note.
+// The page shows an older text of the lesson as a session received the text, and marks the differences from the current
+// text. For an older text that no stored session received, the page has a note.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
@@ -129,7 +129,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	cookie, _ := f.browser(t)
 	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
 	if strings.Contains(raw, "<b>quiet") {
-		t.Error("an older text of a lesson is in the page as markup, want escaped text")
+		t.Error("the page contains an older text of the lesson as unescaped markup")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -141,7 +141,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "[another]") {
-		t.Error("the page shows another lesson of the block, want only its own lesson")
+		t.Error("the page shows another lesson of the session's block")
 	}
 }
 
@@ -155,7 +155,7 @@ func TestLessonPageShowsDataAndNotesGaps(t *testing.T) {
 	}
 	raw := get("/lessons/helpful")
 	if strings.Contains(raw, "<script>alert") || strings.Contains(raw, "<b>bold") {
-		t.Error("the page holds the text of a lesson as markup, want escaped text")
+		t.Error("the page contains the text of a lesson as unescaped markup")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -167,23 +167,23 @@ func TestLessonPageShowsDataAndNotesGaps(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "nobody-else") {
-		t.Error("the page shows the history of another lesson, want its own history only")
+		t.Error("the page shows an event of another lesson")
 	}
 	if strings.Contains(page, ">Approve<") {
-		t.Error("the page of an active lesson has the action Approve, want none")
+		t.Error("the page of an active lesson has the button Approve")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("the page lacks \"41 of the 812\" or the keyword without a match in the backtest, want both")
+		t.Error("the backtest lacks \"41 of the 812\" or the keyword without a match")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
-		t.Error("the page of a lesson without data lacks the note about unreadable sessions or the note about missing judge scores, want both")
+		t.Error("the page of a lesson without data lacks the note about unreadable sessions or the note about missing judge scores")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
-		t.Errorf("a lesson that does not exist: got status %d, want 404 and the reason", res.StatusCode)
+		t.Errorf("unknown lesson: got status %d, want 404 and the reason", res.StatusCode)
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
-		t.Error("a bearer-token client got forms, which need a CSRF token, want none")
+		t.Error("a client with a bearer token got forms, which require a CSRF token")
 	}
 }
 
@@ -202,12 +202,12 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		t.Errorf("without the CSRF token: got status %d, call %q to the lesson service, want 403 and no call", res.StatusCode, lessonService.lastCall)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
-		t.Errorf("an unknown action: got status %d, want 404", res.StatusCode)
+		t.Errorf("unknown action: got status %d, want 404", res.StatusCode)
 	}
 	backs := map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"}
 	for back, want := range backs {
 		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
-			t.Errorf("a pause with back=%q: got status %d and Location %q, want 303 to %q", back, res.StatusCode, res.Header.Get("Location"), want)
+			t.Errorf("pause with back=%q: got status %d and Location %q, want 303 and %q", back, res.StatusCode, res.Header.Get("Location"), want)
 		}
 	}
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(backs) {
@@ -217,7 +217,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
 	if page := reload(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "The audit log has the action") {
-		t.Error("the page after an action has no notice of the action, want one")
+		t.Error("the page after an action has no notice of the action")
 	}
 	if strings.Contains(reload(), `role="status">`) {
 		t.Error("the notice is shown twice, want once")
@@ -225,7 +225,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	lessonService.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")
 	if !strings.Contains(reload(), "helpful is unchanged: it expired") {
-		t.Error("the page after a refused action lacks \"helpful is unchanged: it expired\", want this text")
+		t.Error("the page after a refused action lacks \"helpful is unchanged: it expired\"")
 	}
 }
 
@@ -238,12 +238,12 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
 	const painted = `(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 1000 })(document.querySelector(".chart canvas"))`
 	if b.eval(t, painted) != "true" {
-		t.Error("the chart is empty, want painted pixels")
+		t.Error("the chart has at most 1,000 painted pixels")
 	}
 	before := b.eval(t, `getComputedStyle(document.body).backgroundColor`)
 	b.eval(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
 	if after := b.eval(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.eval(t, painted) != "true" {
-		t.Errorf("after switching themes the background is %s, want another colour than %s and a painted chart", after, before)
+		t.Errorf("background after switching themes: got %s, want a colour other than %s and a painted chart", after, before)
 	}
 	b.do(t,
 		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // open the confirmation
@@ -256,6 +256,6 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 		t.Error("the theme selection was lost on the next page")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }

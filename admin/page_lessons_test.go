@@ -15,7 +15,8 @@ import (
 	"precept/bandit/report"
 )
 
-// sampleReportWith returns the sample report with n more lessons, whose effects are of every kind.
+// sampleReportWith returns the sample report with n more lessons, which have effects from −10 to +10 points and five
+// verdicts.
 func sampleReportWith(n int) report.Report {
 	r := sampleReport()
 	verdicts := []report.Verdict{report.ProvenHelps, report.Unproven, report.ProvenHarms, report.NoEffect, report.Benched}
@@ -45,9 +46,8 @@ func slugsOf(page string) (out []string) {
 	return out
 }
 
-// A list of 2,000 lessons shows one page of a hundred rows, in the requested order and under the
-// requested filter.
-func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
+// The list of 2,002 lessons shows pages of at most a hundred rows, with the requested order and filter.
+func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = sampleReportWith(2000)
 	f.reports.report.Lessons[7].State = "edited"
@@ -61,13 +61,13 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 	}
 	first := get("")
 	if got := slugsOf(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2002") {
-		t.Errorf("the first page has %d rows, want %d and the text \"1 to 100 of 2002\"", len(got), rowsPerPage)
+		t.Errorf("first page: got %d rows, want %d and the text \"1 to 100 of 2002\"", len(got), rowsPerPage)
 	}
 	if !f.reports.asked.Bands {
-		t.Error("the page asked for a report without daily intervals, want them for the sparklines")
+		t.Error("the page requested a report without daily intervals, which the sparklines need")
 	}
 	if len(first) > 600_000 {
-		t.Errorf("a page has %d bytes, want at most 600,000", len(first))
+		t.Errorf("first page: got %d bytes, want at most 600,000", len(first))
 	}
 	for query, want := range map[string]string{
 		"?sort=name":                             "a-lesson-with-a-name-of-some-length-0000",
@@ -85,22 +85,22 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 	} {
 		page := get(strings.ReplaceAll(query, "<b>", "%3Cb%3E"))
 		if got := slugsOf(page); len(got) == 0 || got[0] != want {
-			t.Errorf("%s: the first lessons are %q, want %s first", query, got[:min(3, len(got))], want)
+			t.Errorf("%s: got first lessons %q, want %s first", query, got[:min(3, len(got))], want)
 		}
 	}
 	if page := get("?sort=name&page=9999"); !strings.Contains(page, "2001 to 2002 of 2002") {
-		t.Error("a page number after the last does not show the last page, want \"2001 to 2002 of 2002\"")
+		t.Error("a page number after the last does not show the last page, with \"2001 to 2002 of 2002\"")
 	}
 	if page := get("?q=nobody"); !strings.Contains(page, "No lesson matches the filter") {
-		t.Error("the page without a matching lesson lacks \"No lesson matches the filter\", want this text")
+		t.Error("the page without a matching lesson lacks \"No lesson matches the filter\"")
 	}
 	f.reports.report = report.Report{}
 	if page := get(""); !strings.Contains(page, "precept lessons new") {
-		t.Error("the page without lessons lacks \"precept lessons new\", want this text")
+		t.Error("the page without lessons lacks \"precept lessons new\"")
 	}
 }
 
-// At 1,280 px the table fits the screen, and at 360 px the table scrolls and the page does not.
+// From 1,280 px on, the table fits the screen. At 360 px, only the table may scroll, and the page fits the screen.
 func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -115,27 +115,27 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		}
 		b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
 		if got := b.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
-			t.Errorf("at %d px the page is %s px wide, want the width of the screen", width, got)
+			t.Errorf("at %d px: got page width %s px, want the width of the screen", width, got)
 		}
 		if got := b.eval(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
-			t.Errorf("at %d px, %s px of the table are outside of the screen, want 0", width, got)
+			t.Errorf("at %d px: got %s px of the table outside the screen, want 0", width, got)
 		}
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
 	if got := b.eval(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
-		t.Errorf("after a click on the heading of rewarded sessions, the sort key and the end of the first name are %s, want \"-rewarded0299\"", got)
+		t.Errorf("sort key and end of the first name after a click on the heading Rewarded: got %s, want \"-rewarded0299\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := b.eval(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
-		t.Error("the definition of the verdict is closed after a click, want open")
+		t.Error("a click on the button of the term does not open the definition of the verdict")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
-// The filter has the words of the rows: each verdict and each state in words selects the rows with these words.
-func TestLessonsFilterHasTheWordsOfTheRows(t *testing.T) {
+// The filters name verdicts and states as the rows do, and each filter selects the rows with that verdict or state.
+func TestLessonFiltersUseTheNamesOfTheRows(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons = nil
 	for slug, row := range map[string]report.Row{
@@ -175,7 +175,7 @@ func TestLessonsFilterHasTheWordsOfTheRows(t *testing.T) {
 			t.Errorf("%s selects %q, want %q", query, got, slugs)
 		}
 		if !strings.Contains(page, "selected>"+text) {
-			t.Errorf("%s: the page lacks the chosen option %q, want it", query, text)
+			t.Errorf("%s: the page lacks the selected option %q", query, text)
 		}
 	}
 }

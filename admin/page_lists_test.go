@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// A sample is one line that opens to a preview. The page links exports of the filtered samples.
+// Each sample is a line that opens a preview. The page links to exports of the filtered samples.
 func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	for name, c := range map[string]struct {
 		target   string
@@ -39,7 +39,7 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 			"1 shown of 7 read", `<a href="/samples">Clear</a>`, `<option value="good" selected>`, `value="2026-01-01"`, `<option value="error_correction" selected>`,
 			`href="/api/export?agent=x&family=error_correction%2Cdialog_response&format=openai&quality=good&since=2026-01-01&tenant=default"`, "!format=experiment",
 		}},
-		"of a lesson": {"/samples?lesson=l&until=2026-02-01", func(*store.SampleList) {}, []string{
+		"filtered by lesson": {"/samples?lesson=l&until=2026-02-01", func(*store.SampleList) {}, []string{
 			`href="/api/export?format=experiment&lesson=l&tenant=default&until=2026-02-01"`, ">Clear</a>",
 		}},
 		"older samples": {"/samples?agent=x", func(l *store.SampleList) { l.Next = "n1" }, []string{`href="/samples?after=n1&agent=x" rel="next">Older</a>`}},
@@ -60,7 +60,7 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	}
 }
 
-// Health colours the values that need attention and no others.
+// The health page colours only the values that need attention.
 func TestHealthColoursOnlyProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*admin.Health)
@@ -80,14 +80,14 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"notice":             {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
 		"unreadable account": {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"The counts of exchanges are incomplete: no answer"}},
 		"unbalanced account": {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The counts of exchanges do not balance"}},
-		"lost":               {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
-		"one lost":           {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
+		"lost exchanges":     {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
+		"one lost exchange":  {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
 		"lag over a minute":  {func(h *admin.Health) { h.Spool.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
 		"lag of a minute":    {func(h *admin.Health) { h.Spool.Lag = 60 }, []string{`!class="bad"`}},
 		"no outbox":          {func(h *admin.Health) { h.Spool = admin.Spool{} }, []string{"no outbox", `<span class="value">–</span>`}},
 		"set aside":          {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
 		"failed writes":      {func(h *admin.Health) { h.Since.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
-		"dropped":            {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
+		"dropped exchanges":  {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
 		"figures": {func(h *admin.Health) {
 			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
 		}, []string{`>Lessons</h2>`, `<td>12 345</td>`, `<td class="text bad">one is bad</td>`}},

@@ -57,16 +57,16 @@ func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
 		"forbids something (secrets): needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of rules files lacks %q, want it", want)
+			t.Errorf("the rules page lacks %q", want)
 		}
 	}
 }
 
-func TestRulesPageShowsViewersRegisteredSectionsOnly(t *testing.T) {
+func TestRulesPageOfViewerShowsOnlyRegisteredSections(t *testing.T) {
 	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer("viewer-token-of-the-rules-test")))
 	if !strings.Contains(page, "CLAUDE.md: Voice") || strings.Contains(page, "Secrets") || strings.Contains(page, "/home/ada") {
-		t.Errorf("the page of a viewer is %s, want the registered sections and no other words of the file", page)
+		t.Errorf("rules page of a viewer: got %s, want the registered sections and no other text of the file", page)
 	}
 }
 
@@ -74,6 +74,6 @@ func TestEffectTableLinksSectionsToTheRulesPage(t *testing.T) {
 	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/lessons", bearer(token)))
 	if !strings.Contains(page, `href="/rules#claude.md-voice"`) || strings.Contains(page, "/lessons/rule") {
-		t.Errorf("the table of effects is %.300s, want a link from the section to the page of rules files", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
+		t.Errorf("effect table: got %.300s, want a link from the section to the rules page", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
 	}
 }

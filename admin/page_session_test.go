@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// sessionWith returns the page of a session of one turn that change has altered.
+// sessionWith returns the page of a session with one turn, after change has altered the session.
 func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return onPage(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
@@ -25,11 +25,11 @@ func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 	})
 }
 
-// A turn is marked with its unusual properties only.
+// A turn has marks only for its unusual properties.
 func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
-		t.Errorf("the page of a usual turn has a mark or tokens, want neither:\n%s", page)
+		t.Errorf("page of a turn without unusual properties has a mark or a number of tokens:\n%s", page)
 	}
 	for want, change := range map[string]func(*store.TurnItem){
 		mark + "client gone</span>":                      func(x *store.TurnItem) { x.Outcome = "client_gone" },
@@ -45,8 +45,8 @@ func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	}
 }
 
-// The author of an entry is named in words and in the class that colours the entry.
-func TestEntriesNameTheirAuthor(t *testing.T) {
+// The text and the CSS class of an entry name its author.
+func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 	long := strings.Repeat("x", 1200)
 	for want, e := range map[string]store.Entry{
 		`"said user"><div class="who">user</div><pre dir="auto">hello</pre></div>`: {Kind: "user", Text: "hello"},
@@ -78,16 +78,16 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		page := sessionWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
 		checkPage(t, e.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
-			t.Errorf("the entry of kind %q is folded: %v, want %v", e.Kind, !folded, folded)
+			t.Errorf("entry of kind %q: got folded = %v, want %v", e.Kind, !folded, folded)
 		}
 		if e.Cut == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
 			!e.Again && strings.Contains(page, "inserted again") || e.Chance == 0 && strings.Contains(page, "probability of injection was") {
-			t.Errorf("the entry of kind %q is shown with a fact that it lacks, want only its facts:\n%s", e.Kind, page)
+			t.Errorf("entry of kind %q: the page shows data that the entry does not have:\n%s", e.Kind, page)
 		}
 	}
 }
 
-// The page of a session shows its state in notices and its rewards next to its turns.
+// The page of a session shows the state in notices, and the reward with its sources.
 func TestSessionPageShowsStateAndReward(t *testing.T) {
 	rewardOf := func(s *store.Transcript) *store.Rewarded {
 		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), feedback.TierVerifier, "user"
@@ -111,7 +111,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"blank name":           {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
 		"control":              {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
 		"excluded":             {func(s *store.Transcript) { s.Excluded = true }, []string{"outside of the experiment. An earlier release excluded the session"}},
-		"twin":                 {func(s *store.Transcript) { s.Excluded, s.ExcludedFor = true, trial.ExcludedTwin }, []string{"outside of the experiment. Another conversation had an equal history"}},
+		"equal history":        {func(s *store.Transcript) { s.Excluded, s.ExcludedFor = true, trial.ExcludedTwin }, []string{"outside of the experiment. Another conversation had an equal history"}},
 		"refused":              {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
 		"two turns opted out":  {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
 		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
@@ -129,7 +129,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"source": {func(s *store.Transcript) { source(s, func(*store.SourceItem) {}) }, []string{
 			"<li><strong>score</strong> 0.50 by user, <time", "!rule", "!, turn 0", "!decides", "!<q>",
 		}},
-		"decides": {func(s *store.Transcript) { source(s, func(x *store.SourceItem) { x.Decides = true }) }, []string{
+		"deciding source": {func(s *store.Transcript) { source(s, func(x *store.SourceItem) { x.Decides = true }) }, []string{
 			`<li class="decides">`, `<span class="slug">decides</span>`,
 		}},
 		"author of feedback": {func(s *store.Transcript) {
@@ -165,7 +165,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 	}
 }
 
-// Each line of the list describes its session.
+// Each row of the session list describes its session.
 func TestSessionListRowsDescribeSessions(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
 		return onPage(t, target, func(f *wordSource, _ *admin.Options) {
@@ -227,9 +227,9 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 	}
 }
 
-// The overview, the health page, the newest samples, and the newest sessions without a text search refresh
-// automatically.
-func TestOnlyNewestPageRefreshes(t *testing.T) {
+// The overview, the health page and the first page of the samples refresh automatically. So does the first page of the
+// sessions, unless the page has a text search.
+func TestOnlyPagesWithNewestDataRefresh(t *testing.T) {
 	for target, live := range map[string]bool{
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,
 		"/samples": true, "/samples?after=x": false, "/health": true, "/lessons": false, "/queue": false, "/help": false,
@@ -241,13 +241,13 @@ func TestOnlyNewestPageRefreshes(t *testing.T) {
 		}
 		page := textOf(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
 		if got := strings.Contains(page, `id="refresh"`) && strings.Contains(page, `id="stale"`); got != live {
-			t.Errorf("%s refreshes itself: %v, want %v", target, got, live)
+			t.Errorf("%s: got automatic refresh %v, want %v", target, got, live)
 		}
 	}
 }
 
-// The page of a session links its samples, its whole text and its tags, and names the ids of its turns.
-func TestSessionPageLinksSamplesTextTagsAndIds(t *testing.T) {
+// The page of a session links the samples, the transcript and the tags, and shows the ids of the turns.
+func TestSessionPageLinksSamplesTranscriptAndTags(t *testing.T) {
 	page := sessionWith(t, func(s *store.Transcript) {
 		s.Tags = []string{"team:blue"}
 		s.TurnItems[0].ID, s.TurnItems[0].RequestID, s.TurnItems[0].Response = "x-1", "req_1", "resp_1"

@@ -18,7 +18,7 @@ import (
 	"precept/internal/price"
 )
 
-// The overview shows the tasks for a person, the gains, and the history.
+// The overview shows the open tasks, the gains of the last week, and the chart of the effects.
 func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	var prices Prices
 	f, _, _ := withLessons(t, func(o *Options) {
@@ -41,15 +41,15 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
 	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</a>") || !strings.Contains(page, "no price of the models") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
-		t.Error("without a price, the page lacks the tokens of the week, the note on the price or the cached shares, want all three")
+		t.Error("without a price, the page lacks the tokens of the week, the note about the price or the cached shares")
 	}
 	prices = Prices{Models: price.Flat(2, 0.2)}
 	if page := get(""); !strings.Contains(page, "cost 4.00 without a cache") {
-		t.Error("the page lacks \"cost 4.00 without a cache\", want the cost at the configured price")
+		t.Error("the page lacks \"cost 4.00 without a cache\", the cost at the configured price")
 	}
 	page := get("?price=3")
 	if strings.Contains(page, rejected.Slug) {
-		t.Error("the table has a rejected lesson without sessions, want no such row")
+		t.Error("the table has a row of a rejected lesson without sessions")
 	}
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful harms</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">its poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
@@ -60,17 +60,17 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		}
 	}
 	if page := get("?price=<b>"); !strings.Contains(page, "cost 4.00") {
-		t.Error("an invalid price of the query replaces the configured price, want cost 4.00")
+		t.Error("invalid price in the query: the page lacks \"cost 4.00\", the cost at the configured price")
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
 	if page := get(""); strings.Contains(page, "+18</span>") {
-		t.Error("the page shows a gain of an invalid experiment, want none")
+		t.Error("the page shows the gain of an invalid experiment")
 	}
 }
 
-// An experiment of one day has a chart, of the values since the start of the server. The number of
+// An experiment without daily counters has a chart of the values since the start of the server. The number of stored
 // values is bounded.
-func TestHistoryOfOneDayHasAChart(t *testing.T) {
+func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global
 	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
@@ -79,13 +79,13 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 		f.do(t, "GET", "/", bearer(token))
 	}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
-		t.Error("the overview has no chart, want a chart of the values since the start")
+		t.Error("the overview has no chart of the values since the start")
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
-		t.Error("the page of a lesson has no chart, want one")
+		t.Error("the lesson page has no chart of the values since the start")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the start of the server") {
-		t.Error("a page with a window of 7 days shows the effects since the start of the server, want none")
+		t.Error("the overview with window=7d shows the values since the start of the server")
 	}
 	h, now := newHistory(), time.Unix(1e9, 0)
 	for i := range 5000 {
@@ -95,10 +95,10 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 	}
 	effects := h.effects(historyKey{Tenant: "a"})
 	if len(effects) > historyEffects || len(effects) < historyEffects/4 || len(h.seen) > historyKeys {
-		t.Errorf("%d effects are kept, want %d to %d; %d keys, want at most %d", len(effects), historyEffects/4, historyEffects, len(h.seen), historyKeys)
+		t.Errorf("got %d stored effects, want %d to %d; got %d keys, want at most %d", len(effects), historyEffects/4, historyEffects, len(h.seen), historyKeys)
 	}
 	if effects[0].at.After(time.Unix(1e9+60, 0)) || effects[len(effects)-1].at.Before(now.Add(-time.Minute)) {
-		t.Errorf("the stored effects are from %v to %v, want from the start to %v", effects[0].at, effects[len(effects)-1].at, now)
+		t.Errorf("stored effects: got times from %v to %v, want from the start to %v", effects[0].at, effects[len(effects)-1].at, now)
 	}
 }
 
@@ -111,15 +111,15 @@ func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 		}
 	}
 	if page := body(t, f.do(t, "GET", "/breakdown?by=length", bearer(token))); !strings.Contains(page, "100 to 500 bytes") {
-		t.Error("the breakdown by length lacks \"100 to 500 bytes\", want this text")
+		t.Error("the breakdown by length lacks \"100 to 500 bytes\"")
 	}
 	lib.survey = report.NewSurvey(f.now)
 	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "Too little data in each part") {
-		t.Error("the breakdown without data has no hint, want \"Too little data\"")
+		t.Error("the breakdown without data lacks \"Too little data in each part\"")
 	}
 	lib.survey = nil
 	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read") {
-		t.Errorf("a failing survey: got status %d, want 200 and a page with \"cannot be read\"", res.StatusCode)
+		t.Errorf("failing survey: got status %d, want 200 and a page with \"cannot be read\"", res.StatusCode)
 	}
 }
 
@@ -139,11 +139,11 @@ func TestQueueShowsChangesAndBacktestOfCandidates(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `id="candidate-helpful"`) {
-		t.Error("an active lesson is in the queue, want only candidates")
+		t.Error("an active lesson is in the queue")
 	}
 	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: newFakeLibrary(t).book.With(nil)} })
 	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
-		t.Error("an empty queue has no hint, want \"The queue is empty\"")
+		t.Error("an empty queue lacks \"The queue is empty\"")
 	}
 }
 
@@ -156,12 +156,12 @@ func TestDifferenceMarksRemovedAndAddedLines(t *testing.T) {
 	}
 	for _, c := range [][3]string{{"a b c", "a x c", " a/−b/+x/ c/"}, {"", "a", "−/+a/"}, {"a", "a", " a/"}, {"a b", "b", "−a/ b/"}} {
 		if got := write(difference(strings.ReplaceAll(c[0], " ", "\n"), strings.ReplaceAll(c[1], " ", "\n"))); got != c[2] {
-			t.Errorf("the difference from %q to %q is %q, want %q", c[0], c[1], got, c[2])
+			t.Errorf("difference(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
 }
 
-// A person decides with the keyboard alone: next, approve, reject with a second key press, help.
+// Keys show the help, select the next candidate, approve it, and reject it after a second key press.
 func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	b := newTab(t)
 	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
@@ -170,38 +170,38 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
 	b.do(t, chromedp.KeyEvent("?"))
 	if b.eval(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
-		t.Error("the key ? opens no help, want the list of keys")
+		t.Error("the key ? does not open the list of keys")
 	}
 	b.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
 	second := b.eval(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
 	if second != "candidate-waitingcandidate-waiting" {
-		t.Errorf("the current candidate and the focus after j are %s, want \"candidate-waitingcandidate-waiting\"", second)
+		t.Errorf("ids of the current candidate and of the focused element after j: got %s, want \"candidate-waitingcandidate-waiting\"", second)
 	}
 	b.do(t, chromedp.KeyEvent("r"))
 	if keeper.lastCall != "" || b.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
-		t.Error("one key press rejects the lesson, want two")
+		t.Error("one press of r rejects the lesson, or the page lacks \"Press r again to reject\"")
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(keeper.lastCall, "waiting reject 0 0 operator ") {
-		t.Errorf("the keeper got call %q, want a rejection of waiting", keeper.lastCall)
+		t.Errorf("the lesson service got call %q, want a rejection of the lesson waiting", keeper.lastCall)
 	}
 	if got := b.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("the page shows candidates %s, want candidate-newer", got)
 	}
 	if got := b.eval(t, "location.hash"); got != "#candidate-newer" {
-		t.Errorf("the fragment of the address after the rejection is %s, want \"#candidate-newer\"", got)
+		t.Errorf("location.hash after the rejection is %s, want \"#candidate-newer\"", got)
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(keeper.lastCall, "newer approve 0 0 operator ") {
-		t.Errorf("the keeper got call %q, want an approval of newer", keeper.lastCall)
+		t.Errorf("the lesson service got call %q, want an approval of the lesson newer", keeper.lastCall)
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
-// The overview, the pages of lessons, the breakdown and the queue are as wide as the screen at six widths. No
-// column of an effect table is hidden, the net result is inside of its box, and the tools are next to the name.
+// At six widths, the overview, the lesson pages, the breakdown and the queue are as wide as the screen. No column of an
+// effect table is hidden, the net result is inside its box, and the tools are next to the name of the program.
 func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	b := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) {
@@ -223,13 +223,13 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 				t.Errorf("%s at %d px is %s px wide, want the width of the screen", path, width, got)
 			}
 			if got := b.eval(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
-				t.Errorf("%s at %d px: a part of the net result is outside of its box, want all parts inside", path, width)
+				t.Errorf("%s at %d px: a part of the net result is outside its box", path, width)
 			}
 			if got := b.eval(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
-				t.Errorf("%s at %d px: the tools are below the name of the program, want one line", path, width)
+				t.Errorf("%s at %d px: the tools are below the name of the program, want them beside it", path, width)
 			}
 			if got := b.eval(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
-				t.Errorf("%s at %d px: a column is outside of the screen, want all columns inside", path, width)
+				t.Errorf("%s at %d px: a column of an effect table is outside the screen", path, width)
 			}
 		}
 	}

@@ -25,32 +25,32 @@ func (c *countingSource) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestTokenIsMadeOnceAndKept(t *testing.T) {
+func TestEnsureTokenCreatesTokenOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, isNew, err := EnsureToken(dir, &countingSource{})
 	if err != nil || !isNew || len(first) != 64 {
-		t.Fatalf("the first start: got token %q, isNew %v, error %v; want a token of 64 characters, isNew true and no error", first, isNew, err)
+		t.Fatalf("first call of EnsureToken: got token %q, isNew %v, error %v; want a token of 64 characters, isNew true and no error", first, isNew, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm() != 0o600 {
-		t.Fatalf("the mode of the new token file is %v, want 0o600", info.Mode())
+		t.Fatalf("mode of the new token file: got %v, want 0o600", info.Mode())
 	}
 	if err := os.Chmod(filepath.Join(dir, TokenFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	second, isNew, err := EnsureToken(dir, &countingSource{n: 99})
 	if err != nil || isNew || second != first {
-		t.Fatalf("the second start: got token %q, isNew %v, error %v; want the first token, isNew false and no error", second, isNew, err)
+		t.Fatalf("second call of EnsureToken: got token %q, isNew %v, error %v; want the first token, isNew false and no error", second, isNew, err)
 	}
 	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
-		t.Errorf("the mode of the token file after the second start is %v, want 0o600", info.Mode())
+		t.Errorf("mode of the token file after the second call: got %v, want 0o600", info.Mode())
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
-		t.Errorf("the directory has files %v, want the token file alone", entries)
+		t.Errorf("got files %v in the directory, want only the token file", entries)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestEnsureTokenReplacesAnEmptyFile(t *testing.T) {
 	}
 	token, isNew, err := EnsureToken(dir, &countingSource{})
 	if err != nil || !isNew || token == "" {
-		t.Fatalf("a token file without a token: got token %q, isNew %v, error %v; want a new token and no error", token, isNew, err)
+		t.Fatalf("empty token file: got token %q, isNew %v, error %v; want a new token and no error", token, isNew, err)
 	}
 }
 
@@ -74,24 +74,24 @@ func TestEnsureTokenReportsUnwritableAndUnreadableFiles(t *testing.T) {
 	}
 	token, isNew, err := EnsureToken(filepath.Join(file, "data"), &countingSource{})
 	if token == "" || !isNew || err == nil || !strings.Contains(err.Error(), "the next start makes a new token") {
-		t.Fatalf(`a data directory below a file: got token %q, isNew %v, error %v; want a token, isNew true and an error with "the next start makes a new token"`, token, isNew, err)
+		t.Fatalf(`data directory below a file: got token %q, isNew %v, error %v; want a token, isNew true and an error with "the next start makes a new token"`, token, isNew, err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, TokenFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if token, _, err := EnsureToken(dir, &countingSource{}); token != "" || err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a directory in place of the token file: got token %q, error %v; want no token and an error other than fs.ErrNotExist", token, err)
+		t.Fatalf("directory in place of the token file: got token %q, error %v; want no token and an error other than fs.ErrNotExist", token, err)
 	}
 }
 
 func TestLoginLinkEscapesTheToken(t *testing.T) {
 	if got := LoginLink("http://127.0.0.1:8081/", "a&b"); got != "http://127.0.0.1:8081/login?token=a%26b" {
-		t.Errorf(`the login link is %q, want "http://127.0.0.1:8081/login?token=a%%26b"`, got)
+		t.Errorf(`LoginLink: got %q, want "http://127.0.0.1:8081/login?token=a%%26b"`, got)
 	}
 }
 
-// A flood of wrong tokens from many addresses fills neither memory nor log.
+// Wrong tokens from many addresses are throttled, and neither the memory nor the log grows without limit.
 func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	th := newThrottle(func() time.Time { return now })
@@ -103,18 +103,18 @@ func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 			lines++
 		}
 		if i >= failuresOfAll && f.retryAfter <= 0 {
-			t.Fatalf("the wrong token %d has no retryAfter, want status 429", i)
+			t.Fatalf("wrong token %d: got no retryAfter, want one", i)
 		}
 	}
 	if len(th.byIP) > throttledIPs {
-		t.Errorf("%d addresses are remembered, want at most %d", len(th.byIP), throttledIPs)
+		t.Errorf("got %d stored addresses, want at most %d", len(th.byIP), throttledIPs)
 	}
 	if lines > 2 {
 		t.Errorf("got %d log lines in ten seconds, want at most 2", lines)
 	}
 }
 
-func TestThrottleDelayIsAtMostItsWindow(t *testing.T) {
+func TestThrottleRetryAfterIsAtMostTheWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1e9, 0)
 		th := newThrottle(func() time.Time { return now })
@@ -143,25 +143,25 @@ func TestSessionsAreBounded(t *testing.T) {
 		}
 	}
 	if len(s.byID) != maxSessions {
-		t.Errorf("%d sessions are kept, want %d", len(s.byID), maxSessions)
+		t.Errorf("got %d sessions, want %d", len(s.byID), maxSessions)
 	}
 	if _, ok := s.get(first); ok {
-		t.Error("the oldest session is kept, want it removed for a new session")
+		t.Error("the oldest session is still stored, want it replaced by a newer one")
 	}
 	now = now.Add(sessionAge)
 	if _, err := s.create([32]byte{}); err != nil || len(s.byID) > 2 {
-		t.Errorf("after the age of the older sessions: got %d sessions, error %v; want at most 2 sessions and no error", len(s.byID), err)
+		t.Errorf("after the maximum age of the older sessions: got %d sessions, error %v; want at most 2 sessions and no error", len(s.byID), err)
 	}
 }
 
-func TestSessionsNeedRandomness(t *testing.T) {
+func TestSessionCreationFailsWithoutRandomness(t *testing.T) {
 	s := newSessions(strings.NewReader("short"), time.Now)
 	if id, err := s.create([32]byte{}); err == nil {
-		t.Fatalf("a random source of 5 bytes: got session id %q, want an error", id)
+		t.Fatalf("random source of 5 bytes: got session id %q, want an error", id)
 	}
 }
 
-func TestHostNameHasNoPortAndNoCapitals(t *testing.T) {
+func TestHostNameOmitsPortAndIsLowerCase(t *testing.T) {
 	for host, want := range map[string]string{"A.b:1": "a.b", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", "h.": "h", "": "", "h:": "h"} {
 		if got := hostName(host); got != want {
 			t.Errorf("hostName(%q) = %q, want %q", host, got, want)
@@ -191,17 +191,17 @@ func TestChanceNeverShowsCertainty(t *testing.T) {
 	}
 }
 
-// The text calls the plain difference between sessions with and without the lesson misleading only outside of
-// the interval of the measured effect.
-func TestGapWarnsOnlyOfDifferencesOutsideTheInterval(t *testing.T) {
+// The note calls the plain difference between sessions with and without the lesson misleading only if the difference
+// is outside the interval of the measured effect.
+func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	row := func(difference float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(difference), LOOGap: new(difference - 0.1)}
 	}
 	if text := differenceNote(row(0.11)); !strings.Contains(text, "here the error is small") {
-		t.Errorf(`a difference inside of the interval: got %q, want a text with "here the error is small"`, text)
+		t.Errorf(`difference inside the interval: got %q, want a text with "here the error is small"`, text)
 	}
 	if text := differenceNote(row(-0.2)); !strings.Contains(text, "wrong by −30.0: the difference is misleading") {
-		t.Errorf(`a difference outside of the interval: got %q, want a text with "wrong by −30.0: the difference is misleading"`, text)
+		t.Errorf(`difference outside the interval: got %q, want a text with "wrong by −30.0: the difference is misleading"`, text)
 	}
 }
 
@@ -209,6 +209,6 @@ func TestGapWarnsOnlyOfDifferencesOutsideTheInterval(t *testing.T) {
 func TestUnitIsSingularForOne(t *testing.T) {
 	loops := termOf("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
-		t.Errorf(`the units of 1 and 2 are %q and %q, want "loop" and "loops"`, one, two)
+		t.Errorf(`units of 1 and 2: got %q and %q, want "loop" and "loops"`, one, two)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// form returns a change that sends values like the form of a browser.
+// form returns a function that turns a request into a form post of a browser, with the given values.
 func form(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {
@@ -28,8 +28,8 @@ func form(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	}
 }
 
-// Browsers get a page where programs get JSON, for every kind of error.
-func TestBrowserErrorsArePages(t *testing.T) {
+// An error is a page for a browser, and JSON for other clients and on API routes.
+func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	person := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
@@ -39,26 +39,26 @@ func TestBrowserErrorsArePages(t *testing.T) {
 		status             int
 		wantText           string
 	}{
-		{"a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
-		{"a wrong link", "GET", "/login?token=wrong", form(nil, nil), 401, "The token is wrong."},
-		{"a form without a login", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
-		{"no such page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
-		{"an invalid parameter in the query", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
+		{"login form with a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
+		{"login link with a wrong token", "GET", "/login?token=wrong", form(nil, nil), 401, "The token is wrong."},
+		{"action without a login", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
+		{"unknown page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
+		{"invalid query parameter", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			res := f.do(t, c.method, c.path, c.as)
 			page := body(t, res)
 			if res.StatusCode != c.status || !strings.Contains(page, c.wantText) || !strings.Contains(page, "<!doctype html>") {
-				t.Errorf(`a browser gets status %d, page %s, want status %d and a page with %q and "<!doctype html>"`, res.StatusCode, page, c.status, c.wantText)
+				t.Errorf(`browser: got status %d, page %s, want status %d and a page with %q and "<!doctype html>"`, res.StatusCode, page, c.status, c.wantText)
 			}
 			res = f.do(t, c.method, c.path, func(r *http.Request) { c.as(r); r.Header.Set("Accept", "*/*") })
 			if text := body(t, res); res.StatusCode != c.status || !strings.HasPrefix(text, `{"error":`) {
-				t.Errorf("a program gets status %d %s, want %d with an error in JSON", res.StatusCode, text, c.status)
+				t.Errorf("other client: got status %d, body %s, want %d and an error in JSON", res.StatusCode, text, c.status)
 			}
 		})
 	}
 	if text := body(t, f.do(t, "GET", "/api/report?window=soon", person)); !strings.HasPrefix(text, `{"error":`) {
-		t.Errorf("the API answers a browser with %s, want an error in JSON", text)
+		t.Errorf("API request of a browser: got %s, want an error in JSON", text)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", form(nil, nil))))
 	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
-		t.Errorf("the login page is %q, want `name=\"next\" value=\"/lessons/helpful?window=7d\"` and no \"refresh\"", page)
+		t.Errorf("login page: got %q, want `name=\"next\" value=\"/lessons/helpful?window=7d\"` and no \"refresh\"", page)
 	}
 	for next, want := range map[string]string{
 		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
@@ -75,7 +75,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	} {
 		res := f.do(t, "POST", "/login", form(nil, url.Values{"token": {token}, "next": {next}}))
 		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
-			t.Errorf("the login with next=%q: got status %d and Location %q, want 303 and %q", next, res.StatusCode, got, want)
+			t.Errorf("login with next=%q: got status %d and Location %q, want 303 and %q", next, res.StatusCode, got, want)
 		}
 	}
 	for from, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
@@ -85,17 +85,17 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 			r.Header.Set("Referer", from)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("the login page after a form on %s returns to that form: %v, want %v: %s", from, !want, want, page)
+			t.Errorf("login page after a form of %s: got a return to that page = %v, want %v: %s", from, !want, want, page)
 		}
 	}
 	// A browser omits the SameSite=Strict cookie after a link on another site. The login page reloads the address.
 	crossSite := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
-		t.Error("a link of another site asks a logged-in browser for the token, want a refresh of the page")
+		t.Error("the login page after a link on another site does not reload the address")
 	}
 }
 
-// Behind a proxy that terminates TLS the cookie has the Secure attribute.
+// Behind a proxy that terminates TLS, the cookie has the Secure attribute.
 func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	f := newFixture(t, nil)
 	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
@@ -109,29 +109,29 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	}
 }
 
-// A button acts on the text and the state that the page showed.
-func TestButtonsActOnTheShownVersion(t *testing.T) {
+// A button sends the hash of the text and the state that the page showed.
+func TestActionNamesTheShownVersion(t *testing.T) {
 	f, lib, keeper := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	l, ok := lib.Book().Get("helpful")
 	if !ok {
-		t.Fatal("the library has no lesson helpful, want the lesson")
+		t.Fatal("the library has no lesson helpful")
 	}
 	for _, at := range []string{"/lessons/helpful", "/queue"} {
 		page := body(t, f.do(t, "GET", at, form(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: the forms lack the hash or the state of the shown lesson, want both", at)
+			t.Errorf("%s: the forms lack the hash or the state of the lesson", at)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
 	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
-		t.Errorf("the keeper got seen version %+v, want %+v", keeper.seen, want)
+		t.Errorf("the lesson service got seen version %+v, want %+v", keeper.seen, want)
 	}
 }
 
-// The function inUse of page.js reports whether a person has changed a control of the page. The function refresh
-// replaces the main part. If the server refuses or does not answer, the page states the reason.
-func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
+// In page.js, inUse reports whether the user has changed a control, and refresh replaces the main part of the page. If
+// the login has expired or the server does not answer, the page states the reason.
+func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -145,23 +145,23 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 		t.Error("inUse returns " + got + " for unchanged filters, want false")
 	}
 	if got := evalPromise(t, b, refreshed); got != "main" {
-		t.Errorf("the id of the main part after a refresh is %q, want \"main\", because a new part replaces the old", got)
+		t.Errorf("id of the main part after a refresh: got %q, want \"main\", the id of the new part", got)
 	}
 	f.sessions.mu.Lock()
 	clear(f.sessions.byID)
 	f.sessions.mu.Unlock()
 	const staleText = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
 	if got := evalPromise(t, b, staleText); !strings.Contains(got, "login has expired") {
-		t.Errorf("without a login the notice is %q, want \"login has expired\"", got)
+		t.Errorf("notice without a login: got %q, want \"login has expired\"", got)
 	}
 	server.Close()
 	if got := evalPromise(t, b, staleText); !strings.Contains(got, "precept does not answer") {
-		t.Errorf("without a server the notice is %q, want \"precept does not answer\"", got)
+		t.Errorf("notice without a server: got %q, want \"precept does not answer\"", got)
 	}
 }
 
-// A refresh keeps the result of the last action and the focus of the main part. The refresh of an open page does not
-// take the notice of a form of another tab.
+// A refresh keeps the notice of the last action and the focus of the main part. A refresh does not consume the notice
+// of an action in another tab; the next page shows that notice.
 func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -181,7 +181,7 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	const refreshTwice = `(async () => { document.querySelector("main").focus(); await refresh(); await refresh();
 		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + n.role).join() })()`
 	if got := evalPromise(t, b, refreshTwice); got != "main firstnull" {
-		t.Errorf("the focus and the notices after two refreshes are %q, want \"main firstnull\"", got)
+		t.Errorf("focus and notices after two refreshes: got %q, want \"main firstnull\"", got)
 	}
 	b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
 	if got := b.eval(t, `document.querySelector(".notice").textContent`); got != "second" {
@@ -189,8 +189,8 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	}
 }
 
-// Escape folds the part with the focus, and its summary gets the focus.
-func TestBrowserEscapeFoldsThePartWithTheFocus(t *testing.T) {
+// Escape closes the details element that contains the focus, and moves the focus to its summary.
+func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	b := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -202,16 +202,16 @@ func TestBrowserEscapeFoldsThePartWithTheFocus(t *testing.T) {
 	b.keys(t, "\t")
 	const state = `document.activeElement.tagName + " " + document.querySelectorAll(".asks[open]").length`
 	if got := b.eval(t, state); got != "BUTTON 1" {
-		t.Errorf("the focus and the number of open parts after Enter and Tab are %q, want \"BUTTON 1\"", got)
+		t.Errorf("focus and number of open confirmations after Enter and Tab: got %q, want \"BUTTON 1\"", got)
 	}
 	b.keys(t, kb.Escape)
 	if got := b.eval(t, state); got != "SUMMARY 0" {
-		t.Errorf("the focus and the number of open parts after Escape are %q, want \"SUMMARY 0\"", got)
+		t.Errorf("focus and number of open confirmations after Escape: got %q, want \"SUMMARY 0\"", got)
 	}
 }
 
-// The button Back shows a page of the dashboard after a login, and the login form after a logout. No step repeats a
-// write.
+// The Back button shows a page of the dashboard after a login, and the login form after a logout. Back does not repeat
+// an action.
 func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
 	b := newTab(t)
 	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
@@ -233,12 +233,12 @@ func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
 	)
 	back("main h1")
 	if got := b.eval(t, "location.pathname"); keeper.count != 1 || !strings.HasPrefix(got, "/lessons") {
-		t.Errorf("after an action and Back the page is %s and the keeper got %d calls, want a page of lessons and 1 call", got, keeper.count)
+		t.Errorf("after an action and Back: got path %s and %d calls to the lesson service, want a path below /lessons and 1 call", got, keeper.count)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	back("#token")
 	if keeper.count != 1 {
-		t.Errorf("the keeper got %d calls, want 1: Back repeats no write", keeper.count)
+		t.Errorf("the lesson service got %d calls, want 1: Back must not repeat an action", keeper.count)
 	}
 }
 

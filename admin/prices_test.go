@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// pricedArchive answers with the same sessions for lists, facets and comparisons.
+// pricedArchive returns the same sessions for lists, comparisons and runs.
 type pricedArchive struct {
 	Archive
 	list []store.SessionItem
@@ -31,9 +31,9 @@ func (p pricedArchive) Run(context.Context, string, string) (store.RunSessions, 
 	return store.RunSessions{Name: "r", Sessions: append([]store.SessionItem(nil), p.list...)}, nil
 }
 
-// Every amount is by the price of the session's model. A model without a price is named, and its sessions have
-// no amount.
-func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
+// Costs use the price of the session's model. A session whose model has no price has no cost. The overview names such a
+// model, and counts its sessions at the mean price.
+func TestCostsUseThePriceOfTheModel(t *testing.T) {
 	table := &price.Table{Entries: []price.Entry{
 		{Pattern: "big*", Price: price.Price{Input: 10, Cached: 1, Output: 50}},
 		{Pattern: "small", Price: price.Price{Input: 1, Cached: 0.1, Output: 5}},
@@ -70,20 +70,20 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 		page := strings.ReplaceAll(html.UnescapeString(body(t, f.do(t, "GET", path, bearer(token)))), "\u202f", " ")
 		for _, text := range want {
 			if !strings.Contains(page, text) {
-				t.Errorf("%s lacks %q, want it", path, text)
+				t.Errorf("%s lacks %q", path, text)
 			}
 		}
 	}
 }
 
 // The overview states the date of the built-in prices, and names the key that replaces them.
-func TestBuiltInPricesHaveTheirDate(t *testing.T) {
+func TestOverviewShowsDateOfBuiltInPrices(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Read.Archive = pricedArchive{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
 		o.Program.Prices = func() Prices { return Prices{Models: price.Listed(), Currency: "USD"} }
 	})
 	f.reports.report.Global.NTreated = 1
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices of "+price.Listed().Listed+"; set the key prices") {
-		t.Error("the overview lacks the date of the built-in prices or the key prices, want both")
+		t.Error("the overview lacks the date of the built-in prices or the key prices")
 	}
 }

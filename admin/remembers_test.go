@@ -10,9 +10,9 @@ import (
 	"precept/bandit/report"
 )
 
-// The queue hides a lesson after a decision for five seconds, in which the file changes. After that time, the queue
-// shows the lesson again if the file is unchanged.
-func TestQueueHidesDecidedLessonsUntilReload(t *testing.T) {
+// After a decision, the queue hides the lesson for five seconds, because precept reads the changed file with a delay.
+// If the file is still unchanged, the queue then shows the lesson again.
+func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	shown := func() (ids string) {
@@ -31,12 +31,12 @@ func TestQueueHidesDecidedLessonsUntilReload(t *testing.T) {
 	}{{0, "newer "}, {5 * time.Second, "newer "}, {time.Millisecond, "newer waiting "}} {
 		f.now = f.now.Add(c.after)
 		if got := shown(); got != c.want {
-			t.Errorf("%s after the previous check the queue shows %q, want %q", c.after, got, c.want)
+			t.Errorf("%s after the previous check: got candidates %q, want %q", c.after, got, c.want)
 		}
 	}
 }
 
-// The navigation marks the current page and no other.
+// The navigation marks only the current page.
 func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 	f, _, _ := withRoles(t)
 	for at, want := range map[string]string{
@@ -51,7 +51,7 @@ func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 	}
 }
 
-// A chart of the values since the start holds each value at its time.
+// The chart of the values since the start of the server has each value at its time.
 func TestChartShowsValuesSinceStart(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global
@@ -68,11 +68,11 @@ func TestChartShowsValuesSinceStart(t *testing.T) {
 	const want = `"days":[1777636800,1777636860,1777636920],"local":true,"series":[{"name":"Effect","colour":"--mark","values":[12.5,25,25],"lo":[5,5,5],"hi":[15,15,15]}]`
 	if !strings.Contains(page, want) {
 		_, chart, _ := strings.Cut(page, "data-chart=")
-		t.Errorf("the chart is %.400s, want %q in the page", chart, want)
+		t.Errorf("got chart %.400s, want %q in the page", chart, want)
 	}
 }
 
-// The scale shows 0, and the true effect and a sparkline have a text for screen readers.
+// The axis shows 0. The plot with the true effect and the sparkline have a text for screen readers.
 func TestDrawingsHaveTextLabels(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Truth = func(string) (float64, bool) { return 0.05, true } })
 	f.reports.report.Lessons = []report.Row{{
@@ -85,11 +85,11 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 		"effect from −1.0 points on 2026-04-01 to +0.2 points on 2026-04-02", `points="1.0,20.0 83.0,2.0"`, "M0 5.0H84", "Forest plot, −1.0 to +1.0 points",
 	} {
 		if !strings.Contains(html.UnescapeString(page), want) {
-			t.Errorf("the page of all lessons lacks %q, want it", want)
+			t.Errorf("the list of lessons lacks %q", want)
 		}
 	}
 	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {
-		t.Errorf("the plot has %d lines at 0, want 1", n)
+		t.Errorf("got %d lines at 0 in the plot, want 1", n)
 	}
 }
 
@@ -99,6 +99,6 @@ func TestLogoutRemovesTheCookie(t *testing.T) {
 	cookie, csrf := f.browser(t)
 	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
 	if c := res.Cookies(); len(c) != 1 || c[0].Value != "" || c[0].MaxAge >= 0 || res.Header.Get("Location") != "/login" {
-		t.Errorf("the logout sets cookies %v, want one empty cookie that has expired; it leads to %q, want /login", c, res.Header.Get("Location"))
+		t.Errorf("logout: got cookies %v, want one expired, empty cookie; got Location %q, want /login", c, res.Header.Get("Location"))
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// withRoles returns a fixture that accepts the token of a viewer and has content on every page. withRoles also returns
-// the keeper that the buttons of lessons call, and the id of the stored session.
+// withRoles returns a fixture that accepts the token of a viewer and has content on every page, the lesson service that
+// the buttons of lessons call, and the id of the stored session.
 func withRoles(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
@@ -27,8 +27,8 @@ func withRoles(t *testing.T) (*fixture, *fakeLessonService, string) {
 	return f, keeper, id.String()
 }
 
-// With the token of a viewer, each route that viewable does not list is refused, and so is each request that may change
-// something. A new route is therefore refused until viewable lists the route.
+// With the token of a viewer, only GET requests of the routes that viewable lists succeed, except text searches. A new
+// route is therefore refused until viewable lists the route.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
@@ -46,28 +46,27 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			viewed++
 		}
 		if res.StatusCode != want || want == http.StatusForbidden && !strings.Contains(text, "viewer") {
-			t.Errorf("%s %s: got status %d, answer %.200s, want status %d", r.Method, r.Path, res.StatusCode, text, want)
+			t.Errorf("%s %s: got status %d, body %.200s, want status %d", r.Method, r.Path, res.StatusCode, text, want)
 		}
 	}
 	if viewed < 10 || keeper.lastCall != "" {
-		t.Errorf("%d routes are viewable, want at least 10; the keeper got call %q, want none", viewed, keeper.lastCall)
+		t.Errorf("got %d viewable routes, want at least 10; got call %q to the lesson service, want none", viewed, keeper.lastCall)
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(viewerToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
-			t.Errorf(`%s: got status %d, want 403 and an answer without "flaky"`, target, res.StatusCode)
+			t.Errorf(`%s: got status %d, want 403 and a body without "flaky"`, target, res.StatusCode)
 		}
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != http.StatusOK {
 			t.Errorf("%s with the token of an operator: got status %d, want 200", target, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/nothing-here", bearer(viewerToken)); res.StatusCode != http.StatusNotFound {
-		t.Errorf("a page that does not exist: got status %d, want 404", res.StatusCode)
+		t.Errorf("unknown page: got status %d, want 404", res.StatusCode)
 	}
 }
 
-// The pages of a viewer have no form with an action, and an action that the browser of a viewer sends is refused. The
-// audit log names the refused action with the role and the start of the digest of the token. The audit log also has the
-// actions of an operator.
+// The pages of a viewer have no forms for actions, and an action that the browser of a viewer sends is refused. The
+// audit log has the refused action and the actions of an operator, with the role and the start of the token's digest.
 func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
@@ -83,15 +82,15 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	}
 	for _, target := range []string{"/lessons/helpful", "/queue"} {
 		if got := page(target); strings.Contains(got, `class="actions"`) || strings.Contains(got, `class="decide"`) || !strings.Contains(got, `action="/logout"`) || !strings.Contains(got, ">viewer<") {
-			t.Errorf("%s is the page %s, want the logout and the role of a viewer, and no actions of operators", target, got)
+			t.Errorf("page %s: got %s, want the logout and the role viewer, and no actions of operators", target, got)
 		}
 	}
 	list := page("/sessions")
 	if strings.Contains(list, `href="/sessions/`) || strings.Contains(list, `href="/samples"`) || strings.Contains(list, `name="words"`) {
-		t.Error("the list of a viewer links a session or the samples, or has the search for words, want none")
+		t.Error("the session list of a viewer links a session or the samples, or has the text search")
 	}
 	if got := page("/sessions/" + id); !strings.Contains(got, "For operators") || strings.Contains(got, "flaky") {
-		t.Error("the page of a session for a viewer lacks \"For operators\" or shows the session, want the text and no session")
+		t.Error("the session page of a viewer lacks \"For operators\" or shows the session")
 	}
 	_, rest, _ := strings.Cut(page("/"), `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)
@@ -100,7 +99,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 		r.Header.Set(csrfHeader, csrf)
 	})
 	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || keeper.lastCall != "" {
-		t.Errorf("a retirement by a viewer: got status %d, answer %s, want 403 with \"cannot change anything\"; the keeper got call %q, want none", res.StatusCode, text, keeper.lastCall)
+		t.Errorf("retirement by a viewer: got status %d, body %s, want 403 and \"cannot change anything\"; got call %q to the lesson service, want none", res.StatusCode, text, keeper.lastCall)
 	}
 	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))
 	digestStart := func(token string) string {
@@ -110,19 +109,20 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	health := page("/health")
 	for _, want := range []string{"127.0.0.1, browser, viewer " + digestStart(viewerToken), "127.0.0.1, token, operator " + digestStart(token), "retired the lesson helpful", "paused the lesson helpful"} {
 		if !strings.Contains(health, want) {
-			t.Errorf("the health page lacks the audit entry %q, want the entry", want)
+			t.Errorf("the health page lacks the audit entry %q", want)
 		}
 	}
 }
 
-// A reload adds and removes the token of a viewer. A token that becomes the token of an operator can act at once.
+// If a reload makes the token of a viewer a token of an operator, the token can act at once. If a reload removes the
+// token, its requests are refused.
 func TestViewerTokenFollowsReload(t *testing.T) {
 	f, keeper, _ := withRoles(t)
 	if err := f.SetAccess(Access{Tokens: []string{token, viewerToken}}); err != nil {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(viewerToken)); res.StatusCode != http.StatusOK || keeper.lastCall == "" {
-		t.Errorf("as an operator: got status %d, call %q to the keeper, want 200 and a call", res.StatusCode, keeper.lastCall)
+		t.Errorf("pause with the token as an operator: got status %d, call %q to the lesson service, want 200 and a call", res.StatusCode, keeper.lastCall)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{token}}); err != nil {
 		t.Fatal(err)
@@ -131,6 +131,6 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Errorf("after the removal of the token: got status %d, want 401", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Viewers: []string{viewerToken}}); err == nil {
-		t.Error("SetAccess accepts an Access without the token of an operator, want an error")
+		t.Error("SetAccess without the token of an operator: got no error, want one")
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// startedIn returns a server on a data directory at a time. Each call is a start of precept.
+// startedIn returns a server that starts at the time now with a data directory. Each call represents a start of
+// precept.
 func startedIn(t *testing.T, dir string, now time.Time, change func(*Options)) *fixture {
 	t.Helper()
 	var f *fixture
@@ -33,27 +34,28 @@ func startedIn(t *testing.T, dir string, now time.Time, change func(*Options)) *
 	return f
 }
 
-// statusWith returns the status of the overview for a browser with a cookie.
+// statusWith returns the status code of the overview for a browser with a cookie.
 func (f *fixture) statusWith(t *testing.T, cookie *http.Cookie) int {
 	t.Helper()
 	return f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode
 }
 
-// logOut logs a browser out.
+// logOut logs a browser out, and checks that the cookie is then refused.
 func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 	t.Helper()
 	f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
 	if got := f.statusWith(t, cookie); got != 401 {
-		t.Errorf("after the logout the overview has status %d, want 401", got)
+		t.Errorf("overview after the logout: got status %d, want 401", got)
 	}
 }
 
-// noon returns the time of the logins of the tests.
+// noon returns the time at which the tests log in.
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// A browser stays logged in over a restart, with its CSRF token and its role. The file has mode 0600 and holds neither
-// the cookie nor the CSRF token, the admin token or its digest. A logout ends the login at once and for the next start.
-func TestLoginOutlivesARestart(t *testing.T) {
+// A browser stays logged in after a restart, with its CSRF token and its role. The logins file has mode 0600, and does
+// not contain the cookie, the CSRF token, the admin token or its digest. After a logout, the login is invalid at once
+// and after the next start.
+func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	viewers := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
 	f := startedIn(t, dir, noon(), viewers)
@@ -64,52 +66,52 @@ func TestLoginOutlivesARestart(t *testing.T) {
 	text, err := os.ReadFile(file)
 	info, statErr := os.Stat(file)
 	if err != nil || statErr != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("the file of the logins: got %v, errors %v and %v, want mode 0600", info, err, statErr)
+		t.Fatalf("logins file: got %v, errors %v and %v, want mode 0600", info, err, statErr)
 	}
 	digest := sha256.Sum256([]byte(token))
 	for name, secret := range map[string]string{"cookie": cookie.Value, "CSRF token": csrf, "admin token": token, "digest of the admin token": hex.EncodeToString(digest[:])} {
 		if strings.Contains(string(text), secret) {
-			t.Errorf("the file of the logins holds the %s, want no such text:\n%s", name, text)
+			t.Errorf("the logins file contains the %s:\n%s", name, text)
 		}
 	}
 
 	f = startedIn(t, dir, noon().Add(time.Hour), viewers)
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }))
 	if !strings.Contains(page, `name="csrf_token" value="`+csrf+`"`) {
-		t.Error("after a restart the page has another CSRF token or none, want the token of the page before the restart")
+		t.Error("the page after a restart lacks the CSRF token from before the restart")
 	}
 	if got := f.do(t, "GET", "/samples", func(r *http.Request) { r.AddCookie(reader) }).StatusCode; got != 403 {
-		t.Errorf("after a restart the samples have status %d for a viewer, want 403", got)
+		t.Errorf("samples for a viewer after a restart: got status %d, want 403", got)
 	}
 	f.logOut(t, cookie, csrf)
 
 	f = startedIn(t, dir, noon().Add(2*time.Hour), viewers)
 	if got := f.statusWith(t, cookie); got != 401 {
-		t.Errorf("after a logout and a restart the overview has status %d, want 401", got)
+		t.Errorf("overview after a logout and a restart: got status %d, want 401", got)
 	}
 	if got := f.statusWith(t, other); got != 200 {
-		t.Errorf("the other browser has status %d after a restart, want 200", got)
+		t.Errorf("overview for the other browser after a restart: got status %d, want 200", got)
 	}
 	if f.now = noon().Add(sessionAge + time.Second); f.statusWith(t, other) != 401 {
-		t.Error("a login is valid after its age, want the age counted from the login, not from the restart")
+		t.Error("a login is valid after its maximum age, want the age counted from the login, not from the restart")
 	}
 }
 
-// With another admin token, no stored login is valid.
+// After a change of the admin token, no stored login is valid.
 func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	dir := t.TempDir()
 	cookie, _ := startedIn(t, dir, noon(), nil).browser(t)
 	f := startedIn(t, dir, noon(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
 	if got := f.statusWith(t, cookie); got != 401 {
-		t.Errorf("with another token the overview has status %d, want 401", got)
+		t.Errorf("overview with another admin token: got status %d, want 401", got)
 	}
 }
 
-// Without a file that can be written, a login works until the restart, a logout holds, and the log says both. If the
-// old file can be removed, the logout also holds after a restart.
-func TestUnwritableFileOfLoginsIsLogged(t *testing.T) {
+// If the logins file cannot be written, a login works until the restart, a logout ends the login, and the log has a
+// line about each. If a logout can remove the file, the log says so; otherwise the log asks the operator to delete it.
+func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	for name, c := range map[string]struct {
-		content string // a file in the directory that is in the place of the file of the logins
+		content string // name of a file in the directory that replaces the logins file
 		want    string
 	}{
 		"not removable": {"x", "delete the file before the restart"},
@@ -122,20 +124,20 @@ func TestUnwritableFileOfLoginsIsLogged(t *testing.T) {
 		}
 		cookie, csrf := f.browser(t)
 		if got := f.statusWith(t, cookie); got != 200 || !strings.Contains(f.log.String(), "a login cannot be stored and ends at the next restart") {
-			t.Errorf("%s: the login has status %d and the log\n%s\nwant 200 and a line about the login", name, got, f.log)
+			t.Errorf("%s: got status %d after the login and log\n%s\nwant 200 and a line about the login", name, got, f.log)
 		}
 		f.logOut(t, cookie, csrf)
 		if !strings.Contains(f.log.String(), c.want) {
-			t.Errorf("%s: the log is\n%s\nwant a line with %q", name, f.log, c.want)
+			t.Errorf("%s: got log\n%s\nwant a line with %q", name, f.log, c.want)
 		}
 		if entries, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(entries) > 0 {
-			t.Errorf("%s: the data directory has files %v, error %v, want no draft", name, entries, err)
+			t.Errorf("%s: got temporary files %v, error %v, want none", name, entries, err)
 		}
 	}
 }
 
-// A damaged file of logins is renamed and logged with the remedy; precept starts, and logins work.
-func TestDamagedFileOfLoginsIsSetAside(t *testing.T) {
+// A damaged logins file is renamed, and the log has one warning. precept starts, and new logins are stored.
+func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	entry := `{"cookie_sha256":"` + id + `","token_hmac":"` + id + `","used":"2026-05-01T12:00:00Z","expires":"2026-05-02T00:00:00Z"}`
 	for name, text := range map[string]string{
@@ -152,29 +154,29 @@ func TestDamagedFileOfLoginsIsSetAside(t *testing.T) {
 		f := startedIn(t, dir, noon(), nil)
 		kept, err := os.ReadFile(file + asideSuffix)
 		if err != nil || string(kept) != text || strings.Count(f.log.String(), "level=WARN") != 1 || !strings.Contains(f.log.String(), "the stored logins are damaged") {
-			t.Errorf("%s: got %d bytes, error %v and the log\n%s\nwant the renamed file and one line", name, len(kept), err, f.log)
+			t.Errorf("%s: got a renamed file of %d bytes, error %v and log\n%s\nwant the damaged file renamed and one warning", name, len(kept), err, f.log)
 		}
 		cookie, _ := f.browser(t)
 		if got := startedIn(t, dir, noon(), nil).statusWith(t, cookie); got != 200 {
-			t.Errorf("%s: a login after the start has status %d after the next start, want 200", name, got)
+			t.Errorf("%s: login after the next start: got status %d, want 200", name, got)
 		}
 	}
 }
 
-// After the clock was set back, a stored login is not valid: its age is unknown.
-func TestLoginFromTheFutureIsNotValid(t *testing.T) {
+// If the clock was set back by more than the slack, a stored login is invalid, because its age is unknown.
+func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	for back, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
 		dir := t.TempDir()
 		cookie, _ := startedIn(t, dir, noon(), nil).browser(t)
 		f := startedIn(t, dir, noon().Add(-back), nil)
 		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "from the future") != (want == 401) {
-			t.Errorf("%v before the login: got status %d and log %q, want %d, and a line if the login is refused", back, got, f.log, want)
+			t.Errorf("%v before the login: got status %d and log %q, want %d, and a log line only for status 401", back, got, f.log, want)
 		}
 	}
 }
 
-// A login is from the future by its last use or by its end.
-func TestLoginIsAliveBetweenItsUseAndItsEnd(t *testing.T) {
+// A login is valid until its end, unless its last use or its end is too far in the future.
+func TestLoginIsValidUntilItsEnd(t *testing.T) {
 	now := noon()
 	for name, c := range map[string]struct {
 		used, until time.Duration // from now
@@ -193,7 +195,7 @@ func TestLoginIsAliveBetweenItsUseAndItsEnd(t *testing.T) {
 }
 
 // The time of the last use is stored at most once in ten minutes.
-func TestLastUseIsStored(t *testing.T) {
+func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	dir := t.TempDir()
 	f := startedIn(t, dir, noon(), nil)
 	cookie, _ := f.browser(t)
@@ -210,8 +212,8 @@ func TestLastUseIsStored(t *testing.T) {
 	}
 }
 
-// After simultaneous logins and logouts, the file has the logins of the memory.
-func TestSimultaneousLoginsAreStored(t *testing.T) {
+// After concurrent logins and logouts and a restart, the logins without a logout are valid, and the others are not.
+func TestConcurrentLoginsAreStored(t *testing.T) {
 	dir := t.TempDir()
 	f := startedIn(t, dir, noon(), nil)
 	var all sync.WaitGroup
@@ -228,7 +230,7 @@ func TestSimultaneousLoginsAreStored(t *testing.T) {
 	f = startedIn(t, dir, noon(), nil)
 	for i, cookie := range cookies {
 		if got, want := f.statusWith(t, cookie), []int{200, 401}[i%2]; got != want {
-			t.Error(fmt.Sprintf("browser %d after the restart", i), "has status", got, "want", want)
+			t.Error(fmt.Sprintf("browser %d after the restart:", i), "got status", got, "want", want)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 		all.Wait()
 		time.Sleep(2500 * time.Millisecond) // the computation began 2.8 s ago and took 0.3 s
 		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 1 || stale {
-			t.Errorf("get 2.8 s after the computation started: got value %d, stale %v, want 1 and false", n, stale)
+			t.Errorf("get 2.8 s after the start of the computation: got value %d, stale %v, want 1 and false", n, stale)
 		}
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -97,8 +97,8 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	})
 }
 
-// A value that is computed quickly is never stale.
-func TestFastComputationIsNeverStale(t *testing.T) {
+// A value that is fast to compute is never stale.
+func TestFastComputedValueIsNeverStale(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for i := range int64(20) {
@@ -116,17 +116,17 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
-			t.Errorf("before the first computation: got error %v, want %v", err, errComputing)
+			t.Errorf("get before the first value of another key: got error %v, want %v", err, errComputing)
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
 		pinnedAge, otherAge := time.Since(s.values["pinned"].made), time.Since(s.values["other"].made)
 		s.mu.Unlock()
 		if pinnedAge > 2*time.Minute || otherAge < 22*time.Hour {
-			t.Errorf("got a pinned value of age %s and another of age %s, want at most 2m and at least 22h", pinnedAge, otherAge)
+			t.Errorf("ages after a day: got %s for the pinned value and %s for the other, want at most 2m and at least 22h", pinnedAge, otherAge)
 		}
 		if n := counter.made.Load(); n > 24*60+61 {
-			t.Errorf("the values were computed %d times in a day, want at most %d", n, 24*60+61)
+			t.Errorf("got %d computations in a day, want at most %d", n, 24*60+61)
 		}
 		for i := range 100 {
 			if _, _, err := s.get(t.Context(), strings.Repeat("x", i), 0); err != nil {
@@ -136,20 +136,20 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.values) > maxShared || s.values["pinned"] == nil || s.values["other"] != nil {
-			t.Errorf("got %d values, want at most %d, with the pinned value and without the other", len(s.values), maxShared)
+			t.Errorf("got %d values, want at most %d, among them the pinned value and not the other one", len(s.values), maxShared)
 		}
 	})
 }
 
-// clear removes the stored values. A computation that runs during the deletion stores nothing.
-func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
+// clear removes the stored values. A computation that is running when clear is called stores no value.
+func TestClearRemovesValuesAndIgnoresRunningComputations(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if n, _, err := s.get(t.Context(), "pinned", 0); n != 1 || err != nil {
 			t.Fatalf("before clear: got value %d, error %v, want 1 and no error", n, err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
-			t.Fatalf("a get that does not wait for the computation: got error %v, want errComputing", err)
+			t.Fatalf("get of another key, waiting 1 ms: got error %v, want errComputing", err)
 		}
 		s.clear()
 		time.Sleep(2 * time.Second)
@@ -157,14 +157,14 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 		kept := len(s.values)
 		s.mu.Unlock()
 		if kept != 0 || counter.made.Load() != 2 {
-			t.Errorf("%d values are kept, want 0; %d computations, want 2", kept, counter.made.Load())
+			t.Errorf("got %d stored values, want 0; got %d computations, want 2", kept, counter.made.Load())
 		}
 	})
 }
 
-// After expire, the next request gets a new value, even if a computation ran during the deletion. A value that no page
-// asks for is removed.
-func TestExpireMakesValuesStale(t *testing.T) {
+// After expire, each value is computed again, even if its computation was running. A value that no page has requested
+// in the last minute is removed.
+func TestExpireRecomputesValues(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		_, _, _ = s.get(t.Context(), "pinned", 0)
@@ -175,25 +175,25 @@ func TestExpireMakesValuesStale(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
-			t.Fatalf("a get that does not wait for the computation: got error %v, want errComputing", err)
+			t.Fatalf("get of another key, waiting 1 ms: got error %v, want errComputing", err)
 		}
 		s.expire()
 		s.mu.Lock()
 		_, kept := s.values["unused"]
 		s.mu.Unlock()
 		if kept {
-			t.Error("a value that no page asked for is kept after expire, want it removed")
+			t.Error("expire keeps the value of the unused key")
 		}
 		time.Sleep(8 * time.Second)
 		for _, key := range []string{"pinned", "other"} {
 			if n, stale, err := s.get(t.Context(), key, 0); n <= before+1 || stale || err != nil {
-				t.Errorf("%s after expire: got value %d, stale %v, error %v, want a fresh value above %d", key, n, stale, err, before+1)
+				t.Errorf("get of %s after expire: got value %d, stale %v, error %v, want a fresh value above %d", key, n, stale, err, before+1)
 			}
 		}
 	})
 }
 
-// A value is removed after the time unused without a request, even the pinned value.
+// A value that has not been requested for the time unused is removed, even the pinned value.
 func TestUnusedValueIsRemoved(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -205,13 +205,13 @@ func TestUnusedValueIsRemoved(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.values) != 0 {
-			t.Errorf("%d values are kept, want 0", len(s.values))
+			t.Errorf("got %d stored values, want 0", len(s.values))
 		}
 	})
 }
 
-// While maxShared computations are pending, get of another key returns an error at once.
-func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
+// While maxShared computations are pending, get of another key returns errComputing at once.
+func TestGetFailsAtOnceWithMaxPendingComputations(t *testing.T) {
 	withSharedCache(t, time.Hour, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for i := range maxShared {
@@ -219,22 +219,22 @@ func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
 		}
 		start := time.Now()
 		if _, stale, err := s.get(t.Context(), "late", 0); !stale || !errors.Is(err, errComputing) || time.Since(start) > 0 {
-			t.Errorf("get of another key: got stale %v, error %v after %s, want true and %v at once", stale, err, time.Since(start), errComputing)
+			t.Errorf("get of another key: got stale %v, error %v after %s, want true and %v after 0s", stale, err, time.Since(start), errComputing)
 		}
 	})
 }
 
-// get returns an error or a panic of the computation as an error, until a later computation succeeds.
+// get returns an error if the computation fails or panics, until a later computation succeeds.
 func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
-			t.Errorf("a panic: got error %v, want an error that names the panic", err)
+			t.Errorf("panic in the computation: got error %v, want an error that ends with \"panicked: string\"", err)
 		}
 		counter.fails.Store(true)
 		time.Sleep(time.Second)
 		if _, _, err := s.get(t.Context(), "pinned", 0); err == nil || !strings.Contains(err.Error(), "no value") {
-			t.Errorf("a failing computation: got error %v, want an error with \"no value\"", err)
+			t.Errorf("failing computation: got error %v, want an error with \"no value\"", err)
 		}
 		counter.fails.Store(false)
 		time.Sleep(time.Second)
@@ -245,12 +245,12 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 		cancel()
 		counter.delay = time.Hour
 		if _, _, err := s.get(ctx, "long", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("a canceled call: got error %v, want %v", err, context.Canceled)
+			t.Errorf("get with a canceled context: got error %v, want %v", err, context.Canceled)
 		}
 	})
 }
 
-// slowReports counts the reports that it computes, each after a delay.
+// slowReports returns a report after a delay, and counts the reports.
 type slowReports struct {
 	report report.Report
 	made   atomic.Int64
@@ -264,9 +264,9 @@ func (f *slowReports) Report(context.Context, Query) (report.Report, error) {
 	return r, nil
 }
 
-// With 2,000 lessons, the pages share one report, render one page of rows, and show the age of a
-// stale report. The API computes its own report.
-func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
+// With 2,000 lessons, the pages share one report, render at most one page of rows, and mark a stale report. The API
+// computes a report for each request.
+func TestPagesShareOneReportAndMarkStaleReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}
 		for i := range 2000 {
@@ -292,7 +292,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 				t.Errorf("%s renders %d rows, want at most %d", path, n, rows)
 			}
 			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
-				t.Errorf("%s lacks \"Counted at\" or has \"Newer figures\", want only \"Counted at\"", path)
+				t.Errorf("%s lacks \"Counted at\" or has \"Newer figures\", the note of a stale report", path)
 			}
 		}
 		if n := slow.made.Load(); n != 1 {
@@ -302,10 +302,10 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 		start := time.Now()
 		page := get("/lessons")
 		if waited := time.Since(start); waited > patience {
-			t.Errorf("the page waited for %s, want at most %s", waited, patience)
+			t.Errorf("/lessons with a stale report took %s, want at most %s", waited, patience)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
-			t.Error("the page of a stale report lacks \"Newer figures are being counted\" or the refresh, want both")
+			t.Error("/lessons with a stale report lacks \"Newer figures are being counted\" or the automatic refresh")
 		}
 		before := slow.made.Load()
 		for range 3 {

@@ -9,7 +9,7 @@ import (
 	"precept/admin"
 )
 
-// onPage returns the main part of a page as an operator's browser shows it; change alters the data.
+// onPage returns the main part of a page for an operator, unescaped and with plain spaces; change alters the data.
 func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
 	f := wordSourceOf("word")
@@ -30,7 +30,7 @@ func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options
 	return strings.ReplaceAll(html.UnescapeString(main), "\u202f", " ")
 }
 
-// checkPage checks that a page contains each of the texts, but does not contain a text with a leading !.
+// checkPage checks that a page contains each wanted text. A text with a leading ! must be absent.
 func checkPage(t *testing.T, what, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {

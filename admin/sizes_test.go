@@ -15,11 +15,11 @@ import (
 	"precept/store"
 )
 
-// maxPageSize is the maximum size of a page in bytes, for any amount of data.
+// maxPageSize is the maximum size of a page in bytes.
 const maxPageSize = 1 << 20
 
-// With 10,000 lessons or texts of 1 MiB, the size of a page is bounded, and the page names the omitted part.
-func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
+// With 10,000 lessons or texts of 1 MiB, the size of a page is bounded, and the page states that a part is omitted.
+func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 	huge := strings.Repeat("lorem ipsum ", 1<<20/12)
 	long := strings.Repeat("x", 1<<20)
 	lessons := func(state lesson.State) func(*wordSource, *admin.Options) {
@@ -85,9 +85,9 @@ func TestLargePagesAreTruncatedAndSaySo(t *testing.T) {
 		change   func(*wordSource, *admin.Options)
 		wantText string
 	}{
-		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "ill overview": {"/", fillHealth, "xxx…</a>"},
+		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "overview with long errors": {"/", fillHealth, "xxx…</a>"},
 		"lessons": {"/lessons", lessons(lesson.Active), "1 to 100 of 10000"}, "queue": {"/queue", lessons(lesson.Candidate), "1 to 20 of 10000"},
-		"wordy queue": {"/queue?backtest=word", wordy, "and 4900 more"}, "lesson": {"/lessons/word?backtest=1", wordy, "and 4900 more"},
+		"queue with long texts": {"/queue?backtest=word", wordy, "and 4900 more"}, "lesson": {"/lessons/word?backtest=1", wordy, "and 4900 more"},
 		"session": {"/sessions/s-1", fillTranscript, "and 4902 more"}, "sessions": {"/sessions", fillLists, "and 400 more"},
 		"samples": {"/samples", fillLists, "further bytes</pre>"}, "health": {"/health", fillHealth, "further bytes</code>"},
 	} {

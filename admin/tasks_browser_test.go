@@ -17,15 +17,15 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// nearMissSurveyor answers with one lesson that did not match.
+// nearMissSurveyor returns one lesson that nearly matched.
 type nearMissSurveyor struct{ emptySource }
 
 func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
 	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
-// storeWithWork returns a store with 24 sessions of two agents. The lesson read-the-log matched in each, and
-// one met a refused connection.
+// storeWithWork returns a store with 24 sessions of two agents. The lesson read-the-log matched in each session, and
+// one session has a refused connection.
 func storeWithWork(t *testing.T) *sessionStore {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
@@ -45,7 +45,7 @@ func storeWithWork(t *testing.T) *sessionStore {
 	return k
 }
 
-// A person finishes each task in at most three clicks from the overview.
+// Each task takes at most three clicks from the overview.
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	b, k := newTab(t), storeWithWork(t)
 	f := newStoreFixture(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearMissSurveyor{} })
@@ -63,7 +63,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			[]string{sessions, ".filters button.main", ".list th.name a"},
 			`document.querySelector("h1").textContent == "Fix ticket 7"`,
 		},
-		"bad sessions of a lesson": {
+		"poor sessions of a lesson": {
 			"",
 			[]string{sessions, "a[aria-label^='read-the-log: injected']", "section[aria-labelledby='facet-verdict'] a[title='poor']"},
 			`document.querySelectorAll(".list tbody tr").length > 0 && [...document.querySelectorAll(".list tbody tr")].every(r => r.textContent.includes("poor") && r.querySelector(".slug:not(.ghost)"))`,
@@ -78,7 +78,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			[]string{compare},
 			`document.querySelectorAll(".compared tbody tr").length >= 6 && document.querySelector(".compared thead").textContent.includes("coder") && document.querySelector(".compared thead").textContent.includes("writer")`,
 		},
-		"export the bad sessions": {
+		"export the poor sessions": {
 			"",
 			[]string{sessions, "section[aria-labelledby='facet-verdict'] a[title='poor']"},
 			`new URL(document.querySelector(".export-row a").href).searchParams.get("verdict") == "poor"`, // the third click
@@ -93,29 +93,30 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			b.do(t, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
 		}
 		if len(task.clicks) > 3 || b.eval(t, task.then) != "true" {
-			t.Errorf("%s: the task is not done after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), b.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
+			t.Errorf("%s: the task is not finished after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), b.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
-// An export contains exactly the sessions that the filters select.
-func TestExportHasTheFilteredSessions(t *testing.T) {
+// An export contains exactly the sessions that the filters select. The session list filters by arm, and the comparison
+// links to the sessions.
+func TestExportListAndComparisonFilterSessions(t *testing.T) {
 	f := newStoreFixture(t, storeWithWork(t), nil)
 	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} {
 		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
 		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {
-			t.Errorf("the export as %s has %d lines, want %d, of the coder and with the ticket 0: %.400s", format, got, want, out)
+			t.Errorf("export as %s: got %d lines, want %d lines with \"Fix ticket 0\" and without \"writer\": %.400s", format, got, want, out)
 		}
 	}
 	for arm, want := range map[string]int{"treated": 24, "injected": 16, "withheld": 8, "control": 0} {
 		if out := get(t, f, "/api/sessions?lesson=read-the-log&min_reward=0&arm="+arm, 200); strings.Count(out, `"session_id"`) != want {
-			t.Errorf("arm %s has %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
+			t.Errorf("arm %s: got %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
 		}
 	}
 	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
-		t.Errorf("the comparison is %.2000s, want the measures and the link to the injected sessions", page)
+		t.Errorf("comparison: got %.2000s, want the measures and the link to the injected sessions", page)
 	}
 }

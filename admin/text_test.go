@@ -10,7 +10,7 @@ import (
 )
 
 // The functions that format numbers and texts for the pages return the expected texts.
-func TestNumbersHaveOneFormat(t *testing.T) {
+func TestFormatFunctions(t *testing.T) {
 	for got, want := range map[string]string{
 		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "−0.04", points(new(-0.00001)): "+0.0", points(new(1.0)): "+100.0",
 		signed(0): "0", signed(0.4): "0", signed(-0.4): "0", signed(12.6): "+13", signed(-12.6): "−13",
@@ -25,7 +25,7 @@ func TestNumbersHaveOneFormat(t *testing.T) {
 		strconv.FormatInt(sum(map[string]int64{"a": 2, "b": 3}), 10): "5", strconv.Itoa(sum[int](nil)): "0",
 	} {
 		if got != want {
-			t.Errorf("the text is %q, want %q", got, want)
+			t.Errorf("got text %q, want %q", got, want)
 		}
 	}
 }
@@ -36,11 +36,11 @@ func TestCountKeepsDigits(t *testing.T) {
 		n := rapid.Int64().Draw(t, "n")
 		text := count(n)
 		if strings.ReplaceAll(text, "\u202f", "") != strconv.FormatInt(n, 10) {
-			t.Fatalf("%d is written %q, want the digits unchanged", n, text)
+			t.Fatalf("count(%d) = %q, want the digits unchanged", n, text)
 		}
 		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), "\u202f") {
 			if i > 0 && len(group) != 3 || group == "" {
-				t.Fatalf("%d is written %q, want groups of three digits", n, text)
+				t.Fatalf("count(%d) = %q, want groups of three digits", n, text)
 			}
 		}
 	})
@@ -61,7 +61,7 @@ func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 			t.Fatalf("bounded(%q, %d) = %q, want valid UTF-8 that ends with the number of further bytes", text, limit, bounded(text, limit))
 		}
 		if left && !strings.Contains(text, "\n… ") && (len(got) > limit || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-limit)+" further bytes") {
-			t.Fatalf("bounded(%q, %d) keeps %q and states %q; want a prefix within the limit, and the number of further bytes", text, limit, got, rest)
+			t.Fatalf("bounded(%q, %d): got prefix %q and note %q; want a prefix within the limit, and the number of further bytes", text, limit, got, rest)
 		}
 	})
 }
@@ -78,12 +78,12 @@ func TestVisibleShowsHiddenCharacters(t *testing.T) {
 			t.Fatalf("visible(%q) = %q, want the text unchanged", text, shown)
 		}
 		if visible(shown) != shown {
-			t.Fatalf("visible(%q) = %q, want the text unchanged: a name of a character must not be named again", shown, visible(shown))
+			t.Fatalf("visible(%q) = %q, want the text unchanged, because it has no hidden character", shown, visible(shown))
 		}
 	})
 }
 
-// hiddenIn returns the text from the names that visible writes, and leaves other texts in such brackets unchanged.
+// hiddenIn replaces the names that visible writes by their characters. Other text in such brackets is unchanged.
 func TestHiddenInReversesVisible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")

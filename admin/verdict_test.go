@@ -8,8 +8,7 @@ import (
 	"precept/bandit/report"
 )
 
-// Each verdict of the report has an advice and a filter group; bad verdicts have the colour of a
-// problem.
+// Each verdict of the report has advice, a tone and a filter group.
 func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	weeks := 0.4
 	const needs = " The verdict needs 120 more picks, within a week at this rate."
@@ -34,7 +33,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.Next != "" {
-		t.Errorf("a verdict without advice has advice %+v, want the group open without a next step", got)
+		t.Errorf("unknown verdict: got %+v, want the group open and no next step", got)
 	}
 }
 
@@ -56,30 +55,30 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		"caution":         "Keep the lesson.",
 	} {
 		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).Next; got != want {
-			t.Errorf("the next step in state %s is %q, want %q", state, got, want)
+			t.Errorf("state %s: got next step %q, want %q", state, got, want)
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
 	if got := advise(&running).Next; got != "Wait: the trial is running." {
-		t.Errorf("the advice for a running trial is %q, want \"Wait: the trial is running.\"", got)
+		t.Errorf("running trial: got next step %q, want \"Wait: the trial is running.\"", got)
 	}
 	running.NeedsPicks, running.Weeks = 120, new(200.)
 	if got := advise(&running).Next; got != "Wait: the trial is running. The verdict needs 120 more picks, years at this rate." {
-		t.Errorf("the advice for a running trial of years is %q, want no advice to start a trial", got)
+		t.Errorf("running trial that takes years: got next step %q, want no advice to start a trial", got)
 	}
 	for _, harm := range []report.Verdict{report.ProvenHarms, report.TrialHarms, report.Harms} {
 		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).Next
 		if want := "The lesson has another presentation now, with its own row. " + harm.Advice(); got != want {
-			t.Errorf("%s, shown otherwise: the advice is %q, want %q", harm, got, want)
+			t.Errorf("%s, shown otherwise: got next step %q, want %q", harm, got, want)
 		}
 	}
 	running.Retire = "a newer one supersedes it"
 	if got := advise(&running).Next; got != "Consider retiring the lesson: a newer one supersedes it." {
-		t.Errorf("the next step is %q, want the advice to retire", got)
+		t.Errorf("superseded lesson: got next step %q, want the advice to retire", got)
 	}
 }
 
-// Each column sorts the rows in both directions. By effect, rows without an effect are last in both.
+// Each column sorts the rows in both directions. If the rows are sorted by effect, rows without an effect are last.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}

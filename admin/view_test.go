@@ -22,14 +22,14 @@ func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `popovertarget="def-truth"`) {
-		t.Error("the overview shows a true effect outside of the demo, want none")
+		t.Error("the overview shows a true effect outside the demo")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
-		t.Error("the rows of the overview have another order, want the largest effect first and unknown effects last")
+		t.Error("the rows of the overview are not sorted by effect, largest first and unknown last")
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {
-			t.Errorf("the page contains %q, want no inline script or style and no address of another server", forbidden)
+			t.Errorf("the page contains %q, an inline script or style or an absolute address", forbidden)
 		}
 	}
 }
@@ -40,12 +40,11 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
-		t.Error("the overview of the demo lacks the column of the true effect, its value +5.0, or its only mark in a plot, want all three")
+		t.Error("the overview of the demo lacks the column of the true effect, its value +5.0, or exactly one mark in a plot")
 	}
 }
 
-// The overview names the sessions that closed under another definition of the reward, even if there are no other
-// counts.
+// The overview shows the number of sessions that closed with another reward definition, even if there is no other data.
 func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
@@ -64,7 +63,7 @@ func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if strings.Count(page, `role="alert"`) != 2 || !strings.Contains(page, "1e+06") {
-		t.Error("the overview of a broken experiment lacks two alerts or the e-value 1e+06, want both")
+		t.Error("the overview of a broken experiment lacks the two alerts or the e-value 1e+06")
 	}
 }
 
@@ -72,12 +71,12 @@ func TestOverviewWithoutDataExplainsTheFirstSteps(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The base URL for agents is") || strings.Count(page, "<ol><li>") != 1 {
-		t.Error("the overview without data lacks the base URL or the list of steps, want both")
+		t.Error("the overview without data lacks the base URL or the list of steps")
 	}
 }
 
 // Text of agents, clients and files is escaped on the overview and in the JSON of the report.
-func TestForeignTextIsEscapedOnTheOverview(t *testing.T) {
+func TestUntrustedTextIsEscapedOnOverviewAndInReport(t *testing.T) {
 	nasty := []string{`<img src=x onerror=alert(1)>`, `');alert(1)//`, `"><script>alert(1)</script>`, `javascript:alert(1)`, `{{.}}`, `</svg><script>`}
 	tag := regexp.MustCompile(`<(img|script)[^>]*>`)
 	own := []string{`<img src="/static/icon.svg" alt="" width="22" height="22">`, `<script src="/static/theme.js">`}
@@ -92,31 +91,31 @@ func TestForeignTextIsEscapedOnTheOverview(t *testing.T) {
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
 			if !slices.Contains(own, found) {
-				t.Errorf("with text %s the overview contains %s, want only markup of the dashboard", text, found)
+				t.Errorf("text %s: the overview contains the tag %s, want only tags of the dashboard", text, found)
 			}
 		}
 		if strings.Contains(text, "'") && strings.Contains(page, text) {
-			t.Errorf("the overview contains %s with its quote, want an escaped quote", text)
+			t.Errorf("the overview contains %s with an unescaped quote", text)
 		}
 		if json := body(t, f.do(t, "GET", "/api/report", bearer(token))); strings.Contains(json, "<") {
-			t.Errorf("with text %s the JSON contains a <, want an escaped <", text)
+			t.Errorf("text %s: the JSON contains an unescaped <", text)
 		}
 	}
 }
 
-// A verdict next to an interval that contains 0 has its reason in the table and on the lesson's page.
-func TestVerdictBesideZeroShowsItsReason(t *testing.T) {
+// If the interval of a proven effect contains 0, the overview and the list of lessons state the reason of the verdict.
+func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons[2].Lo = new(-0.015)
 	for path, want := range map[string]string{"/": "The interval contains 0: an earlier look proved the effect", "/lessons": "The interval contains 0: an earlier look proved"} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); strings.Count(page, want) != 1 {
-			t.Errorf("%s contains %d times %q, want once", path, strings.Count(page, want), want)
+			t.Errorf("%s: got %d times %q, want once", path, strings.Count(page, want), want)
 		}
 	}
 }
 
-// The overview and the list of lessons name a lesson that became a caution by its counts. Its page has the
-// numbers of both arms.
+// The overview and the list of lessons mark a lesson that became a caution by its counts. The page of the lesson has
+// the numbers of both arms.
 func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	rows := f.reports.report.Lessons
@@ -130,11 +129,11 @@ func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 		"/lessons/helpful":         "as advice, 310 sessions had a mean reward of 0.412, and 90 sessions in which it was withheld had 0.550.",
 	} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(page, want) {
-			t.Errorf("%s lacks %q, want it", path, want)
+			t.Errorf("%s lacks %q", path, want)
 		}
 	}
 	rows[2].Caution = false
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); strings.Contains(page, "into a caution") {
-		t.Error("the overview names a caution, want none")
+		t.Error("the overview reports a caution that does not exist")
 	}
 }

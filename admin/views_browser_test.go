@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Drive a real browser against a real store: search for a session, open, rate and delete it.
+// In a browser with a SQLite store, a user finds a session by a text search, opens it, rates it and deletes it.
 func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
@@ -35,7 +35,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#words"), "flaky build"), chromedp.Click(chromedp.CSS(".filters button")), chromedp.WaitVisible(chromedp.CSS(".hit")))
 	if got := b.eval(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
-		t.Errorf("the search finds %q, want \"1 turn 1, user: Fix the flaky build. \"", got)
+		t.Errorf("search result: got %q, want \"1 turn 1, user: Fix the flaky build. \"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("table.list th a")), chromedp.WaitVisible(chromedp.CSS(".turn")))
 	for expression, want := range map[string]string{
@@ -43,7 +43,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 		`[...document.querySelectorAll(".turn h3")].map(h => h.textContent).join()`:                      "Turn 1,Turn 2,Turn 3",
 		`[...document.querySelectorAll(".turn:first-of-type .said")].map(e => e.classList[1]).join(" ")`: "system block ghost user assistant call",
 		`document.querySelectorAll(".said.error").length`:                                                "3",
-		`document.images.length`:           "1", // our own icon
+		`document.images.length`:           "1", // the icon of the dashboard
 		`document.title.includes("owned")`: "false",
 		`getComputedStyle(document.querySelector(".said.ghost .slug")).textDecorationLine`:                                           "line-through",
 		`getComputedStyle(document.querySelector(".said.block")).backgroundColor != getComputedStyle(document.body).backgroundColor`: "true",
@@ -55,19 +55,19 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#comment"), "good in the end"), chromedp.Click(chromedp.CSS("button[value=approval]")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
 	if got := b.eval(t, `document.querySelector(".sources").textContent`); !strings.Contains(got, "good in the end") {
-		t.Errorf("the feedback on the page is %s, want \"good in the end\"", got)
+		t.Errorf("feedback on the page: got %s, want \"good in the end\"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("input[name=sure]")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS("table.list")))
 	if got := b.eval(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
-		t.Error("the deleted session is listed, want no row")
+		t.Error("the deleted session is in the list")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser reported errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
-// Samples expand in the page, and the export links keep the current filters.
-func TestBrowserSamplesExpandInPage(t *testing.T) {
+// Samples expand in the page, and the export links keep the filters. The health page shows changed keys and losses.
+func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
 	k.addSessionWithMarkup(t)
 	k.addSession(t, "other", 2, nil)
@@ -98,12 +98,12 @@ func TestBrowserSamplesExpandInPage(t *testing.T) {
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser reported errors %q, want none", got)
+		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
-// The pages of sessions, samples and health are not wider than the screen at three widths, in both themes. With
-// PRECEPT_VIEWS, the name of a directory, the test writes pictures of the pages.
+// The pages of sessions, samples and health are not wider than the screen at three widths, in both themes. If
+// PRECEPT_VIEWS names a directory, the test writes screenshots of the pages there.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
@@ -129,7 +129,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 				if got := b.eval(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the screen of %d pixels, because of elements %s", name, wide, b.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+					t.Errorf("%s is wider than the screen of %d px, because of elements %s", name, wide, b.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
 				b.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
 			}
@@ -137,7 +137,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	}
 }
 
-// picture writes a screenshot of the open page.
+// picture writes a screenshot of the open page into the directory PRECEPT_VIEWS, if that is set.
 func (b *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("PRECEPT_VIEWS")

@@ -42,7 +42,7 @@ func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[sessionp
 	return nil
 }
 
-// browserOf returns functions that load a page and post a form as a logged-in person.
+// browserOf returns functions that load a page and post a form as a logged-in user.
 func browserOf(t *testing.T, f *fixture) (get func(path string) string, post func(path string, form url.Values) *http.Response) {
 	t.Helper()
 	cookie, csrf := f.browser(t)
@@ -59,50 +59,50 @@ func browserOf(t *testing.T, f *fixture) (get func(path string) string, post fun
 	return get, post
 }
 
-// A person saves the filters of the list under a name; all who log in to the tenant see the view with its
-// author, and open, update, rename and delete the view.
-func TestSavedViewsAreSharedByATenant(t *testing.T) {
+// A saved view holds the filters of the session list under a name. The view belongs to its tenant and names its author.
+// The view can be updated, renamed and deleted.
+func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := browserOf(t, f)
 	if page := get("/sessions?verdict=poor"); !strings.Contains(page, "Save this filter") || !strings.Contains(page, `<input type="hidden" name="verdict" value="poor">`) {
-		t.Fatal("the list with a filter has no form that saves the filter, want one")
+		t.Fatal("the list with a filter has no form that saves the filter")
 	}
 	res := post("/views", url.Values{"name": {" Bad sessions "}, "verdict": {"poor"}, "agent": {"a&b"}, "after": {"x"}})
 	at := res.Header.Get("Location")
 	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(at, "/sessions?agent=a%26b&verdict=poor&view=") {
-		t.Fatalf("saving a view: got status %d, Location %q, want 303 and the list with the view", res.StatusCode, at)
+		t.Fatalf("saving a view: got status %d, Location %q, want 303 and the session list with the view", res.StatusCode, at)
 	}
 	id := at[strings.LastIndex(at, "=")+1:]
 	if page := get(at); !strings.Contains(page, "The view Bad sessions is saved for all who log in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
-		t.Error("the list lacks the saved view as the open view, want the view marked")
+		t.Error("the list does not mark the saved view as the current view")
 	}
 	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {
-		t.Error("the page of views lacks the view with filters and author, want the view")
+		t.Error("the page of views lacks the view with its filters and author")
 	}
 	if page := get("/views?tenant=other") + get("/sessions?tenant=other"); strings.Contains(page, "Bad sessions") {
-		t.Error("another tenant sees the view, want no view")
+		t.Error("another tenant sees the view")
 	}
 	if page := get("/sessions?verdict=good&view=" + id); !strings.Contains(page, "Update Bad sessions") {
-		t.Error("the list with a changed filter lacks the update of the open view, want the update")
+		t.Error("the list with a changed filter lacks the button that updates the current view")
 	}
 	post("/views/"+id+"/update", url.Values{"verdict": {"good"}})
 	post("/views/"+id+"/rename", url.Values{"name": {"Good sessions"}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"Good sessions","query":"verdict=good"`) {
-		t.Errorf("after update and rename the views are %s, want Good sessions with verdict=good", text)
+		t.Errorf("views after update and rename: got %s, want \"Good sessions\" with verdict=good", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); res.StatusCode != http.StatusSeeOther {
 		t.Errorf("deleting a view: got status %d, want 303", res.StatusCode)
 	}
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {
-		t.Errorf("after the deletion: got %s, want no view", text)
+		t.Errorf("views after the deletion: got %s, want none", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); !strings.Contains(get(res.Header.Get("Location")), "does not exist any more") {
-		t.Error("the page after a second deletion lacks \"does not exist any more\", want this text")
+		t.Error("the page after a second deletion lacks \"does not exist any more\"")
 	}
 }
 
-// A refused view changes nothing, and the next page has the reason.
-func TestViewsHaveBounds(t *testing.T) {
+// An invalid view and a view beyond the limit of the tenant are refused, and the next page states the reason.
+func TestInvalidAndExcessViewsAreRefused(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := browserOf(t, f)
 	for i := range maxViews - 1 {
@@ -118,18 +118,17 @@ func TestViewsHaveBounds(t *testing.T) {
 	} {
 		page := get(post("/views", form).Header.Get("Location"))
 		if !strings.Contains(page, "Nothing was saved") || !strings.Contains(page, want) {
-			t.Errorf("saving view %v: the next page lacks %q, want the reason", form["name"], want)
+			t.Errorf("saving view %v: the next page lacks \"Nothing was saved\" or the reason %q", form["name"], want)
 		}
 	}
 	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}})
 	if page := get(post("/views", url.Values{"name": {"one more"}, "agent": {"a"}}).Header.Get("Location")); !strings.Contains(page, "a tenant has at most 100 saved views") {
-		t.Error("the page after view 101 lacks \"a tenant has at most 100 saved views\", want this text")
+		t.Error("the page after view 101 lacks \"a tenant has at most 100 saved views\"")
 	}
 }
 
-// A viewer sees the views that search no text, and cannot save a view. A form without the CSRF token of its page is
-// refused.
-func TestViewsFollowRoles(t *testing.T) {
+// A viewer sees only the views without a text search, and cannot save a view. A form without the CSRF token is refused.
+func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	notes := memoryNotes{}
 	f := newFixture(t, func(o *Options) {
 		o.Access.Viewers, o.Write.Notes = []string{"a viewer's token"}, notes
@@ -138,7 +137,7 @@ func TestViewsFollowRoles(t *testing.T) {
 	post("/views", url.Values{"name": {"by agent"}, "agent": {"a"}})
 	post("/views", url.Values{"name": {"by words"}, "words": {"secret plan"}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") || strings.Contains(text, "by words") {
-		t.Errorf("a viewer got %s, want the view by agent alone", text)
+		t.Errorf("views of a viewer: got %s, want only the view by agent", text)
 	}
 	cookie, _ := f.browser(t)
 	for name, change := range map[string]func(*http.Request){
@@ -154,15 +153,15 @@ func TestViewsFollowRoles(t *testing.T) {
 	}
 }
 
-// fill turns the request into a posted form.
+// fill turns a request into a form post.
 func fill(r *http.Request, form url.Values) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1
 }
 
-// A form of a page that shows an older version of a view changes nothing, and the next page shows the present name and
-// filters. The repeated action changes the view.
-func TestOlderPageDoesNotOverwriteAView(t *testing.T) {
+// A form of a page with an older version of a view changes nothing, and the next page shows the current name and
+// filters. A form with the current version changes the view.
+func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := browserOf(t, f)
 	at := post("/views", url.Values{"name": {"bad"}, "verdict": {"poor"}}).Header.Get("Location")
@@ -174,7 +173,7 @@ func TestOlderPageDoesNotOverwriteAView(t *testing.T) {
 	}
 	first := shown()
 	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
-		t.Fatalf("the forms have the version %q, want the same version on both pages", first)
+		t.Fatalf("got version %q in the form of /views, want a version that the form of /sessions also has", first)
 	}
 	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // another tab
 	for _, c := range []struct {
@@ -185,17 +184,17 @@ func TestOlderPageDoesNotOverwriteAView(t *testing.T) {
 		res := post("/views/"+id+"/"+c.action, c.form)
 		page := get(res.Header.Get("Location"))
 		if res.StatusCode != http.StatusSeeOther || !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: its name is worst, and its filters are verdict=poor") {
-			t.Errorf("%s from an older page: got status %d and page %s, want 303 and the present name and filters", c.action, res.StatusCode, page)
+			t.Errorf("%s from an older page: got status %d and page %s, want 303 and the current name and filters", c.action, res.StatusCode, page)
 		}
 		if c.action == "update" && !strings.Contains(page, "Update worst") {
-			t.Error("the page after a refused update lacks the button of the update, want the button")
+			t.Error("the page after a refused update lacks the button \"Update worst\"")
 		}
 	}
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"worst","query":"verdict=poor"`) {
-		t.Errorf("after refused changes the views are %s, want the view worst with verdict=poor", text)
+		t.Errorf("views after refused changes: got %s, want \"worst\" with verdict=poor", text)
 	}
 	post("/views/"+id+"/delete", url.Values{"version": {shown()}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {
-		t.Errorf("after the repeated deletion the views are %s, want no view", text)
+		t.Errorf("views after a deletion with the current version: got %s, want none", text)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // /api/sessions and /api/samples apply their filters, and refuse an invalid filter with status 400.
-func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
+func TestSessionsAndSamplesAPIsFilterAndRefuseInvalidFilters(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	sessions.addSessionWithMarkup(t)
 	for _, name := range []string{"a", "bb", "ccc"} {
@@ -40,7 +40,7 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 		"/api/export?format=experiment&family=intent_resolution", "/api/export?format=experiment&agent=coder", "/api/export?after=x", "/api/sessions/tale?from=-1",
 	} {
 		if text := get(t, f, target, http.StatusBadRequest); !strings.Contains(text, "error") {
-			t.Errorf(`%s: got %s, want a text with "error"`, target, text)
+			t.Errorf(`%s: got %s, want a response with "error"`, target, text)
 		}
 	}
 	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
@@ -55,20 +55,20 @@ func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 }
 
 // An export that fails before its first byte returns an error status. An export that fails later aborts the connection.
-func TestExportReportsAFailureMidway(t *testing.T) {
+func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
 	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
-		t.Errorf("export: got %q for selection %+v, want \"{}\\n\" for the format mplp, tenant t, lesson l and one quality", text, x.asked)
+		t.Errorf("export: got body %q and query %+v, want body \"{}\\n\" and a query with format mplp, tenant t, lesson l and one quality", text, x.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("the page lacks link %s, or has a link with format=experiment, which cannot filter by agent", want)
+		t.Errorf("the page lacks link %s, or has a link with format=experiment, which cannot filter by agent or session", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
-		t.Errorf(`the selection of the export is %+v, want agent "coder" and session "s-1"`, x.asked)
+		t.Errorf(`export query: got %+v, want agent "coder" and session "s-1"`, x.asked)
 	}
 	x.err = errors.New("down")
 	get(t, f, "/api/export", http.StatusServiceUnavailable)
@@ -81,7 +81,8 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	get(t, f, "/api/export", http.StatusOK)
 }
 
-// Hostile content never becomes markup on the pages of sessions, samples and health, and hidden characters are shown.
+// On the pages of sessions, samples and health, hostile content is never markup, and hidden characters are shown by
+// name.
 func TestHostileContentIsShownAsText(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
@@ -97,23 +98,23 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		}
 		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
 			if strings.Contains(page, bad) {
-				t.Errorf("%s contains %q, want neither hidden characters nor the secret", target, bad)
+				t.Errorf("%s contains %q, a hidden character or the secret", target, bad)
 			}
 		}
 		scripts, handlers := markup(t, page)
 		for _, src := range scripts {
 			if !strings.HasPrefix(src, "/static/") {
-				t.Errorf("%s loads script %q, want scripts of /static/ only", target, src)
+				t.Errorf("%s loads script %q, want only scripts below /static/", target, src)
 			}
 		}
 		if len(handlers) > 0 {
-			t.Errorf("%s has event handlers, inline styles or javascript: URLs: %v, want none", target, handlers)
+			t.Errorf("%s: got event handlers, inline styles or javascript: URLs %v, want none", target, handlers)
 		}
 	}
 	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
 	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld at random", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the session lacks %q", want)
+			t.Errorf("the session page lacks %q", want)
 		}
 	}
 }
@@ -146,8 +147,8 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 	return scripts, handlers
 }
 
-// The forms of a session's page rate and delete the session. They need the CSRF token of the page, and each action is
-// audited.
+// The forms of the session page rate and delete the session, and require the CSRF token. Each action is in the audit
+// log.
 func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
@@ -166,7 +167,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	page := "/sessions/" + id.String()
 	for _, path := range []string{page + "/rate", page + "/forget"} {
 		if r := post(path, url.Values{"type": {"approval"}, "sure": {"yes"}}); r.StatusCode != http.StatusForbidden {
-			t.Errorf("%s without a CSRF token: got status %s, want 403", path, r.Status)
+			t.Errorf("POST %s without a CSRF token: got status %s, want 403", path, r.Status)
 		}
 	}
 	with := func(pairs ...string) url.Values {
@@ -180,13 +181,13 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		t.Fatalf("rating: got status %s, Location %q, want 303 and a Location below %q", r.Status, r.Header.Get("Location"), page)
 	}
 	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
-		t.Error(`the page lacks the new feedback, want the comment "well done" and the rater "(dashboard)"`)
+		t.Error(`the session page lacks the comment "well done" or the rater "(dashboard)" of the feedback`)
 	}
 	if r := post(page+"/rate", with("type", "score")); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("rating with an unknown type: got status %s, want 400", r.Status)
 	}
 	if r := post(page+"/forget", with()); r.StatusCode != http.StatusSeeOther {
-		t.Errorf("deletion without the confirmation: got status %s, want 303", r.Status)
+		t.Errorf("deletion without confirmation: got status %s, want 303", r.Status)
 	}
 	get(t, f, page, http.StatusOK)
 	if r := post(page+"/forget", with("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
@@ -194,7 +195,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	}
 	get(t, f, page, http.StatusNotFound)
 	if text := get(t, f, "/sessions", http.StatusOK); strings.Contains(text, id.String()) {
-		t.Error("the deleted session is in the list, want no row")
+		t.Error("the deleted session is in the list")
 	}
 	checkAudit(t, f, dir, id.String())
 }
@@ -208,16 +209,16 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval of session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
-		t.Errorf("audit log: got %s, want 6 entries, among them a refusal, an approval, a bad request and a deletion", b)
+		t.Errorf("audit log: got %s, want 6 entries: a refusal first, an approval third, a bad request fourth, a deletion last", b)
 	}
 	if strings.Contains(string(b), "tale") {
-		t.Error("the audit holds the name of a deleted session, want none")
+		t.Error("the audit log contains the name of the deleted session")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the audit file: got %v, error %v, want the mode 0o600 and no error", info, err)
+		t.Errorf("audit file: got %v, error %v, want mode 0o600 and no error", info, err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
-		t.Error("the audit log on the health page lacks the route of the deletion, want the route")
+		t.Error("the audit log on the health page lacks the route of the deletion")
 	}
 	reopened, err := openAudit(dir)
 	if err != nil || len(reopened.latest()) != 6 || !strings.Contains(reopened.latest()[0].Detail, "deleted") {
@@ -225,8 +226,8 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	}
 }
 
-// Neither a truncated line nor a very long line of the audit log hides other entries.
-func TestAuditSkipsTornAndLongLines(t *testing.T) {
+// A truncated line and a very long line of the audit log are skipped, and the other entries are read.
+func TestAuditSkipsTruncatedAndLongLines(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"at":"2026-05-01T12:00:00Z","action":"one"}` + "\n" + strings.Repeat("x", 100_000) + "\n" + `{"at":"2026-05-01T12:00:01Z","action":"tw`
 	if err := os.WriteFile(filepath.Join(dir, auditFile), []byte(text), 0o600); err != nil {
@@ -234,7 +235,7 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 	}
 	a, err := openAudit(dir)
 	if err != nil || len(a.latest()) != 1 {
-		t.Fatalf("audit log with a long and a truncated line: got %+v, error %v, want only the action one", a.latest(), err)
+		t.Fatalf("audit log with a long and a truncated line: got %+v, error %v, want only the action \"one\"", a.latest(), err)
 	}
 	if err := a.add(AuditEntry{At: time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC), Action: "three"}); err != nil {
 		t.Fatal(err)
@@ -246,7 +247,7 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 }
 
 // POST /api/feedback of the admin listener accepts one feedback entry, in the format of the data listener (the proxy).
-func TestFeedbackAPITakesOneEntry(t *testing.T) {
+func TestFeedbackAPIAcceptsOneEntry(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
 	f := newStoreFixture(t, sessions, nil)
@@ -266,7 +267,7 @@ func TestFeedbackAPITakesOneEntry(t *testing.T) {
 		}
 	}
 	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
-		t.Error("the page of the session lacks the rater \"(ann)\" of the feedback, want the rater")
+		t.Error("the session page lacks the rater \"(ann)\" of the feedback")
 	}
 }
 
@@ -274,8 +275,8 @@ type nopCloser struct{ *strings.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// The health page shows each fault and no secret.
-func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
+// The health page shows lost exchanges and changed configuration keys, and hides secrets.
+func TestHealthShowsLossesAndHidesSecrets(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	sessions := newSessionStore(t, now)
 	f := newStoreFixture(t, sessions, nil)
@@ -290,19 +291,18 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 		t.Errorf("/api/health: got account %+v, %d configuration keys, error %v, want 12 admitted exchanges and at least one key", h.Account, len(h.Config), err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
-		t.Error("the answer of /api/health holds a secret, want none")
+		t.Error("the response of /api/health contains a secret")
 	}
 }
 
-// The session page and the health page have buttons that open a definition of the glossary, and no button without a
-// term.
+// Each glossary button of the session page and of the health page opens the definition of a term.
 func TestGlossaryButtonsNameATerm(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
 	f := newStoreFixture(t, sessions, nil)
 	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
 		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {
-			t.Errorf("%s: got a glossary button without a term or no button, want buttons with terms only", target)
+			t.Errorf("%s: no glossary button, or a glossary button without a term", target)
 		}
 	}
 }
