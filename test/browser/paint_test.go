@@ -42,19 +42,19 @@ func paintSize(t *testing.T) (lessons, sessions int) {
 	lessons, sessions = paintLessons, paintSessions
 	if text := os.Getenv("PRECEPT_PAINT"); text != "" {
 		if _, err := fmt.Sscan(text, &lessons, &sessions); err != nil {
-			t.Fatalf("PRECEPT_PAINT: got error %v, want two numbers; write lessons and sessions, such as 2000 1000000", err)
+			t.Fatalf("PRECEPT_PAINT: %v; want the numbers of lessons and sessions, such as \"2000 1000000\"", err)
 		}
 	}
 	return lessons, sessions
 }
 
-// Every page of a server with many lessons and sessions is painted with the rows of one page. The time of the first
-// paint is logged and has no limit: the machine of a test may be busy.
+// With many lessons and sessions in the store, every page is painted with at least the expected rows. The time of the
+// first paint is logged and has no limit, because the machine may be busy.
 func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("chromium: got error %v, want chromium installed under CI", err)
+			t.Fatalf("chromium must be installed in CI: %v", err)
 		}
 		t.Skip("chromium is not installed; apt-get install chromium")
 	}
@@ -130,7 +130,7 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 		t.Fatalf("navigation to %s: got error %v, want none", address, err)
 	}
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](painted, chromedp.WithPollingTimeout(time.Minute))); err != nil {
-		t.Fatalf("the first paint of %s: got error %v, want a paint within a minute", address, err)
+		t.Fatalf("first paint of %s: got error %v, want a paint within a minute", address, err)
 	}
 	ms, err := chromedp.Run(ctx, chromedp.Evaluate[float64](`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
 	if err != nil || ms <= 0 {
@@ -208,7 +208,7 @@ func multiply(t *testing.T, file string, copies int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // committed by then
+	defer db.Close() //nolint:errcheck // the transaction is already committed
 	db.SetMaxOpenConns(1)
 	do := func(statement string, args ...any) {
 		t.Helper()

@@ -30,7 +30,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pictureLimit is the maximal size of a picture in bytes: the pictures are kept with the source.
+// pictureLimit is the maximum size of a picture in bytes, because the pictures are kept in the repository.
 const pictureLimit = 150 << 10
 
 // TestPictures writes screenshots of every page of the demo's dashboard, in both themes, into the
@@ -38,11 +38,11 @@ const pictureLimit = 150 << 10
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("PRECEPT_PICTURES")
 	if dir == "" {
-		t.Skip("PRECEPT_PICTURES names no directory; make pictures does")
+		t.Skip("PRECEPT_PICTURES is not set; run make pictures")
 	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Fatal("chromium is not installed, want chromium; apt-get install chromium")
+		t.Fatal("chromium is not installed; apt-get install chromium")
 	}
 	link := playDemo(t, 6000)
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
@@ -118,7 +118,7 @@ func playDemo(t *testing.T, sessions int) string {
 			return link
 		}
 	}
-	t.Fatal("the output of the demo ended without \"dashboard runs until\", want this text")
+	t.Fatal("the output of the demo ended without \"dashboard runs until\"")
 	return ""
 }
 
@@ -198,7 +198,8 @@ func openOverview(t *testing.T, link string) {
 	})
 }
 
-// pagesOf returns the addresses of the pages of the navigation, and of the first lesson and session.
+// pagesOf returns the addresses of the pages in the navigation, of the first lesson, and of the first session with an
+// injected and a withheld lesson.
 func pagesOf(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	links := func(expression string) []string {
@@ -227,7 +228,7 @@ func pagesOf(t *testing.T, ctx context.Context) map[string]string {
 		if err := chromedp.Do(ctx, chromedp.Navigate(origin+pages[list]), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 			t.Fatal(err)
 		}
-		row := "" // a session with an injected and a withheld lesson
+		row := "" // selector of the rows
 		if list == "sessions" {
 			row = "tr:has(.slug:not(.ghost)):has(.slug.ghost) "
 		}
@@ -245,7 +246,7 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	if _, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 		t.Fatal(err)
 	}
-	for range 60 { // until the numbers of the page are counted
+	for range 60 { // until the page shows computed numbers
 		if err := chromedp.Do(ctx, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 			t.Fatalf("navigation to %s: got error %v, want none", address, err)
 		}
@@ -268,7 +269,7 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 		t.Fatal(err)
 	}
 	if width == pictureWidth && len(small) > pictureLimit {
-		t.Errorf("picture %s has %d bytes, want at most %d", file, len(small), pictureLimit)
+		t.Errorf("picture %s: got %d bytes, want at most %d", file, len(small), pictureLimit)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		t.Fatal(err)
@@ -278,8 +279,8 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	}
 }
 
-// fewColours returns a picture with at most 256 colours, which makes the file smaller. The palette has first the most
-// common colour of each family of similar colours, then other colours: a single red word on a grey page stays red.
+// fewColours returns a picture with at most 256 colours, which makes the file smaller. The palette starts with the most
+// common colour of each family of similar colours, so that a single red word on a grey page stays red.
 func fewColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// In a browser, a person sees the costs of the week and the lessons to retire on the overview, approves a lesson, sees
-// the author of the change, and retires and restores a lesson, each with at most three clicks.
+// The overview shows the costs of the week and the lessons to retire. Approving a lesson, seeing the author of the
+// change, retiring a lesson and restoring it take at most three clicks each from the overview.
 func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -65,11 +65,11 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 		}
 		for _, at := range task.clicks {
 			if err := chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at))); err != nil {
-				t.Fatalf("%s: got error %v for a click on %s, want none", task.name, err, at)
+				t.Fatalf("%s: got error %v from a click on %s, want none", task.name, err, at)
 			}
 		}
 		if len(task.clicks) > 3 {
-			t.Errorf("%s: takes %d clicks, want at most 3", task.name, len(task.clicks))
+			t.Errorf("%s: got %d clicks, want at most 3", task.name, len(task.clicks))
 		}
 		if !waitForTrue(ctx, task.then) {
 			at, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
@@ -78,7 +78,7 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	}
 }
 
-// waitForTrue reports whether an expression becomes true; a click may still load another page.
+// waitForTrue reports whether an expression becomes true within about 20 seconds. A click may still be loading a page.
 func waitForTrue(ctx context.Context, expression string) bool {
 	for range 400 {
 		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
