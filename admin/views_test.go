@@ -64,7 +64,7 @@ func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("the page lacks link %s, or has a link with format=experiment, which cannot filter by agent or session", want)
+		t.Errorf("the page lacks link %s, or has a link with format=experiment, which cannot filter by agent", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
