@@ -110,7 +110,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"no control":       {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
 		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
 		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
-		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The coins deviate", "!do not get feedback equally"}},
+		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
 		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
 		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
 		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
@@ -144,7 +144,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 func TestPagesWithoutReportShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		checkPage(t, target, onPage(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
-			"The report cannot be read", "!The coins deviate", "!No lesson has matched", "!No open task: no fault", "!proven helps")
+			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!No open task: no fault", "!proven helps")
 	}
 	checkPage(t, "no lessons", onPage(t, "/lessons", func(f *wordSource, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {

@@ -35,7 +35,7 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
-		case s == nil || s.person:
+		case s == nil || s.isUser:
 			return count, budgetsDiffer, warned
 		case s.attempt() != newest.attempt(), !haveSimilarQueries(newest, s):
 			between = append(between, s)
@@ -349,7 +349,7 @@ func repeatsUndo(steps func(int) *step) bool {
 	for i := 1; i < maxUndo; i++ {
 		s := steps(i)
 		switch {
-		case s == nil || s.person || s.warned:
+		case s == nil || s.isUser || s.warned:
 			return false
 		case s.checks():
 			checks.add(s, len(versions))

@@ -19,7 +19,7 @@ const (
 // skipped encode the outcome of the step: failed is an error, skipped is a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
-		&s.person, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
+		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
 		&s.memo.timePassed, &s.memo.traits.edit, &s.memo.traits.runs,
 		&s.memo.traits.plans, &s.memo.traits.scrolls,
 		&s.memo.confirms,
@@ -40,7 +40,7 @@ func LoopsSince(
 	if len(old) > 0 {
 		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around; only neighbours are compared
 	}
-	h.steps = slices.DeleteFunc(h.steps, func(s *step) bool { return !s.person && s.call.result.tool == "" })
+	h.steps = slices.DeleteFunc(h.steps, func(s *step) bool { return !s.isUser && s.call.result.tool == "" })
 	for _, s := range h.steps {
 		s.batch = int(batch)
 	}
@@ -61,7 +61,7 @@ func writeCheckpoint(steps []*step) []byte {
 		var v Judgement
 		var key, sum uint64
 		var loose, tool, message uint32
-		if s.person {
+		if s.isUser {
 			s.reportsChange()
 		} else {
 			v, key, sum, loose, tool = s.outcome(), s.identity(), s.resultHash(), s.looseIdentity(), s.toolHash()
@@ -99,7 +99,7 @@ func readCheckpoint(state []byte) []*step {
 	for b := state[1:]; len(b) > 0; b = b[checkpointSize:] {
 		s := &step{
 			batch: int(binary.LittleEndian.Uint16(b[18:])),
-			turn:  personTurn{parsed: true},
+			turn:  userTurn{parsed: true},
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
 				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // the ends are unknown

@@ -79,8 +79,8 @@ func (h *history) readItem(i int) {
 	if role != wire.RoleUser && role != wire.RoleTool {
 		return
 	}
-	if words, ok := personWords(h.req, i); ok {
-		h.steps = append(h.steps, &step{item: i, person: true, turn: personTurn{words: words}})
+	if words, ok := userWords(h.req, i); ok {
+		h.steps = append(h.steps, &step{item: i, isUser: true, turn: userTurn{words: words}})
 	}
 	results := h.req.Item(i).Results
 	for n, r := range slices.Backward(results) {
@@ -102,7 +102,7 @@ func (h *history) readItem(i int) {
 func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
-		if s.person {
+		if s.isUser {
 			continue
 		}
 		call, ok := calls[s.callID]
@@ -270,9 +270,9 @@ func (n needle) occursIn(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// personWords returns the user's words in item i. The result is false if the item has no words, or if a harness
+// userWords returns the user's words in item i. The result is false if the item has no words, or if a harness
 // wrote the words.
-func personWords(req *wire.Request, i int) (string, bool) {
+func userWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
 	}

@@ -120,7 +120,7 @@ func (t *inspection) readBatch(end int) {
 // findLoops finds the loops that the newest steps complete.
 func (t *inspection) findLoops(steps []*step) {
 	repeated := func(s *step) bool {
-		found := s.withCall || !s.person && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
+		found := s.withCall || !s.isUser && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
 			batch, ok := t.firstBatch[key]
 			if !ok {
@@ -128,7 +128,7 @@ func (t *inspection) findLoops(steps []*step) {
 			}
 			found = found || key != 0 && batch != s.batch
 		}
-		if !s.person {
+		if !s.isUser {
 			t.seenPrefixes[s.hashPrefix()] = true
 		}
 		return found
@@ -154,7 +154,7 @@ func (t *inspection) emitItem(i int) error {
 	}
 	for ; t.emitted < len(t.steps) && t.steps[t.emitted].item == i; t.emitted++ {
 		s := t.steps[t.emitted]
-		if s.person {
+		if s.isUser {
 			continue
 		}
 		v := s.outcome()
@@ -193,7 +193,7 @@ func (t *inspection) explainLoop(l Loop) Explanation {
 	var newest *step
 	for _, s := range slices.Backward(t.steps) {
 		switch {
-		case s.person:
+		case s.isUser:
 		case newest == nil:
 			if s.item == l.Index && s.callID == l.CallID && s.call.result.args == l.Args {
 				newest = s

@@ -79,7 +79,7 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 		switch {
 		case s == nil:
 			return count, warnings, sinceWarning
-		case s.person:
+		case s.isUser:
 			if !keepsStreak(newest, s) {
 				return count, warnings, sinceWarning
 			}
@@ -134,7 +134,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 	last := make([]*step, rounds*n)
 	for i := range last {
 		s := steps(i)
-		if s == nil || s.person || s.warned || i > 0 && s.batch == last[i-1].batch {
+		if s == nil || s.isUser || s.warned || i > 0 && s.batch == last[i-1].batch {
 			return false
 		}
 		s.outcome() // sets the traits that fits reads
@@ -152,9 +152,9 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 // keepsStreak reports whether a streak of failures continues across a user turn. The user may have repaired
 // the machine, so the streak of a shell, a file tool or a browser ends. The streak of any other tool continues, unless
 // the person reports a change or the failure is transient.
-func keepsStreak(newest, person *step) bool {
+func keepsStreak(newest, userStep *step) bool {
 	v := newest.outcome()
-	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !person.reportsChange() && !newest.isTransient()
+	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()
 }
 
 // findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop is a cheap test:
@@ -184,7 +184,7 @@ type answeredCall struct {
 // judge decides whether the step s completes a loop. steps(i) returns the i-th step before s. mayLoop is the test of
 // findLoops.
 func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
-	if s.person || s.automatic || s.call.result.tool == "" || !mayLoop(s) {
+	if s.isUser || s.automatic || s.call.result.tool == "" || !mayLoop(s) {
 		return Loop{}, false
 	}
 	loop, ok := judgeStep(func(back int) *step {

@@ -259,7 +259,7 @@ func TestSignatureSizeIsLimited(t *testing.T) {
 	})
 }
 
-// personText skips a phrase early if the text lacks one of the phrase's byte triples. This filter must not change the
+// userText skips a phrase early if the text lacks one of the phrase's byte triples. This filter must not change the
 // result of a search.
 func TestPersonTextFilterDoesNotChangeTheResult(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}

@@ -23,8 +23,8 @@ type step struct {
 	withCall    bool   // one item holds both the call and the result (wire.Result.WithCall)
 	automatic   bool   // the harness ran a test itself; the model made no call
 
-	person bool
-	turn   personTurn
+	isUser bool
+	turn   userTurn
 	memo   stepMemo
 	source *wire.Request // the request with the text of the step, after dropText
 }
@@ -33,7 +33,7 @@ type step struct {
 // of the text reads it from req again. Steps with equal judgements then share one judgedCall from old.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.source = req
-	if s.person {
+	if s.isUser {
 		s.turn.words = ""
 		return
 	}
@@ -67,8 +67,8 @@ func (s *step) text() string {
 	return trimLabel(s.source.Item(s.item).Results[s.resultIndex])
 }
 
-// personTurn holds the user's words in one turn.
-type personTurn struct {
+// userTurn holds the user's words in one turn.
+type userTurn struct {
 	words                 string
 	parsed, reportsChange bool // reportsChange is valid once parsed is true
 }
@@ -268,7 +268,7 @@ func (s *step) reportsChange() bool {
 	if !s.turn.parsed {
 		words := s.turn.words
 		if s.source != nil {
-			words, _ = personWords(s.source, s.item)
+			words, _ = userWords(s.source, s.item)
 		}
 		s.turn.parsed, s.turn.reportsChange = true, wording().mentionsChange(words)
 	}

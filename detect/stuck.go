@@ -59,7 +59,7 @@ func reachesAlike(steps func(int) *step, wanted int, alike func(*step) bool) boo
 	var between *step
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
-		if s == nil || s.person || s.warned || heals && s.timePassed() {
+		if s == nil || s.isUser || s.warned || heals && s.timePassed() {
 			return false
 		}
 		switch same := sameTool(newest, s); {
@@ -96,7 +96,7 @@ func seesNothingNew(steps func(int) *step) bool {
 				return nil
 			}
 			s := steps(len(list))
-			if s == nil || s.person || s.warned {
+			if s == nil || s.isUser || s.warned {
 				return nil
 			}
 			list = append(list, s)

@@ -163,9 +163,9 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// personText is a user's text in the form that fold returns, with the set of all triples of successive bytes. Most
+// userText is a user's text in the form that fold returns, with the set of all triples of successive bytes. Most
 // of several hundred phrases contain a triple that is not in the set, and so need no search.
-type personText struct {
+type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples
 }
@@ -173,8 +173,8 @@ type personText struct {
 // tripleBits is the number of bits of a triple's hash. The set is large enough for maxTurnText bytes.
 const tripleBits = 14
 
-func newUserText(low string) *personText {
-	s := &personText{text: low}
+func newUserText(low string) *userText {
+	s := &userText{text: low}
 	for i := 2; i < len(low); i++ {
 		h := tripleHash(low[i-2], low[i-1], low[i])
 		s.triples[h>>6] |= 1 << (h & 63)
@@ -189,7 +189,7 @@ func tripleHash(a, b, c byte) uint32 {
 }
 
 // mayContain reports whether the text may contain p. If the result is false, the text does not contain p.
-func (s *personText) mayContain(p string) bool {
+func (s *userText) mayContain(p string) bool {
 	for i := 2; i < len(p); i++ {
 		if h := tripleHash(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
 			return false
@@ -199,11 +199,11 @@ func (s *personText) mayContain(p string) bool {
 }
 
 // hasPhrase reports whether the text contains one of the phrases as whole words.
-func (s *personText) hasPhrase(phrases ...string) bool {
+func (s *userText) hasPhrase(phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayContain(p) && hasPhrase(s.text, p) })
 }
 
 // containsAny reports whether the text contains one of the strings, also inside of a word.
-func (s *personText) containsAny(words ...string) bool {
+func (s *userText) containsAny(words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return s.mayContain(w) && strings.Contains(s.text, w) })
 }

@@ -155,7 +155,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "no"
 	case begins(opening, p.lists["order-not-to"], p.lists["no-order"]):
 		return Correction, "dont"
-	case p.claimsDone(previous) && (startsWord(opening, p.lists["convention"]...) || contrastsThings(turn)):
+	case p.claimsDone(previous) && (startsWord(opening, p.lists["convention"]...) || comparesAlternatives(turn)):
 		return Correction, "another-way"
 	case p.praises(turn) && !p.asksForAnotherWay(turn):
 		return Approval, "praise"
@@ -214,30 +214,30 @@ func (p *phrases) claimsDone(previous string) bool {
 }
 
 // reportsNoChange reports whether the person says that nothing has changed: "still red".
-func (p *phrases) reportsNoChange(opening string, turn *personText) bool {
+func (p *phrases) reportsNoChange(opening string, turn *userText) bool {
 	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
 		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
 			turn.hasPhrase("is still", "are still", "still at", "still in"))
 }
 
 // blames reports whether the person says that the agent got something wrong.
-func blames(turn *personText) bool {
+func blames(turn *userText) bool {
 	if !turn.hasPhrase("wrong", "incorrect", "incorrectly") {
 		return false
 	}
 	return turn.hasPhrase("you got", "you have got", "you've got", "you used", "you put", "you picked", "you chose", "you took", "you wrote", "you booked", "you sent")
 }
 
-// contrastsThings reports whether a short turn names one thing that the person wants and one that the person does not
-// want: "tabs, not blanks".
-func contrastsThings(turn *personText) bool {
+// comparesAlternatives reports whether a short user turn names an alternative that the user wants and one that the user
+// does not want: "tabs, not blanks".
+func comparesAlternatives(turn *userText) bool {
 	const maxWords = 10
 	_, rest, ok := strings.Cut(turn.text, ", not ")
 	return ok && len(strings.Fields(turn.text)) <= maxWords && !startsWord(rest, "sure", "yet", "now", "a problem", "bad") && !strings.HasSuffix(turn.text, "?")
 }
 
 // asksToPause reports whether the person only asks the agent to wait.
-func asksToPause(opening string, turn *personText) bool {
+func asksToPause(opening string, turn *userText) bool {
 	return startsWord(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
 		!turn.hasPhrase("wrong", "you", "instead")
 }
@@ -268,18 +268,18 @@ func begins(opening string, phrases, exceptions []string) bool {
 }
 
 // asksForAnotherWay reports whether the person wants the work done in another way.
-func (p *phrases) asksForAnotherWay(turn *personText) bool {
+func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)
 }
 
 // asksForTweak reports whether the person asks for a small change, such as a little more or a little less.
-func (p *phrases) asksForTweak(turn *personText) bool {
+func (p *phrases) asksForTweak(turn *userText) bool {
 	return turn.hasPhrase(p.lists["tweak"]...) && !strings.HasSuffix(turn.text, "thanks")
 }
 
 // praises reports whether the person approves of the work.
-func (p *phrases) praises(turn *personText) bool {
+func (p *phrases) praises(turn *userText) bool {
 	if turn.hasPhrase(p.lists["praise"]...) {
 		return !turn.containsAny(p.lists["no-praise"]...)
 	}
@@ -294,7 +294,7 @@ func (p *phrases) agrees(opening string) bool {
 
 // judgeAgreement returns the feeling and the rule of a turn that begins with an agreement. "ok" is an approval only in
 // a very short turn, or in a short answer to a question.
-func (p *phrases) judgeAgreement(opening string, turn *personText, previous string) (Feeling, string) {
+func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWord(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))
 	switch {

@@ -28,7 +28,7 @@ func failsInVariations(steps func(int) *step) bool {
 	for i := 1; i < maxVariationSteps; i++ {
 		s := steps(i)
 		switch {
-		case s == nil || s.person || s.warned || s.mayChangeResults():
+		case s == nil || s.isUser || s.warned || s.mayChangeResults():
 			return false
 		case s.outcome().Outcome != Error || !isVariation(newest, s):
 		case !sameFailure(newest, s):
@@ -49,7 +49,7 @@ func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
 		s := steps(i)
-		if s == nil || s.person || s.warned || s.mayChangeResults() {
+		if s == nil || s.isUser || s.warned || s.mayChangeResults() {
 			return false
 		}
 		if s.outcome().Outcome == Error && s.batch != batch {

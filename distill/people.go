@@ -15,9 +15,9 @@ const (
 	fixOption    = "option"    // a person named the option of a command
 )
 
-// personOccurrences returns the rejections and corrections by people. Their lessons name only commands, because the
+// userOccurrences returns the rejections and corrections by people. Their lessons name only commands, because the
 // words of the user are private.
-func (r *parsedSession) personOccurrences() []*occurrence {
+func (r *parsedSession) userOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
 		m := r.newOccurrence(c, seenError{})
@@ -80,8 +80,8 @@ func (r *parsedSession) acceptedCommand(i int, refused string) string {
 	return ""
 }
 
-// readCorrection returns the case and the fix of a correction by the user. It compares the commands before and after the
-// message. ok is false if they do not show a correction.
+// readCorrection returns the case and the fix of a correction by the user. It compares the commands before and after
+// the message. ok is false if they do not show a correction.
 func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {

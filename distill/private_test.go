@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"precept/distill"
 )
 
 // draftReasons has a judge propose one draft per advice, for sessions with names of persons, and returns the reason why

@@ -193,7 +193,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}()
 	r := parseSession(s, w.orgWords)
 	w.summary.Judged++
-	for _, c := range append(r.failures(), r.personOccurrences()...) {
+	for _, c := range append(r.failures(), r.userOccurrences()...) {
 		w.addToCase(&c.failure, m)
 		if len(w.errorsByCase[c.failure.Key]) < 3 && len(w.errorsByCase) < 4096 {
 			w.errorsByCase[c.failure.Key] = append(w.errorsByCase[c.failure.Key], c.testError)

@@ -87,7 +87,7 @@ func withoutEmptying(found []headSection, head []wire.Passage) []headSection {
 				all = append(all, found[k].span)
 			}
 		}
-		empties[i] = len(all) > 0 && rules.Empties(head[i].Text, head[i].Boundaries, rules.Widen(head[i].Text, all))
+		empties[i] = len(all) > 0 && rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, rules.Widen(head[i].Text, all))
 	}
 	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
@@ -182,7 +182,7 @@ func (w *work) planCuts(found []headSection, head []wire.Passage) {
 			continue
 		}
 		cuts = rules.Widen(head[i].Text, cuts)
-		if rules.Empties(head[i].Text, head[i].Boundaries, cuts) {
+		if rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, cuts) {
 			continue
 		}
 		w.plan.Cut = append(w.plan.Cut, slugs...)

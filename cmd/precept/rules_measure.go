@@ -149,7 +149,7 @@ func (f *measureFlags) register(
 			body := text[s.Start:s.End]
 			r := rules.Registered{
 				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normal(body), Share: f.share, State: rules.Queued,
-				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Forbids(body), Added: now.UTC(),
+				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Prohibition(body), Added: now.UTC(),
 			}
 			if why := f.refusal(s, &r, list, all, text); why != "" {
 				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, why})

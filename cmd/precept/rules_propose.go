@@ -175,7 +175,7 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 			j.row = &rep.Lessons[at]
 			j.rule, j.why = removal(j.row, margin)
 		}
-		if word := rules.Forbids(body); j.rule != "" && word != "" && !force {
+		if word := rules.Prohibition(body); j.rule != "" && word != "" && !force {
 			j.rule, j.why = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", j.rule, word)
 		}
 		if j.rule != "" {

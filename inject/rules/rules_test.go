@@ -303,7 +303,7 @@ func TestForbidsReturnsForbiddingWord(t *testing.T) {
 		{"Reproduction steps help.", ""},
 		{"Nevertheless, be brief.", ""},
 	} {
-		if got := rules.Forbids(c.text); got != c.want {
+		if got := rules.Prohibition(c.text); got != c.want {
 			t.Errorf("Forbids(%q) = %q, want %q", c.text, got, c.want)
 		}
 	}
@@ -337,7 +337,7 @@ func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 		{" - a\n- b", []int{1}, rules.Span{Start: 5, End: 8}, false},
 		{"", nil, rules.Span{}, false},
 	} {
-		if got := rules.Empties(c.text, c.boundaries, []rules.Span{c.cut}); got != c.want {
+		if got := rules.LeavesEmptyPart(c.text, c.boundaries, []rules.Span{c.cut}); got != c.want {
 			t.Errorf("%q with boundaries %v and cut %v: Empties = %t, want %t", c.text, c.boundaries, c.cut, got, c.want)
 		}
 	}

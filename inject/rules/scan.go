@@ -114,7 +114,7 @@ func (s *Scan) add(f *File, content string, requests, input int64) {
 
 func seenSection(content string, sections []Section, i int) SeenSection {
 	text := content[sections[i].Start:sections[i].End]
-	out := SeenSection{Section: sections[i].Name, Hash: Hash(text), TokensPerRequest: Tokens(text), Forbids: Forbids(text), Problem: sections[i].Problem()}
+	out := SeenSection{Section: sections[i].Name, Hash: Hash(text), TokensPerRequest: Tokens(text), Forbids: Prohibition(text), Problem: sections[i].Problem()}
 	if p := sections[i].Parent; p >= 0 {
 		out.Parent = sections[p].Name
 	}

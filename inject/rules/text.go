@@ -166,9 +166,9 @@ func LocateFramed(text string, lines []string, boundaries ...int) (places []Span
 	return places
 }
 
-// Empties reports whether cuts leave a part of a text without content. boundaries holds the start offset of each part
-// but the first. Some APIs refuse an empty part.
-func Empties(text string, boundaries []int, cuts []Span) bool {
+// LeavesEmptyPart reports whether cuts leave a part of a text without content. boundaries holds the start offset of each
+// part but the first. Some APIs refuse an empty part.
+func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	part := Span{}
 	for i := range len(boundaries) + 1 {
 		part.Start, part.End = part.End, len(text)
@@ -245,5 +245,5 @@ var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t
 	`niemals|nie|verboten|darf nicht|dürfen nicht|nicht erlaubt|nunca|jamás|prohibido|jamais|interdit|ne pas|nooit|mai|vietato)\b` +
 	`|禁止|绝不|不要|不得|请勿|決して|してはいけない|하지 마`)
 
-// Forbids returns the first match of prohibitions in a text in lower case, "" for none.
-func Forbids(text string) string { return strings.ToLower(prohibitions.FindString(text)) }
+// Prohibition returns the first match of prohibitions in a text in lower case, "" for none.
+func Prohibition(text string) string { return strings.ToLower(prohibitions.FindString(text)) }
