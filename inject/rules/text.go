@@ -166,8 +166,8 @@ func LocateFramed(text string, lines []string, boundaries ...int) (places []Span
 	return places
 }
 
-// LeavesEmptyPart reports whether cuts leave a part of a text without content. boundaries holds the start offset of each
-// part but the first. Some APIs refuse an empty part.
+// LeavesEmptyPart reports whether cuts leave a part of a text without content. boundaries holds the start offset of
+// each part but the first. Some APIs refuse an empty part.
 func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	part := Span{}
 	for i := range len(boundaries) + 1 {
