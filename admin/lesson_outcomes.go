@@ -43,7 +43,7 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 	return g.Group{
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
 			g.Text(" An outcome of report.guardrails rises with the lesson. The verdict stays."))),
-		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session in which the lesson was picked, with or without a reward. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
+		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session in which the lesson was picked and could be withheld at random, with or without a reward. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
 			h.A(h.Href(f.help("EXPERIMENT#outcomes")), g.Text("More"))),
 		scroll(labelledBy("outcomes"), h.Table(
 			h.Class("cards"),
@@ -70,9 +70,9 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {
-		x, state, meaning := &r.Models.Effects[i], "no", "no session of this model counts in the verdict; with bandit.retest, its sessions have the full bandit.epsilon"
+		x, state, meaning := &r.Models.Effects[i], "open", "the verdict does not cover this model yet: too few picks, or another effect; with bandit.retest, its sessions have the full bandit.epsilon"
 		if slices.Contains(r.Models.Seen, x.Model) {
-			state, meaning = "yes", "sessions of this model count in the verdict"
+			state, meaning = "seen", "the verdict covers this model"
 		}
 		label, shrunken := "no effect yet", ""
 		if x.Effect != nil {
@@ -96,7 +96,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 			h.A(h.Href(f.help("EXPERIMENT#models")), g.Text("More"))),
 		scroll(labelledBy("models"), h.Table(
 			h.Class("cards"),
-			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Counts in the verdict")), column(g.Text("Effect, points")), a.head("Points")),
+			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Covered by the verdict")), column(g.Text("Effect, points")), a.head("Points")),
 			h.TBody(rows),
 		)),
 	}

@@ -80,8 +80,8 @@ func kindsOf(x *store.SessionItem) string {
 // that opted out.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
-		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: at the beginning, "+
-			"it was chosen at random to get no lesson."))),
+		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the session was chosen "+
+			"at random, at its beginning, to get no lesson."))),
 		g.If(v.session.SessionItem.Excluded, warning("This session is outside of the experiment. "+
 			report.ExclusionCause(v.session.ExcludedFor))),
 		g.If(v.session.SessionItem.Refused, warning("The upstream refused this session's changed request; its later "+

@@ -35,8 +35,8 @@ func facetsOf(x *store.Facets) []facet {
 	}
 }
 
-// sidebar returns the content beside the list: the saved views, the time ranges and the facets. On a narrow screen the
-// sidebar is above the list, and page.js folds the sidebar.
+// sidebar returns the content beside the list: the saved views, the time ranges and the facets. On a phone
+// page.js folds the sidebar.
 func (v *sessionsView) sidebar(f frame) g.Node {
 	all := facetsOf(&v.facets)
 	var parts g.Group

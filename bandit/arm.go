@@ -104,5 +104,5 @@ type snapshot struct {
 // snapshots are the snapshots of an arm, oldest first.
 type snapshots struct {
 	list     []snapshot
-	interval int64 // millionths of a rewarded injection between two snapshots
+	interval int64 // rewarded injections between two snapshots, in millionths
 }

@@ -151,7 +151,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 
 // keepsStreak reports whether a streak of failures continues across a user turn. The user may have repaired
 // the machine, so the streak of a shell, a file tool or a browser ends. The streak of any other tool continues, unless
-// the person reports a change or the failure is transient.
+// the user reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.outcome()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()

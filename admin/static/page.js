@@ -57,7 +57,7 @@ function inUse(main) {
 
 const narrow = matchMedia("(max-width: 40rem)");
 
-// Folds the sidebar on a narrow screen, where it is above the content.
+// Folds the sidebar on a phone. On a wider screen the sidebar has no summary, and stays unfolded.
 function foldSidebar() {
   for (const e of document.querySelectorAll(".sidebar")) e.open = !narrow.matches;
 }
@@ -114,7 +114,7 @@ async function refresh() {
 
 // Escape folds the unfolded part of the page that has the focus, and moves the focus to its summary.
 document.addEventListener("keydown", (e) => {
-  const part = document.activeElement.closest("details[open]");
+  const part = document.activeElement.closest(narrow.matches ? "details[open]" : "details[open]:not(.sidebar)");
   if (e.key !== "Escape" || !part || document.querySelector(":popover-open")) return;
   part.open = false;
   part.querySelector("summary").focus();

@@ -20,8 +20,8 @@ func Advices() []Advice {
 		{Helps, "Keep the lesson; one in ten of these verdicts may be wrong."},
 		{Harms, "Pause the lesson and read its text; one in ten of these verdicts may be wrong."},
 		{NoEffect, "Retire the lesson to save its tokens, or narrow its trigger."},
-		{LikelyHelps, "Wait: the chooser's model predicts help, and the coins do not prove it yet."},
-		{LikelyHarms, "Read the lesson: the chooser's model predicts harm, and the coins do not prove it yet."},
+		{LikelyHelps, "Wait: the chooser's model predicts help, and the experiment does not prove it yet."},
+		{LikelyHarms, "Read the lesson: the chooser's model predicts harm, and the experiment does not prove it yet."},
 		{Benched, "Read the lesson, then rewrite or retire it: the chooser expects harm and rarely picks the lesson."},
 		{Unproven, "Wait, or put the lesson on trial."},
 	}

@@ -73,7 +73,7 @@ func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	case trial.ExcludedLate:
 		return "late look-up", "The store did not answer in time, so earlier decisions about the session were unknown."
 	case trial.ExcludedKeys:
-		return "unknown keys", "The replica did not know the keys of the fleet, so the coins of the other replicas were unknown."
+		return "unknown keys", "The replica did not know the keys of the fleet, so the random assignments of the other replicas were unknown."
 	case trial.ExcludedImport:
 		return "imported", "The conversation was imported."
 	case trial.ExcludedMember:

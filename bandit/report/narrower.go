@@ -71,7 +71,7 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	a := &AllSessions{Sessions: int64(s.N1 + s.N0), Rewarded: int64(s.M1 + s.M0)}
 	switch {
 	case !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK:
-		a.Off = "the lesson changes which sessions have a reward, or the coins are broken"
+		a.Off = "the lesson changes which sessions have a reward, or the random assignment is broken"
 		return a
 	case math.Abs(s.Dissimilarity()) > maxDissimilarity:
 		a.Off = "the lesson changes the outcomes of the sessions with a reward and of the other sessions differently"

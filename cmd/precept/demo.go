@@ -251,7 +251,7 @@ func (s *speeds) text() string {
 	if s.reward > 0 {
 		reward = fmt.Sprintf("proven after %d rewarded picks", s.reward)
 	}
-	return fmt.Sprintf("The lesson %s at two speeds: prevention of its error %s;\neffect on the reward %s.", demo.Pinned, recurrence, reward)
+	return fmt.Sprintf("Two speeds of the lesson %s: that it prevents its error is %s;\nits effect on the reward is %s.", demo.Pinned, recurrence, reward)
 }
 
 // withServer runs a server while play runs. Without --exit, the server then serves the dashboard until a signal
@@ -323,7 +323,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	fmt.Fprintf(out, "\n%s\n", d.speeds.text())
 	if caught, calls := fleet.Loops(); caught > 0 {
 		fmt.Fprintf(
-			out, "Loop warnings ended %s. The first warning came after %s.\n",
+			out, "Loop warnings ended %s. The first agent that a warning stopped had made %s.\n",
 			amount(caught, "loop"), amount(calls, "equal call"),
 		)
 	}

@@ -323,8 +323,8 @@ func TestWidenHandlesManyBullets(t *testing.T) {
 	}
 }
 
-// Empties reports whether cuts leave a part of the text without content.
-func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
+// LeavesEmptyPart reports whether cuts leave a part of the text without content.
+func TestLeavesEmptyPartFindsPartsWithoutContent(t *testing.T) {
 	for _, c := range []struct {
 		text       string
 		boundaries []int // offsets of the parts after the first part
@@ -338,7 +338,7 @@ func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 		{"", nil, rules.Span{}, false},
 	} {
 		if got := rules.LeavesEmptyPart(c.text, c.boundaries, []rules.Span{c.cut}); got != c.want {
-			t.Errorf("%q with boundaries %v and cut %v: Empties = %t, want %t", c.text, c.boundaries, c.cut, got, c.want)
+			t.Errorf("%q with boundaries %v and cut %v: LeavesEmptyPart = %t, want %t", c.text, c.boundaries, c.cut, got, c.want)
 		}
 	}
 }
