@@ -10,7 +10,8 @@ import (
 //go:embed lists.txt
 var listsText string
 
-// vocabularyText lists words of error messages that are not private names. Every other word of a message may be private.
+// vocabularyText lists words of error messages that are not private names. Every other word of a message may be
+// private.
 //
 //go:embed vocabulary.txt
 var vocabularyText string
