@@ -40,7 +40,7 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 		t.Fatal(err)
 	}
 	s, err := store.Open(t.Context(), store.Options{
-		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{Keep: true, Personal: true},
+		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{Keep: true, RedactPersonal: true},
 		Hooks: store.Hooks{
 			Failed:   func(step label.Step, err error) { t.Errorf("step %s of the store: got error %v, want none", step, err) },
 			Panicked: func(step label.Step, v any) { t.Errorf("step %s of the store: got panic %v, want none", step, v) },

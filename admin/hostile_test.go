@@ -345,7 +345,7 @@ func (f *wordSource) Browse(context.Context, store.SessionQuery) (store.SessionL
 }
 
 func (f *wordSource) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
-	return store.Recent{Sessions: f.list.Sessions, OldestStart: f.generated, Whole: true}, f.err()
+	return store.Recent{Sessions: f.list.Sessions, OldestStart: f.generated, Complete: true}, f.err()
 }
 
 func (f *wordSource) Run(_ context.Context, _, name string) (store.RunSessions, error) {

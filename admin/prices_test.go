@@ -24,7 +24,7 @@ func (p pricedArchive) Browse(context.Context, store.SessionQuery) (store.Sessio
 }
 
 func (p pricedArchive) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
-	return store.Recent{Sessions: p.list, Whole: true}, nil
+	return store.Recent{Sessions: p.list, Complete: true}, nil
 }
 
 func (p pricedArchive) Run(context.Context, string, string) (store.RunSessions, error) {

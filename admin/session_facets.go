@@ -56,7 +56,7 @@ func (v *sessionsView) sidebar(f frame) g.Node {
 				g.If(!v.counting, parts),
 				g.If(!v.counting && v.facets.Read > 0, h.P(
 					h.Class("quiet note"), g.Textf("Counted in %s", countOf(v.facets.Read, "session")),
-					g.If(!v.facets.Whole, g.Group{g.Text(", the newest, since "), timeOf(v.facets.OldestStart)}), g.Text("."),
+					g.If(!v.facets.Complete, g.Group{g.Text(", the newest, since "), timeOf(v.facets.OldestStart)}), g.Text("."),
 					g.If(v.searched, g.Text(" The search does not change the counts.")),
 				)),
 			),

@@ -147,7 +147,7 @@ func (d *daySimulation) openReplica(i int) *fixture {
 			d.t.Fatal(err)
 		}
 		f.backend = db
-		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = remoteBackend{f, db}, remoteBackend{f, db}, filepath.Join(d.dirs[i], "outbox.db"), 4<<20
+		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MaxMemoryBytes = remoteBackend{f, db}, remoteBackend{f, db}, filepath.Join(d.dirs[i], "outbox.db"), 4<<20
 	})
 }
 

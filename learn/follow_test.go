@@ -67,7 +67,7 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 			t.Fatal(err)
 		}
 		f.backend = db
-		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MemoryBytes = remoteBackend{f, db}, remoteBackend{f, db}, outbox, 200<<10
+		o.Backend, o.Fleet, o.Queue.Path, o.Queue.MaxMemoryBytes = remoteBackend{f, db}, remoteBackend{f, db}, outbox, 200<<10
 	}
 }
 

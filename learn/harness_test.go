@@ -243,9 +243,9 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	f := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, failuresLeft: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
 		Now: clk.now, Backend: f.backend,
-		Lookup:  5 * time.Second, // long enough for a loaded machine
-		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 1 << 30},
-		Content: store.ContentOptions{Keep: true, Personal: true},
+		LookupTimeout: 5 * time.Second, // long enough for a loaded machine
+		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 30},
+		Content:       store.ContentOptions{Keep: true, RedactPersonal: true},
 		Hooks: store.Hooks{
 			Failed:   func(step label.Step, _ error) { f.recordFailure(step) },
 			Panicked: func(step label.Step, _ any) { f.recordFailure("panic " + step) },

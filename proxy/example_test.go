@@ -50,7 +50,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	sessions, err := store.Open(ctx, store.Options{Now: time.Now, Backend: db, Content: store.ContentOptions{Keep: true}, Queue: store.QueueOptions{MemoryBytes: 1 << 20}})
+	sessions, err := store.Open(ctx, store.Options{Now: time.Now, Backend: db, Content: store.ContentOptions{Keep: true}, Queue: store.QueueOptions{MaxMemoryBytes: 1 << 20}})
 	if err != nil {
 		fmt.Println(err)
 		return

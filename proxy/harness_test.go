@@ -159,8 +159,8 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 	}
 	reward := feedback.Definition{CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3}}
 	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: db, Lookup: 5 * time.Second,
-		Queue: store.QueueOptions{MemoryBytes: int64(cfg.Limits.CaptureTotalBytes)}, Content: store.ContentOptions{Keep: cfg.Learning.Enabled, Personal: true},
+		Now: time.Now, Backend: db, LookupTimeout: 5 * time.Second,
+		Queue: store.QueueOptions{MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes)}, Content: store.ContentOptions{Keep: cfg.Learning.Enabled, RedactPersonal: true},
 		Hooks: store.Hooks{Failed: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) }, Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 		t.Fatal(err)
 	}
 	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: store.Volatile{}, Lookup: time.Second, Queue: store.QueueOptions{MemoryBytes: 64 << 20}, Content: store.ContentOptions{Keep: true},
+		Now: time.Now, Backend: store.Volatile{}, LookupTimeout: time.Second, Queue: store.QueueOptions{MaxMemoryBytes: 64 << 20}, Content: store.ContentOptions{Keep: true},
 		Hooks: store.Hooks{Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
 	})
 	if err != nil {

@@ -157,7 +157,7 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := runFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+		f := runFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 		const workers, turns = 16, 150
 		var kept, bad atomic.Int64
 		var all sync.WaitGroup
@@ -201,7 +201,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 // ReadAccount works while the store writes and removes delivered rows.
 func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox continuously deletes delivered rows
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {

@@ -37,7 +37,7 @@ type recordingBackend interface {
 // Fleet is the part of a backend that only replicas need. Through a Fleet, replicas announce deleted and opted-out
 // sessions to each other, and detect that the backend lost data.
 type Fleet interface {
-	epochs
+	epochReader
 	announcer
 	optOutKeeper
 	optOutFinder

@@ -30,10 +30,10 @@ type batch struct {
 	scrub    bool             // the stub of an opted-out turn must be removed from the outbox's file
 
 	// The next four fields are set only if the rows were read back from the outbox.
-	interrupted      []sample.Exchange // turns that were in progress when the program ended
-	undecodableStubs int64             // number of turns in progress whose stub does not decode
-	forgotten        int64             // number of exchanges of deleted sessions, which stay in the account
-	damaged          int64             // number of exchanges that do not decode
+	interruptedTurns     []sample.Exchange // turns that were in progress when the program ended
+	undecodableStubCount int64             // number of turns in progress whose stub does not decode
+	forgottenCount       int64             // number of exchanges of deleted sessions, which stay in the account
+	damagedCount         int64             // number of exchanges that do not decode
 
 	heldBytes    int64 // bytes of exchanges in memory
 	lastSequence int64 // sequence number of the last row in the outbox
@@ -63,9 +63,9 @@ func (b *batch) endTurn(t *TurnStart, reason string) {
 }
 
 // dropExchanges drops the selected exchanges, and returns their number.
-func (b *batch) dropExchanges(reason string, selects func(*sample.Exchange) bool) int64 {
+func (b *batch) dropExchanges(reason string, match func(*sample.Exchange) bool) int64 {
 	before := len(b.exchanges)
-	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return selects(&x) })
+	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return match(&x) })
 	n := int64(before - len(b.exchanges))
 	if n > 0 {
 		b.addDropped(reason, n)
@@ -83,10 +83,10 @@ func (b *batch) dropSignals(tenants map[string]bool) int64 {
 // forget removes the rows, echo keys and signals of the selected sessions of a tenant. The exchanges stay in the
 // batch, because the account must count them. They are not stored, because the writer skips the exchanges of a
 // session with a tombstone.
-func (b *batch) forget(tenant string, selects func(session.ID) bool) {
-	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && selects(r.ID) })
-	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && selects(e.ID) })
-	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && selects(g.Ref.ID) })
+func (b *batch) forget(tenant string, match func(session.ID) bool) {
+	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && match(r.ID) })
+	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && match(e.ID) })
+	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && match(g.Ref.ID) })
 }
 
 // reset empties the batch, and keeps the capacity of its lists unless an outage made the lists long.
@@ -236,7 +236,7 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 }
 
 // addRow decodes a row of the outbox, and adds its content to the batch. If the document does not decode, or decoding
-// panics, add counts the row's exchanges in damaged. A stub that does not decode is counted in undecodableStubs.
+// panics, add counts the row's exchanges in damaged. A stub that does not decode is counted in undecodableStubCount.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch
@@ -244,7 +244,7 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	case outbox.KindTurns:
 		err := g.Err(label.StepReadBack, func() error { return row.decodeDocument(r, g) })
 		if err != nil || int64(len(row.exchanges)) != r.Exchanges {
-			b.damaged += r.Exchanges
+			b.damagedCount += r.Exchanges
 			return
 		}
 		row.lastSequence = b.lastSequence
@@ -255,13 +255,13 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 		}
 		var x sample.Exchange
 		if json.Unmarshal(r.Document, &x) != nil || x.ID == "" || sessionRef(&x) != (session.Ref{Tenant: r.Tenant, ID: r.Session}) {
-			b.undecodableStubs++
+			b.undecodableStubCount++
 			return
 		}
 		x.Outcome = sample.Incomplete // a damaged row may have another outcome
-		b.interrupted = append(b.interrupted, x)
+		b.interruptedTurns = append(b.interruptedTurns, x)
 	default: // outbox.KindForgotten
-		b.forgotten += r.Exchanges
+		b.forgottenCount += r.Exchanges
 	}
 }
 
@@ -270,7 +270,7 @@ var errInvalidDocument = errors.New("a document of the outbox was not written by
 // decodeDocument adds the parts of the document of an outbox row to the batch.
 func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 	for d := r.Document; len(d) > 0; {
-		kind, text := d[0], []byte(nil)
+		kind, data := d[0], []byte(nil)
 		var err error
 		switch d = d[1:]; kind {
 		case partRow:
@@ -307,8 +307,8 @@ func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 			}
 		case partSignal:
 			var e feedback.Entry
-			if text, d, err = cutBytes(d); err == nil {
-				err = json.Unmarshal(text, &e)
+			if data, d, err = cutBytes(d); err == nil {
+				err = json.Unmarshal(data, &e)
 			}
 			b.signals = append(b.signals, signal{session.Ref{Tenant: r.Tenant, ID: r.Session}, e})
 		default:
@@ -322,13 +322,13 @@ func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 }
 
 // appendBytes appends the length of text as a varint, then text.
-func appendBytes(b, text []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+func appendBytes(b, data []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
 // cutBytes returns the first text in b, which appendBytes has written, and the bytes after this text. Both results are
 // slices of b.
-func cutBytes(b []byte) (text, rest []byte, err error) {
+func cutBytes(b []byte) (data, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {
 		return nil, nil, errInvalidDocument

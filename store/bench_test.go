@@ -39,7 +39,7 @@ func (f *fixture) offerBatch(n, size int) {
 func BenchmarkDeliver(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+			f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				f.offerBatch(n, size)
@@ -55,7 +55,7 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Bytes = 1<<30, 1<<40 })
+			f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes, o.Queue.MaxBytes = 1<<30, 1<<40 })
 			f.backend.failWrites()
 			b.ReportAllocs()
 			n := 0
@@ -71,7 +71,7 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkRecover measures the start of a store with a backlog of 10,000 turns of 6 KiB, and the delivery of the
 // backlog.
 func BenchmarkRecover(b *testing.B) {
-	f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 	f.backend.failWrites()
 	for n := range 20 {
 		f.offerBatch(n, 6<<10)
@@ -105,7 +105,7 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 // BenchmarkNewText measures the recording and the delivery of a turn with half a megabyte of new source code.
 func BenchmarkNewText(b *testing.B) {
 	items, size := readSources(b, 537<<10)
-	f := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 	for n := 0; b.Loop(); n++ {
 		x := newExchange(tenantA, fmt.Sprint("s", n), 1, startTime)
 		x.New = append([]json.RawMessage(nil), items...)

@@ -226,13 +226,13 @@ func (q *SessionQuery) Selects(x *SessionItem) bool {
 
 // matches is like Selects, and also checks Text.Tool if the row has the tools of all turns.
 func (q *SessionQuery) matches(x *SessionItem) bool {
-	if q.Text.Tool != "" && x.Whole && !slices.ContainsFunc(x.Tools, func(name string) bool {
+	if q.Text.Tool != "" && x.CoversAllTurns && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
 	}) {
 		return false // no exchange has such a tool, and a search would read all exchanges
 	}
 	for _, d := range dimensions {
-		if value := d.wanted(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {
+		if value := d.queryValue(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {
 			return false
 		}
 	}

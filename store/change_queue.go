@@ -43,102 +43,102 @@ const (
 )
 
 // Release ends the pin of a session, and queues the session's row according to c.
-func (w *changeQueue) Release(ses *Session, c Change) {
-	w.mu.Lock()
+func (q *changeQueue) Release(ses *Session, c Change) {
+	q.mu.Lock()
 	if ses.forgotten.Load() {
 		c = Unchanged
 	}
 	if c == Decided && ses.dirty.CompareAndSwap(false, true) {
-		w.dirty = append(w.dirty, ses)
+		q.dirty = append(q.dirty, ses)
 	} else if c == Counted && !ses.dirty.Load() && ses.delayed.CompareAndSwap(false, true) {
-		w.delayed = append(w.delayed, ses)
+		q.delayed = append(q.delayed, ses)
 	}
-	w.mu.Unlock()
+	q.mu.Unlock()
 	ses.pins.Add(-1)
 }
 
 // requeueRow queues a session, so that the next flush writes its row again. Call requeueRow after a
 // change of the record outside of a request. The session must be in memory; the caller needs no pin.
-func (w *changeQueue) requeueRow(ses *Session) {
+func (q *changeQueue) requeueRow(ses *Session) {
 	ses.pins.Add(1)
-	w.Release(ses, Decided)
+	q.Release(ses, Decided)
 }
 
 // AddEchoes adds keys. Feedback finds the sessions of the keys at once in this process, and after the
 // delivery in other replicas and after a restart.
-func (w *changeQueue) AddEchoes(echoes ...session.Echo) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.echoes) < maxEchoes {
-		w.echoes = append(w.echoes, echoes...)
+func (q *changeQueue) AddEchoes(echoes ...session.Echo) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.echoes) < maxEchoes {
+		q.echoes = append(q.echoes, echoes...)
 	}
 }
 
 // HoldKeys holds the keys of a request until the recorder has decided whether the exchange opted out. Feedback finds
 // the sessions of the keys at once. ReleaseKeys decides whether the keys are written.
-func (w *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.heldCount+len(echoes) > maxEchoes {
+func (q *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.heldCount+len(echoes) > maxEchoes {
 		return
 	}
-	w.heldCount += len(echoes)
-	w.heldByRequest[request] = append(w.heldByRequest[request], echoes...)
+	q.heldCount += len(echoes)
+	q.heldByRequest[request] = append(q.heldByRequest[request], echoes...)
 }
 
 // ReleaseKeys queues the held keys of a request for the next flush if keep is true, and drops the keys otherwise.
-func (w *changeQueue) ReleaseKeys(request string, keep bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	echoes := w.heldByRequest[request]
-	delete(w.heldByRequest, request)
-	w.heldCount -= len(echoes)
-	if keep && len(w.echoes) < maxEchoes {
-		w.echoes = append(w.echoes, echoes...)
+func (q *changeQueue) ReleaseKeys(request string, keep bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	echoes := q.heldByRequest[request]
+	delete(q.heldByRequest, request)
+	q.heldCount -= len(echoes)
+	if keep && len(q.echoes) < maxEchoes {
+		q.echoes = append(q.echoes, echoes...)
 	}
 }
 
 // heldKeys returns the held keys of a request.
-func (w *changeQueue) heldKeys(request string) []session.Echo {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]session.Echo(nil), w.heldByRequest[request]...)
+func (q *changeQueue) heldKeys(request string) []session.Echo {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return append([]session.Echo(nil), q.heldByRequest[request]...)
 }
 
 // drain removes and returns the changes for a flush: the sessions in dirty, all keys, and the delayed
 // sessions if delayedPause has passed or all is true. The keys stay in undelivered until their
 // delivery. delivered is the newest flush that the backend has.
-func (w *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	dirty, echoes := w.dirty, w.echoes
-	w.dirty, w.echoes = nil, nil
-	w.undelivered.add(flush, echoes, delivered)
-	if all || now.Sub(w.delayedTaken) >= delayedPause {
-		for _, ses := range w.delayed {
+func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	dirty, echoes := q.dirty, q.echoes
+	q.dirty, q.echoes = nil, nil
+	q.undelivered.add(flush, echoes, delivered)
+	if all || now.Sub(q.delayedTaken) >= delayedPause {
+		for _, ses := range q.delayed {
 			if ses.delayed.Swap(false) && ses.dirty.CompareAndSwap(false, true) {
 				dirty = append(dirty, ses)
 			}
 		}
-		w.delayed, w.delayedTaken = nil, now
+		q.delayed, q.delayedTaken = nil, now
 	}
 	return dirty, echoes
 }
 
 // find returns the session of an undelivered key. If several sessions have the key, find prefers a held key, then the
 // last added key.
-func (w *changeQueue) find(key session.EchoKey) (session.ID, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, echoes := range w.heldByRequest {
+func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, echoes := range q.heldByRequest {
 		if id, ok := newestSession(echoes, key); ok {
 			return id, true
 		}
 	}
-	if id, ok := newestSession(w.echoes, key); ok {
+	if id, ok := newestSession(q.echoes, key); ok {
 		return id, true
 	}
-	for _, f := range slices.Backward(w.undelivered.flushes) {
+	for _, f := range slices.Backward(q.undelivered.flushes) {
 		if id, ok := newestSession(f.echoes, key); ok {
 			return id, true
 		}
@@ -147,9 +147,9 @@ func (w *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 }
 
 // findAll returns the sessions of an undelivered key, newest first.
-func (w *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (q *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	var found []session.Echo
 	add := func(echoes []session.Echo) {
 		for i := range echoes {
@@ -158,11 +158,11 @@ func (w *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
 			}
 		}
 	}
-	for _, echoes := range w.heldByRequest {
+	for _, echoes := range q.heldByRequest {
 		add(echoes)
 	}
-	add(w.echoes)
-	for _, f := range w.undelivered.flushes {
+	add(q.echoes)
+	for _, f := range q.undelivered.flushes {
 		add(f.echoes)
 	}
 	slices.SortStableFunc(found, func(a, b session.Echo) int { return b.At.Compare(a.At) })
@@ -185,30 +185,30 @@ func newestSession(echoes []session.Echo, key session.EchoKey) (session.ID, bool
 }
 
 // forget drops the selected keys.
-func (w *changeQueue) forget(selects func(session.Echo) bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.echoes = slices.DeleteFunc(w.echoes, selects)
-	w.undelivered.forget(selects)
-	w.forgetHeld(selects)
+func (q *changeQueue) forget(match func(session.Echo) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.echoes = slices.DeleteFunc(q.echoes, match)
+	q.undelivered.forget(match)
+	q.forgetHeld(match)
 }
 
 // dropHeldBefore drops the held keys that are older than a time. The request of such a key has ended
 // without ReleaseKeys.
-func (w *changeQueue) dropHeldBefore(before time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.forgetHeld(func(e session.Echo) bool { return e.At.Before(before) })
+func (q *changeQueue) dropHeldBefore(before time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.forgetHeld(func(e session.Echo) bool { return e.At.Before(before) })
 }
 
 // forgetHeld drops the selected held keys. The caller holds mu.
-func (w *changeQueue) forgetHeld(selects func(session.Echo) bool) {
-	for request, echoes := range w.heldByRequest {
-		remaining := slices.DeleteFunc(echoes, selects)
-		w.heldCount -= len(echoes) - len(remaining)
-		w.heldByRequest[request] = remaining
+func (q *changeQueue) forgetHeld(match func(session.Echo) bool) {
+	for request, echoes := range q.heldByRequest {
+		remaining := slices.DeleteFunc(echoes, match)
+		q.heldCount -= len(echoes) - len(remaining)
+		q.heldByRequest[request] = remaining
 		if len(remaining) == 0 {
-			delete(w.heldByRequest, request)
+			delete(q.heldByRequest, request)
 		}
 	}
 }
@@ -241,11 +241,11 @@ func (u *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int6
 }
 
 // forget drops the selected keys.
-func (u *undeliveredKeys) forget(selects func(session.Echo) bool) {
+func (u *undeliveredKeys) forget(match func(session.Echo) bool) {
 	for i := range u.flushes {
 		f := &u.flushes[i]
 		u.count -= len(f.echoes)
-		f.echoes = slices.DeleteFunc(f.echoes, selects)
+		f.echoes = slices.DeleteFunc(f.echoes, match)
 		u.count += len(f.echoes)
 	}
 }

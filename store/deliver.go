@@ -35,9 +35,9 @@ const (
 // epochNote is the key under which the outbox keeps the backend's epoch.
 const epochNote = "epoch"
 
-// epochs is the part of a shared backend that reveals a loss of acknowledged data. After a loss, Epoch returns
+// epochReader is the part of a shared backend that reveals a loss of acknowledged data. After a loss, Epoch returns
 // another value.
-type epochs interface {
+type epochReader interface {
 	Epoch(ctx context.Context) (string, error)
 }
 
@@ -46,7 +46,7 @@ type epochs interface {
 // goroutine at a time delivers rows, deletes sessions or closes sessions.
 type shipper struct {
 	backend syncer
-	fleet   epochs // nil means this process owns the backend
+	fleet   epochReader // nil means this process owns the backend
 	handoff *handoff
 	writer  *writer
 	deps    deps
@@ -57,20 +57,20 @@ type shipper struct {
 
 	deliveryMu sync.Mutex
 
-	undelivered batch // rows that the shipper took from the handoff and has not delivered
-	err         error // error of the last delivery
-	slow        int   // divisions of maxRead by 4, because deliveries took too long
-	inTime      int   // deliveries in time since the last change of slow
-	overtakenTo int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
-	due         shipperDue
-	safe        safety
-	phase       shipperPhase
+	undelivered      batch // rows that the shipper took from the handoff and has not delivered
+	err              error // error of the last delivery
+	readReductions   int   // divisions of maxRead by 4, because deliveries took too long
+	deliveriesInTime int   // deliveries in time since the last change of slow
+	overtakenTo      int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
+	due              shipperDue
+	safe             safety
+	phase            shipperPhase
 }
 
 // shipperLimits are the limits of a shipper.
 type shipperLimits struct {
-	bytes int64         // maximum size of the exchanges in memory
-	every time.Duration // longest pause between two deliveries (QueueOptions.DeliverEvery)
+	maxBytes        int64         // maximum size of the exchanges in memory
+	deliverInterval time.Duration // longest pause between two deliveries (QueueOptions.DeliverEvery)
 }
 
 // shipperDue holds the next time of each periodic task.
@@ -87,136 +87,136 @@ const (
 
 // ship delivers due rows, and deletes safe rows from the outbox. A failure does not affect the
 // recorder, which appends to the outbox meanwhile.
-func (d *shipper) ship(ctx context.Context, now time.Time) {
-	if now.Before(d.due.retry) {
+func (s *shipper) ship(ctx context.Context, now time.Time) {
+	if now.Before(s.due.retry) {
 		return
 	}
 	// A stop must not interrupt a write in progress. The write has its own time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	d.err = d.deps.guard.Err(label.StepDeliver, func() error {
-		if err := d.deliver(ctx, now); err != nil || d.phase == stopping {
+	s.err = s.deps.guard.Err(label.StepDeliver, func() error {
+		if err := s.deliver(ctx, now); err != nil || s.phase == stopping {
 			return err
 		}
-		return d.bypassFullDisk(ctx)
+		return s.bypassFullDisk(ctx)
 	})
-	diskFull := d.handoff.outbox != nil && errors.Is(d.err, session.ErrDiskFull)
+	diskFull := s.handoff.outbox != nil && errors.Is(s.err, session.ErrDiskFull)
 	if diskFull {
-		d.handoff.yieldDisk(now)
+		s.handoff.yieldDisk(now)
 	}
-	if failed := d.err; d.phase != starting { // a start does not wait for the disk
-		d.err = d.deps.guard.Err(label.StepSecure, func() error { return d.secure(ctx, now, failed, diskFull) })
+	if failed := s.err; s.phase != starting { // a start does not wait for the disk
+		s.err = s.deps.guard.Err(label.StepSecure, func() error { return s.secure(ctx, now, failed, diskFull) })
 	}
-	if d.err != nil && !errors.Is(d.err, ErrVolatile) {
-		d.deps.tally.WriteErrors.Add(1)
-		d.deps.failed(stepOf(d.err), d.err)
-		d.due.retry = now.Add(retryAfter)
+	if s.err != nil && !errors.Is(s.err, ErrVolatile) {
+		s.deps.tally.WriteErrors.Add(1)
+		s.deps.failed(stepOf(s.err), s.err)
+		s.due.retry = now.Add(retryAfter)
 	}
 }
 
 // deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. Each step is
 // idempotent, and after a failure the next call repeats all steps.
-func (d *shipper) deliver(ctx context.Context, now time.Time) error {
-	if err := d.watchEpoch(ctx, now); err != nil {
+func (s *shipper) deliver(ctx context.Context, now time.Time) error {
+	if err := s.watchEpoch(ctx, now); err != nil {
 		return err
 	}
-	if err := d.beforeDelivery(ctx, now); err != nil {
+	if err := s.beforeDelivery(ctx, now); err != nil {
 		return err
 	}
-	if done, err := d.catchUp(ctx, now); err != nil || !done {
+	if done, err := s.catchUp(ctx, now); err != nil || !done {
 		return err
 	}
-	d.handoff.takeReady(&d.undelivered)
-	due := d.phase == stopping || !now.Before(d.due.deliver) || len(d.undelivered.exchanges) >= 4*flushAt || d.undelivered.heldBytes >= tailBytes
-	if !due || d.undelivered.isEmpty() {
+	s.handoff.takeReady(&s.undelivered)
+	due := s.phase == stopping || !now.Before(s.due.deliver) || len(s.undelivered.exchanges) >= 4*flushAt || s.undelivered.heldBytes >= tailBytes
+	if !due || s.undelivered.isEmpty() {
 		return nil
 	}
-	if err := d.writeBatch(ctx, &d.undelivered); err != nil {
-		d.makeRoom(err)
+	if err := s.writeBatch(ctx, &s.undelivered); err != nil {
+		s.makeRoom(err)
 		return err
 	}
-	d.undelivered.reset()
-	d.due.deliver = now.Add(d.limits.every)
+	s.undelivered.reset()
+	s.due.deliver = now.Add(s.limits.deliverInterval)
 	return nil
 }
 
 // watchEpoch checks whether the backend has lost acknowledged data. If so, every remaining row is
 // delivered again.
-func (d *shipper) watchEpoch(ctx context.Context, now time.Time) error {
-	if d.fleet == nil || d.handoff.outbox == nil || now.Before(d.due.epoch) {
+func (s *shipper) watchEpoch(ctx context.Context, now time.Time) error {
+	if s.fleet == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil
 	}
-	epoch, err := d.fleet.Epoch(ctx)
+	epoch, err := s.fleet.Epoch(ctx)
 	if err != nil {
 		return err
 	}
-	d.due.epoch = now.Add(epochEvery)
-	if epoch == d.safe.epoch {
+	s.due.epoch = now.Add(epochEvery)
+	if epoch == s.safe.epoch {
 		return nil
 	}
-	if d.safe.epoch != "" {
-		if err := d.handoff.outbox.Rewind(); err != nil {
+	if s.safe.epoch != "" {
+		if err := s.handoff.outbox.Rewind(); err != nil {
 			return &stepError{label.StepSpool, err}
 		}
-		d.safe.syncPoints, d.safe.synced, d.overtakenTo = nil, 0, 0
-		d.dropUndelivered()
-		d.handoff.rereadAll()
+		s.safe.syncPoints, s.safe.synced, s.overtakenTo = nil, 0, 0
+		s.dropUndelivered()
+		s.handoff.rereadAll()
 	}
-	d.safe.epoch = epoch
-	if err := d.handoff.outbox.SetNote(epochNote, epoch); err != nil { // without the note, a restart delivers some rows twice
-		d.deps.failed(label.StepSpool, err)
+	s.safe.epoch = epoch
+	if err := s.handoff.outbox.SetNote(epochNote, epoch); err != nil { // without the note, a restart delivers some rows twice
+		s.deps.failed(label.StepSpool, err)
 	}
 	return nil
 }
 
 // dropUndelivered removes the undelivered rows from memory. The shipper reads the rows back from the outbox later.
-func (d *shipper) dropUndelivered() {
-	d.deps.state.heldBytes.Add(-d.undelivered.heldBytes)
-	d.undelivered = batch{}
+func (s *shipper) dropUndelivered() {
+	s.deps.state.heldBytes.Add(-s.undelivered.heldBytes)
+	s.undelivered = batch{}
 }
 
 // catchUp delivers the backlog, the rows that only the outbox has, within a time limit. done reports
 // whether the backlog is empty.
-func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
+func (s *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
 	limit, maxBytes := roundLimit, int64(readBytes)
-	switch d.phase {
+	switch s.phase {
 	case stopping:
 		limit = stopLimit
 	case starting:
 		limit, maxBytes = startLimit, startBytes
 	default:
 	}
-	if d.deps.state.mustReread.Swap(false) {
-		d.dropUndelivered()
-		d.handoff.rereadAll()
+	if s.deps.state.mustReread.Swap(false) {
+		s.dropUndelivered()
+		s.handoff.rereadAll()
 	}
 	for {
-		until, lagging := d.handoff.backlog()
+		until, lagging := s.handoff.backlog()
 		if !lagging {
 			return true, nil
 		}
-		if d.deps.now().Sub(now) > limit {
+		if s.deps.now().Sub(now) > limit {
 			return false, nil
 		}
-		d.dropUndelivered()
-		delivered, _ := d.handoff.outbox.Delivered()
-		rows, err := d.handoff.outbox.Read(delivered, until, min(maxBytes, d.maxRead()))
+		s.dropUndelivered()
+		delivered, _ := s.handoff.outbox.Delivered()
+		rows, err := s.handoff.outbox.Read(delivered, until, min(maxBytes, s.maxRead()))
 		if err != nil {
 			return false, &stepError{label.StepReadBack, err}
 		}
 		if len(rows) == 0 { // the rows were lost with a damaged file, and the outbox has counted the loss
-			d.handoff.setTaken(until)
+			s.handoff.setTaken(until)
 			continue
 		}
 		var b batch
 		for i := range rows {
-			b.addRow(&rows[i], d.deps.guard)
+			b.addRow(&rows[i], s.deps.guard)
 		}
-		if err := d.writeBatch(ctx, &b); err != nil {
+		if err := s.writeBatch(ctx, &b); err != nil {
 			return false, err
 		}
-		if d.phase == running {
-			if err := d.overtake(ctx, until); err != nil {
+		if s.phase == running {
+			if err := s.overtake(ctx, until); err != nil {
 				return false, err
 			}
 		}
@@ -227,59 +227,59 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 // all tenants would wait for this backlog: half a minute for a backlog of 900 MB. overtake does not advance the
 // delivered position of the outbox. When their turn comes, the rows are delivered again, without effect, and counted
 // in the account.
-func (d *shipper) overtake(ctx context.Context, until int64) error {
-	crowdingTenants := d.handoff.outbox.Crowding(readBytes)
+func (s *shipper) overtake(ctx context.Context, until int64) error {
+	crowdingTenants := s.handoff.outbox.CrowdingTenants(readBytes)
 	if len(crowdingTenants) == 0 {
 		return nil
 	}
-	if delivered, last := d.handoff.outbox.Delivered(); d.overtakenTo < delivered || d.overtakenTo > last {
-		d.overtakenTo = delivered
+	if delivered, last := s.handoff.outbox.Delivered(); s.overtakenTo < delivered || s.overtakenTo > last {
+		s.overtakenTo = delivered
 	}
-	rows, ahead, err := d.handoff.outbox.ReadOthers(d.overtakenTo, min(until, d.overtakenTo+overtakeRows), min(overtakeBytes, d.maxRead()), crowdingTenants)
+	rows, lastRead, err := s.handoff.outbox.ReadOthers(s.overtakenTo, min(until, s.overtakenTo+overtakeRows), min(overtakeBytes, s.maxRead()), crowdingTenants)
 	if err != nil {
 		return &stepError{label.StepReadBack, err}
 	}
 	var b batch
 	for i := range rows {
-		b.addRow(&rows[i], d.deps.guard)
+		b.addRow(&rows[i], s.deps.guard)
 	}
-	if err := d.writer.write(ctx, &b); err != nil && !errors.Is(err, ErrVolatile) {
-		d.adjustMaxRead(err)
+	if err := s.writer.write(ctx, &b); err != nil && !errors.Is(err, ErrVolatile) {
+		s.adjustMaxRead(err)
 		return err
 	}
-	d.overtakenTo = ahead
+	s.overtakenTo = lastRead
 	return nil
 }
 
 // makeRoom frees memory after a failed delivery. With an outbox, the undelivered rows leave memory if they take too
 // much of it, or if their delivery took too long. Without an outbox, the older rows of each session and the oldest echo
 // keys are dropped.
-func (d *shipper) makeRoom(err error) {
-	if d.handoff.outbox == nil {
-		d.undelivered.rows = newestRows(d.undelivered.rows)
-		d.undelivered.echoes = d.undelivered.echoes[max(0, len(d.undelivered.echoes)-maxEchoes):]
+func (s *shipper) makeRoom(err error) {
+	if s.handoff.outbox == nil {
+		s.undelivered.rows = newestRows(s.undelivered.rows)
+		s.undelivered.echoes = s.undelivered.echoes[max(0, len(s.undelivered.echoes)-maxEchoes):]
 		return
 	}
-	tooSlow := isTimeout(err) && d.undelivered.heldBytes > d.maxRead()
-	tooLarge := d.undelivered.heldBytes >= d.limits.bytes/4 || len(d.undelivered.rows) >= manyRows
+	tooSlow := isTimeout(err) && s.undelivered.heldBytes > s.maxRead()
+	tooLarge := s.undelivered.heldBytes >= s.limits.maxBytes/4 || len(s.undelivered.rows) >= maxHeldRows
 	if tooSlow || tooLarge && !errors.Is(err, context.Canceled) {
-		d.handoff.returnBatch(&d.undelivered) // the shipper reads the rows back in smaller batches
+		s.handoff.returnBatch(&s.undelivered) // the shipper reads the rows back in smaller batches
 	}
 }
 
 // maxRead returns the maximum number of bytes read back for one delivery. Deliveries that take too long reduce the
 // maximum, because the same batch would take too long again. A delivery has at least one row, of about pieceBytes at
 // most.
-func (d *shipper) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*d.slow)) }
+func (s *shipper) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
 
 // adjustMaxRead adjusts maxRead to the result of a delivery.
-func (d *shipper) adjustMaxRead(err error) {
+func (s *shipper) adjustMaxRead(err error) {
 	switch {
 	case isTimeout(err):
-		d.slow, d.inTime = min(d.slow+1, 5), 0
-	case err == nil && d.slow > 0:
-		if d.inTime++; d.inTime == raiseAfter {
-			d.slow, d.inTime = d.slow-1, 0
+		s.readReductions, s.deliveriesInTime = min(s.readReductions+1, 5), 0
+	case err == nil && s.readReductions > 0:
+		if s.deliveriesInTime++; s.deliveriesInTime == raiseAfter {
+			s.readReductions, s.deliveriesInTime = s.readReductions-1, 0
 		}
 	}
 }
@@ -291,55 +291,55 @@ func isTimeout(err error) bool {
 
 // writeBatch writes a batch to the backend, and counts its exchanges in the tally and in the account of the
 // outbox (outbox.Account).
-func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
-	stubs := d.writer.tombstones.withoutDeleted(session.Batch{Exchanges: b.interrupted})
-	if err := d.writer.writeSessions(ctx, stubs); err != nil {
+func (s *shipper) writeBatch(ctx context.Context, b *batch) error {
+	stubs := s.writer.tombstones.withoutDeleted(session.Batch{Exchanges: b.interruptedTurns})
+	if err := s.writer.writeSessions(ctx, stubs); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
-	err := d.writer.write(ctx, b)
-	d.adjustMaxRead(err)
+	err := s.writer.write(ctx, b)
+	s.adjustMaxRead(err)
 	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
-		d.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
-		d.deps.state.heldBytes.Add(-b.heldBytes)
-		d.deps.state.delivered.Store(b.flushNumber)
+		s.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
+		s.deps.state.heldBytes.Add(-b.heldBytes)
+		s.deps.state.delivered.Store(b.flushNumber)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	refused := d.countDelivered(b)
-	d.deps.tally.Incomplete.Add(int64(len(stubs.Exchanges)))
-	if d.handoff.outbox != nil {
-		d.handoff.outbox.Advance(b.lastSequence, int64(len(b.exchanges))+b.forgotten+b.damaged, refused)
-		d.handoff.outbox.DropIncomplete(b.undecodableStubs)
-		d.handoff.setTaken(b.lastSequence)
+	refused := s.countDelivered(b)
+	s.deps.tally.Incomplete.Add(int64(len(stubs.Exchanges)))
+	if s.handoff.outbox != nil {
+		s.handoff.outbox.Advance(b.lastSequence, int64(len(b.exchanges))+b.forgottenCount+b.damagedCount, refused)
+		s.handoff.outbox.DropIncomplete(b.undecodableStubCount)
+		s.handoff.setTaken(b.lastSequence)
 	}
 	return nil
 }
 
 // countDelivered updates tally and state after the delivery of a batch. refused is the number of exchanges of the
 // batch that were not stored, by reason.
-func (d *shipper) countDelivered(b *batch) (refused map[string]int64) {
+func (s *shipper) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
-	if b.damaged > 0 {
-		refused[outbox.DroppedDamaged] = b.damaged
+	if b.damagedCount > 0 {
+		refused[outbox.DroppedDamaged] = b.damagedCount
 	}
 	for i := range b.exchanges {
 		switch b.exchanges[i].Outcome {
 		case refusedOutcome:
 			refused[droppedBad]++
-			d.deps.tally.DroppedBad.Add(1)
+			s.deps.tally.DroppedBad.Add(1)
 			continue
 		case sample.Complete:
 		default:
-			d.deps.tally.Incomplete.Add(1)
+			s.deps.tally.Incomplete.Add(1)
 		}
-		d.deps.tally.Exchanges.Add(1)
+		s.deps.tally.Exchanges.Add(1)
 	}
-	d.deps.state.heldBytes.Add(-b.heldBytes)
+	s.deps.state.heldBytes.Add(-b.heldBytes)
 	if b.flushNumber > 0 {
-		d.deps.state.delivered.Store(b.flushNumber)
+		s.deps.state.delivered.Store(b.flushNumber)
 	}
-	d.deps.state.recordWrite(true)
+	s.deps.state.recordWrite(true)
 	return refused
 }

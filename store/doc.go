@@ -4,7 +4,7 @@
 // # On the request path
 //
 // Requests call Acquire, Echoes, Begin, Offer and Release. Acquire looks for the session in memory first.
-// Acquire and Echoes call the backend at most once, within Options.Lookup. Begin, Offer and Release never
+// Acquire and Echoes call the backend at most once, within Options.LookupTimeout. Begin, Offer and Release never
 // block.
 //
 // # In the background

@@ -52,10 +52,10 @@ func (e *Entry) cut() {
 }
 
 // entriesOf returns the entries of messages.
-func entriesOf(list []sample.Message) []Entry {
+func entriesOf(messages []sample.Message) []Entry {
 	var out []Entry
-	for i := range list {
-		out = append(out, entryOf(&list[i]))
+	for i := range messages {
+		out = append(out, entryOf(&messages[i]))
 	}
 	return out
 }

@@ -62,14 +62,14 @@ type eraser struct {
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
 	deletions chan deletion
 
-	nextRetain time.Time // time of the next deletion by age
-	erasures   erasureCursor
+	nextDeletionByAge time.Time // time of the next deletion by age
+	erasures          erasureCursor
 }
 
 // erasureCursor is the position of this replica in the list of erasures.
 type erasureCursor struct {
-	due          time.Time // time of the next look-up
-	last         string    // position of the last erasure that was applied
+	nextRead     time.Time // time of the next look-up
+	lastPosition string    // position of the last erasure that was applied
 	ownPositions []string  // positions of the erasures of this replica since last
 }
 
@@ -185,18 +185,18 @@ func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 // their tombstones, which reject later content of the sessions. found has the ids of the sessions that were in memory,
 // and n is their number. For the erasure of a tenant only n is set.
 func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
-	selects := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
+	match := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
 	// This look-up must come first. The memory still has the echo keys that connect posts with the sessions. If the
 	// backend does not answer, the erasure has had no effect yet.
-	before, last, err := x.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, selects)
+	before, last, err := x.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return nil, 0, err
 	}
-	if found, n, err = x.eraseQueued(e, selects); err != nil {
+	if found, n, err = x.eraseQueued(e, match); err != nil {
 		return found, n, err
 	}
 	// The second look-up finds the posts that were written during the first one. The tombstones cover later posts.
-	after, _, err := x.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, selects)
+	after, _, err := x.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return found, n, err
 	}
@@ -208,7 +208,7 @@ func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[
 
 // eraseQueued adds the tombstones of an erasure, and removes the sessions from memory, the batches and the
 // outbox.
-func (x *eraser) eraseQueued(e *session.Erasure, selects func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
+func (x *eraser) eraseQueued(e *session.Erasure, match func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
 	x.shipper.handoff.mu.Lock()
 	defer x.shipper.handoff.mu.Unlock()
 	x.tombstones.add(e)
@@ -222,10 +222,10 @@ func (x *eraser) eraseQueued(e *session.Erasure, selects func(session.ID) bool) 
 			n++
 		}
 	}
-	x.shipper.handoff.forget(e.Tenant, selects)
-	x.shipper.undelivered.forget(e.Tenant, selects)
-	x.changes.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && selects(k.ID) })
-	x.rewardQueue.forget(e.Tenant, selects)
+	x.shipper.handoff.forget(e.Tenant, match)
+	x.shipper.undelivered.forget(e.Tenant, match)
+	x.changes.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && match(k.ID) })
+	x.rewardQueue.forget(e.Tenant, match)
 	if box := x.shipper.handoff.outbox; box != nil {
 		var ids []outbox.SessionID // an empty list selects all sessions of the tenant
 		for _, id := range e.IDs {
@@ -264,11 +264,11 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 // followReplicas repeats the new erasures of other replicas. followReplicas runs before each delivery,
 // because the outbox may contain a session that was deleted while this replica was down.
 func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
-	if x.fleet == nil || now.Before(x.erasures.due) {
+	if x.fleet == nil || now.Before(x.erasures.nextRead) {
 		return nil
 	}
 	for {
-		list, err := x.fleet.Erasures(ctx, x.erasures.last)
+		list, err := x.fleet.Erasures(ctx, x.erasures.lastPosition)
 		if err != nil {
 			return err
 		}
@@ -282,10 +282,10 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 					return err
 				}
 			}
-			x.erasures.last = e.Place
+			x.erasures.lastPosition = e.Place
 		}
 	}
-	x.erasures.ownPositions, x.erasures.due = nil, now.Add(erasuresEvery)
+	x.erasures.ownPositions, x.erasures.nextRead = nil, now.Add(erasuresEvery)
 	return nil
 }
 
@@ -342,16 +342,16 @@ func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
 // limit; the rest follows a second later.
 func (x *eraser) deleteByAge(ctx context.Context) {
 	now, age := x.options.Now(), time.Duration(x.retention.Load())
-	if now.Before(x.nextRetain) {
+	if now.Before(x.nextDeletionByAge) {
 		return
 	}
-	pause, parked := maxRetainPause, parkedAge
-	x.nextRetain = now.Add(pause) // even if a deletion panics
+	pause, parkedMaxAge := maxRetainPause, parkedAge
+	x.nextDeletionByAge = now.Add(pause) // even if a deletion panics
 	if age > 0 {
-		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
-		step, cancel := context.WithTimeout(ctx, retainStep)
+		pause, parkedMaxAge = min(max(age/10, time.Second), pause), min(age, parkedMaxAge)
+		deletionCtx, cancel := context.WithTimeout(ctx, retainStep)
 		var n int
-		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.backend.Retain(step, now.Add(-age)); return err })
+		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.backend.Retain(deletionCtx, now.Add(-age)); return err })
 		cancel()
 		x.tally.Retired.Add(int64(n))
 		if n > 0 {
@@ -366,12 +366,12 @@ func (x *eraser) deleteByAge(ctx context.Context) {
 			x.options.Hooks.Failed(label.StepRetain, err)
 		}
 	}
-	x.nextRetain = now.Add(pause)
-	err := x.guard.Err(label.StepRetain, func() error { _, err := x.backend.PurgeParked(ctx, now.Add(-parked)); return err })
+	x.nextDeletionByAge = now.Add(pause)
+	err := x.guard.Err(label.StepRetain, func() error { _, err := x.backend.PurgeParked(ctx, now.Add(-parkedMaxAge)); return err })
 	if box := x.shipper.handoff.outbox; box != nil {
-		expired, failed := box.DropPostsBefore(now.Add(-parked))
+		expired, dropErr := box.DropPostsBefore(now.Add(-parkedMaxAge))
 		x.tally.Late.Expired.Add(expired)
-		err = errors.Join(err, failed)
+		err = errors.Join(err, dropErr)
 	}
 	if err != nil && ctx.Err() == nil {
 		x.options.Hooks.Failed(label.StepRetain, err)

@@ -31,7 +31,7 @@ func Example() {
 	}
 	s, err := store.Open(ctx, store.Options{
 		Now: time.Now, Backend: db,
-		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 1 << 20},
+		Queue:   store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 20},
 		Content: store.ContentOptions{Keep: true},
 		Hooks: store.Hooks{
 			Failed:   func(step label.Step, err error) { log.Println(step, err) },

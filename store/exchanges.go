@@ -82,16 +82,16 @@ func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant
 		return backend.Exchanges(ctx, tenant, id)
 	}
 	key := c.key(tenant, id)
-	if list, ok := c.cache.Get(key); ok && list[0].Tenant == tenant && list[0].Session == id.String() {
+	if exchanges, ok := c.cache.Get(key); ok && exchanges[0].Tenant == tenant && exchanges[0].Session == id.String() {
 		c.hits.Add(1)
-		return slices.Clone(list), nil
+		return slices.Clone(exchanges), nil
 	}
 	c.misses.Add(1)
-	list, err := backend.Exchanges(ctx, tenant, id)
-	if err == nil && len(list) > 0 {
-		c.cache.SetWithTTL(key, slices.Clone(list), approximateBytes(list), c.ttl)
+	exchanges, err := backend.Exchanges(ctx, tenant, id)
+	if err == nil && len(exchanges) > 0 {
+		c.cache.SetWithTTL(key, slices.Clone(exchanges), approximateBytes(exchanges), c.ttl)
 	}
-	return list, err
+	return exchanges, err
 }
 
 // key returns the cache key of a session. Each write of exchanges of the session, and each deletion, changes the key.
@@ -110,15 +110,15 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 // invalidateWritten invalidates the cache entries of the sessions to which the exchanges of list were written. stored
 // reports that the write succeeded: the backend then has all exchanges of list except refused ones, and their
 // documents are added to openDocs.
-func (c *ExchangeCache) invalidateWritten(list []sample.Exchange, stored bool) {
+func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bool) {
 	if c == nil {
 		return
 	}
-	for i := range list {
-		c.shard(sessionRef(&list[i]).ID).Add(1)
+	for i := range exchanges {
+		c.shard(sessionRef(&exchanges[i]).ID).Add(1)
 	}
 	if stored && c.openDocs != nil {
-		c.openDocs.add(list)
+		c.openDocs.add(exchanges)
 	}
 }
 
@@ -129,9 +129,9 @@ func (c *ExchangeCache) readForClosing(ctx context.Context, backend exchangeRead
 	if c == nil || c.openDocs == nil {
 		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
 	}
-	if list, ok := c.openDocs.take(ref, stored); ok {
+	if exchanges, ok := c.openDocs.take(ref, stored); ok {
 		c.hits.Add(1)
-		return list, nil
+		return exchanges, nil
 	}
 	c.misses.Add(1)
 	return backend.Exchanges(ctx, ref.Tenant, ref.ID)
@@ -163,18 +163,18 @@ func (c *ExchangeCache) retire(before time.Time) {
 }
 
 // approximateBytes returns the approximate number of bytes of exchanges in memory.
-func approximateBytes(list []sample.Exchange) (n int64) {
-	for i := range list {
-		x := &list[i]
-		n += exchangeCost + int64(len(x.Reply.Text)+len(x.System)+len(x.Tools))
+func approximateBytes(exchanges []sample.Exchange) (total int64) {
+	for i := range exchanges {
+		x := &exchanges[i]
+		total += exchangeCost + int64(len(x.Reply.Text)+len(x.System)+len(x.Tools))
 		for _, item := range x.New {
-			n += int64(len(item))
+			total += int64(len(item))
 		}
 		for k := range x.Reply.Calls {
-			n += int64(len(x.Reply.Calls[k].Args))
+			total += int64(len(x.Reply.Calls[k].Args))
 		}
 	}
-	return n
+	return total
 }
 
 // Import stores a batch of past exchanges in the backend. Readers of a session in the batch see the

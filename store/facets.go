@@ -14,7 +14,7 @@ import (
 type Recent struct {
 	Sessions    []SessionItem
 	OldestStart time.Time // start of the oldest session that was read
-	Whole       bool      // the range has no older session
+	Complete    bool      // the range has no older session
 }
 
 // Facets are the values that occur in the sessions that a query selects, each with its number of sessions. The counts
@@ -23,7 +23,7 @@ type Facets struct {
 	Counted     int           `json:"counted"` // number of read sessions that the query selects
 	Read        int           `json:"read"`    // number of sessions whose rows were read
 	OldestStart time.Time     `json:"back_to"` // start of the oldest of these sessions
-	Whole       bool          `json:"whole"`   // the time range has no older session
+	Complete    bool          `json:"whole"`   // the time range has no older session
 	Agents      []FacetValue  `json:"agent"`
 	Models      []FacetValue  `json:"model"`
 	Verdicts    []FacetValue  `json:"verdict"`
@@ -54,9 +54,9 @@ type LessonFacet struct {
 
 // dimension is a facet with one count for each value.
 type dimension struct {
-	wanted func(*SessionQuery) string  // value that the query selects; "" means all
-	values func(*SessionItem) []string // values of a session
-	counts func(*Facets) *[]FacetValue // the list of the facet in the answer
+	queryValue func(*SessionQuery) string  // value that the query selects; "" means all
+	values     func(*SessionItem) []string // values of a session
+	facet      func(*Facets) *[]FacetValue // the list of the facet in the answer
 }
 
 // dimensions lists the facets with one count for each value.
@@ -117,8 +117,8 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 			}
 		}
 		within.After = page.Next
-		out.Whole = page.Next == ""
-		if out.Whole || read >= maxScan || a.now().Sub(began) > maxSearch {
+		out.Complete = page.Next == ""
+		if out.Complete || read >= maxScan || a.now().Sub(began) > maxSearch {
 			return out, nil
 		}
 	}
@@ -127,7 +127,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 // Facets counts the values that occur in the sessions whose rows satisfy the query. Facets ignores the field Text of
 // the query.
 func (r *Recent) Facets(q *SessionQuery) Facets {
-	f := Facets{Read: len(r.Sessions), OldestStart: r.OldestStart, Whole: r.Whole}
+	f := Facets{Read: len(r.Sessions), OldestStart: r.OldestStart, Complete: r.Complete}
 	withoutText := *q
 	withoutText.Text = TextQuery{}
 	counts := make([]map[string]int, len(dimensions))
@@ -135,10 +135,10 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	for i := range dimensions {
 		counts[i], withoutDimension[i] = map[string]int{}, withoutText.without(i)
 	}
-	anyLesson, lessons := withoutText, map[string]*LessonFacet{}
-	anyLesson.Lesson, anyLesson.Fate = "", ""
-	anyLoops := withoutText
-	anyLoops.Loops = false
+	withoutLesson, lessons := withoutText, map[string]*LessonFacet{}
+	withoutLesson.Lesson, withoutLesson.Fate = "", ""
+	withoutLoops := withoutText
+	withoutLoops.Loops = false
 	for n := range r.Sessions {
 		x := &r.Sessions[n]
 		if withoutText.matches(x) {
@@ -151,15 +151,15 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 				}
 			}
 		}
-		if anyLoops.matches(x) && x.Loops > 0 {
+		if withoutLoops.matches(x) && x.Loops > 0 {
 			f.WithLoops++
 		}
-		if anyLesson.matches(x) {
+		if withoutLesson.matches(x) {
 			f.addLessons(lessons, x)
 		}
 	}
 	for i := range dimensions {
-		*dimensions[i].counts(&f) = ranked(counts[i])
+		*dimensions[i].facet(&f) = ranked(counts[i])
 	}
 	f.Lessons = make([]LessonFacet, 0, len(lessons))
 	for slug, l := range lessons {

@@ -29,31 +29,31 @@ type rewardQueue struct {
 	refs map[session.Ref]bool
 }
 
-func (t *rewardQueue) add(tenant string, id session.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.refs == nil {
-		t.refs = map[session.Ref]bool{}
+func (q *rewardQueue) add(tenant string, id session.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.refs == nil {
+		q.refs = map[session.Ref]bool{}
 	}
-	t.refs[session.Ref{Tenant: tenant, ID: id}] = true
+	q.refs[session.Ref{Tenant: tenant, ID: id}] = true
 }
 
 // take returns the sessions of the set, and empties the set.
-func (t *rewardQueue) take() map[session.Ref]bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	refs := t.refs
-	t.refs = nil
+func (q *rewardQueue) take() map[session.Ref]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	refs := q.refs
+	q.refs = nil
 	return refs
 }
 
 // forget removes sessions of a tenant.
-func (t *rewardQueue) forget(tenant string, selects func(session.ID) bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for ref := range t.refs {
-		if ref.Tenant == tenant && selects(ref.ID) {
-			delete(t.refs, ref)
+func (q *rewardQueue) forget(tenant string, match func(session.ID) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for ref := range q.refs {
+		if ref.Tenant == tenant && match(ref.ID) {
+			delete(q.refs, ref)
 		}
 	}
 }

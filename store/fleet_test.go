@@ -269,7 +269,7 @@ func TestNewestReturnsTheNewerRecord(t *testing.T) {
 // Undelivered returns the sessions with exchanges that the backend does not have.
 func TestUndeliveredReturnsSessionsOfUndeliveredExchanges(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
 		f.store.WithDeliveryPaused(func() {
 			var refs map[session.Ref]bool

@@ -49,7 +49,7 @@ func (o *offerCounts) account() string {
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	f := openFixture(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
+	f := openFixture(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MaxMemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
 	var o offerCounts
 	o.play(f, 5)
 	disk.Fill(t, 16<<10)
@@ -83,7 +83,7 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
-	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
+	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 100 << 10 })
 	f.backend.failWrites()
 	var o offerCounts
 	for o.refused == 0 { // until disk and memory are full
@@ -181,7 +181,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	open := func(o *store.Options) {
 		withRedis(t, server)(o)
 		outboxOnDisk(disk)(o)
-		o.Queue.MemoryBytes = 200 << 10
+		o.Queue.MaxMemoryBytes = 200 << 10
 	}
 	f := newFixture(t, open)
 	var o offerCounts
@@ -277,7 +277,7 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 // measures the size of the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
-	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
+	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 1000 })
 	f.offer("s", 1)
 	f.deliver()
 	disk.Fill(t, 0)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	retryAfter = time.Second  // pause after a failed append or delivery
-	manyRows   = 10 * flushAt // number of session rows in ready at which ready leaves memory, and is later read back from the outbox
+	retryAfter  = time.Second  // pause after a failed append or delivery
+	maxHeldRows = 10 * flushAt // number of session rows in ready at which ready leaves memory, and is later read back from the outbox
 )
 
 // handoff passes rows from the recorder to the shipper, through two batches. The batch next holds redacted rows, which
@@ -32,7 +32,7 @@ type handoff struct {
 	lastTaken    int64     // sequence number of the last row that the shipper has delivered or has in memory
 	backlogEnd   int64     // sequence number before the first row of ready; rows after lastTaken up to backlogEnd are only in the outbox
 	backlogFlush int64     // number of the flush that ends at backlogEnd
-	flushes      int64     // number of flushes so far, which is the number of the last flush
+	flushCount   int64     // number of flushes so far, which is the number of the last flush
 	appendErr    error     // error of the last append
 	nextAppend   time.Time // earliest time of the next append after a failure
 	releaseNow   bool      // the outbox had no room, and safe rows must be deleted at once
@@ -41,8 +41,8 @@ type handoff struct {
 	documentBuffer []byte // buffer for the documents of the next append
 }
 
-// maxSpareBuffer is the largest capacity of documents, in bytes, that is kept for the next append.
-const maxSpareBuffer = 2 * pieceBytes
+// maxDocumentBuffer is the largest capacity of documents, in bytes, that is kept for the next append.
+const maxDocumentBuffer = 2 * pieceBytes
 
 // isPaused reports whether appends pause. The caller holds mu.
 func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.nextAppend) || h.bypassing > 0 }
@@ -71,7 +71,7 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()
-	if h.outbox != nil && (h.backlogEnd > h.lastTaken || h.ready.heldBytes >= h.maxBytes/4 || len(h.ready.rows) >= manyRows) {
+	if h.outbox != nil && (h.backlogEnd > h.lastTaken || h.ready.heldBytes >= h.maxBytes/4 || len(h.ready.rows) >= maxHeldRows) {
 		h.dropReady()
 	}
 	return stubsWritten
@@ -87,7 +87,7 @@ func (h *handoff) appendToOutbox() error {
 		return h.deps.guard.On(label.StepSpool, ref, exchange, f)
 	})
 	h.documentBuffer = buf
-	if cap(buf) > maxSpareBuffer {
+	if cap(buf) > maxDocumentBuffer {
 		h.documentBuffer = nil
 	}
 	h.deps.tally.DroppedBad.Add(undecodable)
@@ -124,7 +124,7 @@ func (h *handoff) appendToOutbox() error {
 // dropWithoutRoom drops the new exchanges of tenants for which the outbox has no room, and reports whether
 // exchanges were dropped. Without this step one tenant with many exchanges would fill the outbox for all tenants.
 func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
-	refused, err := h.outbox.Refuses(rows)
+	refused, err := h.outbox.RefusedTenants(rows)
 	if err != nil || len(refused.OverQuota)+len(refused.OverTenantQuota) == 0 {
 		return false, err
 	}
@@ -171,9 +171,9 @@ func (h *handoff) dropReady() {
 }
 
 // forget removes the selected sessions of a tenant from next and ready. The caller holds mu.
-func (h *handoff) forget(tenant string, selects func(session.ID) bool) {
-	h.next.forget(tenant, selects)
-	h.ready.forget(tenant, selects)
+func (h *handoff) forget(tenant string, match func(session.ID) bool) {
+	h.next.forget(tenant, match)
+	h.ready.forget(tenant, match)
 }
 
 // takeReady moves the rows of ready to the end of dst.
@@ -228,7 +228,7 @@ func (h *handoff) rereadAll() {
 	defer h.mu.Unlock()
 	h.deps.state.heldBytes.Add(-h.ready.heldBytes)
 	h.lastTaken, h.backlogEnd = h.outbox.Delivered()
-	h.ready, h.backlogFlush = batch{lastSequence: h.backlogEnd, flushNumber: h.flushes}, h.flushes
+	h.ready, h.backlogFlush = batch{lastSequence: h.backlogEnd, flushNumber: h.flushCount}, h.flushCount
 	h.deps.state.lagging.Store(true)
 	h.deps.state.lookupsMayMiss.Store(true)
 }

@@ -240,9 +240,9 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 	f := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, fail: map[string]int{}}}
 	o := store.Options{
 		Now: clk.now, Backend: f.backend,
-		Lookup:  5 * time.Second, // a loaded machine is not a fault
-		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: outboxIn(dir), Bytes: 1 << 30},
-		Content: store.ContentOptions{Keep: true, Personal: true},
+		LookupTimeout: 5 * time.Second, // a loaded machine is not a fault
+		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: outboxIn(dir), MaxBytes: 1 << 30},
+		Content:       store.ContentOptions{Keep: true, RedactPersonal: true},
 		Hooks: store.Hooks{
 			Failed:   func(step label.Step, _ error) { f.addFailure(string(step)) },
 			Panicked: func(step label.Step, _ any) { f.addFailure("panic " + string(step)) },
@@ -447,11 +447,11 @@ func (f *fixture) checkMemoryIsFree() {
 	offer := func(size int64) bool {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, f.clock.now()), Size: size})
 	}
-	if limit := f.options.Queue.MemoryBytes; !offer(limit) {
+	if limit := f.options.Queue.MaxMemoryBytes; !offer(limit) {
 		f.t.Errorf("Offer of a turn of %d bytes = false, want true: some memory for exchanges is in use", limit)
 	}
 	if offer(1) {
-		f.t.Error("Offer of 1 byte more than Queue.MemoryBytes = true, want false")
+		f.t.Error("Offer of 1 byte more than Queue.MaxMemoryBytes = true, want false")
 	}
 }
 

@@ -40,16 +40,16 @@ type SessionItem struct {
 	Cached   int64     `json:"cached_tokens"`
 	Found    *Found    `json:"found,omitempty"` // first hit of a search
 
-	Task    string   `json:"task,omitempty"` // first words of the user; empty: the session opted out, or an older release stored the row
-	Seconds float64  `json:"seconds"`        // from the start to the end of the newest reply
-	Errors  *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
-	Output  *int64   `json:"output_tokens"`  // null: some turns are unknown
-	Tools   []string `json:"tools"`          // names of the called tools
-	Kinds   []string `json:"error_kinds"`    // kinds of the failed tool results
-	Tags    []string `json:"tags"`           // tags that the client sent
-	Length  string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
-	Cost    *float64 `json:"cost"`           // cost at the price of the model (configuration key prices); null: the model has no price
-	Whole   bool     `json:"-"`              // Tools, Kinds and Tags cover all turns
+	Task           string   `json:"task,omitempty"` // first words of the user; empty: the session opted out, or an older release stored the row
+	Seconds        float64  `json:"seconds"`        // from the start to the end of the newest reply
+	Errors         *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
+	Output         *int64   `json:"output_tokens"`  // null: some turns are unknown
+	Tools          []string `json:"tools"`          // names of the called tools
+	Kinds          []string `json:"error_kinds"`    // kinds of the failed tool results
+	Tags           []string `json:"tags"`           // tags that the client sent
+	Length         string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
+	Cost           *float64 `json:"cost"`           // cost at the price of the model (configuration key prices); null: the model has no price
+	CoversAllTurns bool     `json:"-"`              // Tools, Kinds and Tags cover all turns
 
 	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // reason of the exclusion; empty: not excluded, or excluded by an older release
 }
@@ -102,31 +102,31 @@ func newItemBuilder(a *Archive) *itemBuilder {
 
 // item returns the list item of a stored session. ok is false for a hidden session, and for a run, which is not a
 // conversation.
-func (s *itemBuilder) item(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
+func (b *itemBuilder) item(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
 	if err != nil { // the row was written by another version, or is damaged
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
 	if rec.Shared() {
-		s.units[l.Row.ID] = &unit{rec, l.Applied, l.Row.Closed}
+		b.units[l.Row.ID] = &unit{rec, l.Applied, l.Row.Closed}
 	}
-	if rec.Unit.IsRun || s.archive.Hides(l.Row.Tenant, rec.Identity.Agent) {
+	if rec.Unit.IsRun || b.archive.Hides(l.Row.Tenant, rec.Identity.Agent) {
 		return x, false, nil
 	}
-	x, err = s.itemOfRecord(ctx, l, rec)
+	x, err = b.itemOfRecord(ctx, l, rec)
 	return x, true, err
 }
 
 // unitOf returns the unit of a session, or nil if the session has its own coins.
-func (s *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
+func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
 	id, ok := rec.UnitID()
 	if !ok {
 		return nil, nil //nolint:nilnil // most sessions have no unit
 	}
-	if u := s.units[id]; u != nil {
+	if u := b.units[id]; u != nil {
 		return u, nil
 	}
-	row, ok, err := s.archive.backend.Session(ctx, rec.Identity.Tenant, id)
+	row, ok, err := b.archive.backend.Session(ctx, rec.Identity.Tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -135,16 +135,16 @@ func (s *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 		if u.record, err = session.Decode(id, row.Data); err != nil {
 			u.record = nil // written by another version, or damaged
 		}
-		if u.applied, err = s.archive.backend.Applied(ctx, rec.Identity.Tenant, id); err != nil {
+		if u.applied, err = b.archive.backend.Applied(ctx, rec.Identity.Tenant, id); err != nil {
 			return nil, err
 		}
 	}
-	s.units[id] = u
+	b.units[id] = u
 	return u, nil
 }
 
 // itemOfRecord returns the list item of a session, from its row and its decoded record.
-func (s *itemBuilder) itemOfRecord(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
+func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
 		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
@@ -152,13 +152,13 @@ func (s *itemBuilder) itemOfRecord(ctx context.Context, l *session.Listed, rec *
 		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, ExcludedFor: rec.Assignment.ExcludedFor, Refused: rec.State.PassThrough,
 		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
 	}
-	s.archive.addFacts(&x, rec)
+	b.archive.addFacts(&x, rec)
 	x.Run = rec.Unit.RunName
 	if rec.Unit.IsRun {
 		x.Run = rec.Identity.Name
 	}
 	assignment, applied := &rec.Assignment, l.Applied
-	u, err := s.unitOf(ctx, rec)
+	u, err := b.unitOf(ctx, rec)
 	if err != nil {
 		return x, err
 	}
@@ -218,7 +218,7 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
 	x.Tools, x.Kinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.Kinds...), append([]string{}, f.Tags...)
 	ended := f.Ended
-	x.Whole = f.Turns > 0 && f.Turns >= rec.Thread.Turns
+	x.CoversAllTurns = f.Turns > 0 && f.Turns >= rec.Thread.Turns
 	if f.Turns > 0 && f.Turns >= cmp.Or(f.Newest, rec.Thread.Turns) {
 		errors, output := f.Errors, f.Output
 		x.Errors, x.Output = &errors, &output

@@ -19,13 +19,13 @@ const (
 	addExamined     = 16               // maximum number of sessions that one addition examines
 )
 
-// live holds the sessions in memory, in the order of their last use, and never more than a limit. Without the limit, a
+// liveSessions holds the sessions in memory, in the order of their last use, and never more than a limit. Without the limit, a
 // flood of new sessions would take all memory. A session leaves memory only when no request pins the session and the
 // backend has its row. While the backend is down, the row in the outbox suffices, and evictedFlush records that a
 // look-up may miss the session. If no session can leave, memory is full, and add returns nil.
 //
 // A flush is one run of the recorder, which collects rows for the outbox. The numbers of flushes ascend.
-type live struct {
+type liveSessions struct {
 	mu    sync.Mutex
 	byID  map[session.ID]*Session
 	order *list.List // *Session values, most recently used first
@@ -45,19 +45,19 @@ type live struct {
 // Session is a session in memory. All requests of a session share one Session, which stays in memory
 // while a request pins it: from Acquire, AcquireInMemory or Add until Release.
 type Session struct {
-	Record        *session.Record
-	element       *list.Element // element of live.order
-	tenantElement *list.Element // element of live.tenants
-	pins          atomic.Int32  // number of requests that hold the session
-	used          atomic.Int64  // last use, in Unix seconds
-	dirty         atomic.Bool   // the session is in changeQueue.dirty
-	delayed       atomic.Bool   // the session is in changeQueue.delayed
-	rowFlush      atomic.Int64  // number of the newest flush with the row of the session; 0 if none
-	silent        atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
-	forgotten     atomic.Bool   // the session was deleted, and its row must not be written again
+	Record         *session.Record
+	element        *list.Element // element of live.order
+	tenantElement  *list.Element // element of live.tenants
+	pins           atomic.Int32  // number of requests that hold the session
+	lastUse        atomic.Int64  // last use, in Unix seconds
+	dirty          atomic.Bool   // the session is in changeQueue.dirty
+	delayed        atomic.Bool   // the session is in changeQueue.delayed
+	rowFlush       atomic.Int64  // number of the newest flush with the row of the session; 0 if none
+	unmarkedOptOut atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
+	forgotten      atomic.Bool   // the session was deleted, and its row must not be written again
 	// numbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was redacted yet.
 	// Only the recorder uses numbers.
-	numbers *redact.Numbers
+	placeholderNumbers *redact.Numbers
 	// unsure reports that the session began while the backend did not answer, and that an older record of the session
 	// may still exist.
 	unsure atomic.Bool
@@ -70,15 +70,15 @@ type Session struct {
 // still exist.
 func (s *Session) Unsure() bool { return s.unsure.Load() }
 
-func newLive(limit, tenantLimit int, volatile bool, replica string) *live {
-	return &live{
+func newLiveSessions(limit, tenantLimit int, volatile bool, replica string) *liveSessions {
+	return &liveSessions{
 		byID: map[session.ID]*Session{}, order: list.New(), limit: limit, tenants: map[string]*list.List{}, tenantLimit: tenantLimit,
 		volatile: volatile, replica: replica,
 	}
 }
 
 // get pins a session, and moves the session to the front of the order of use; nil means not in memory.
-func (l *live) get(id session.ID, now time.Time) *Session {
+func (l *liveSessions) get(id session.ID, now time.Time) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.byID[id]
@@ -89,7 +89,7 @@ func (l *live) get(id session.ID, now time.Time) *Session {
 }
 
 // peek pins a session, and does not change the order of use; nil means not in memory.
-func (l *live) peek(id session.ID) *Session {
+func (l *liveSessions) peek(id session.ID) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.byID[id]
@@ -100,15 +100,15 @@ func (l *live) peek(id session.ID) *Session {
 }
 
 // use pins a session, and moves the session to the front of the order of use. The caller holds mu.
-func (l *live) use(s *Session, now time.Time) {
+func (l *liveSessions) use(s *Session, now time.Time) {
 	s.pins.Add(1)
-	s.used.Store(now.Unix())
+	s.lastUse.Store(now.Unix())
 	l.order.MoveToFront(s.element)
 	l.tenants[s.Record.Identity.Tenant].MoveToFront(s.tenantElement)
 }
 
 // has reports whether a session is in memory.
-func (l *live) has(id session.ID) bool {
+func (l *liveSessions) has(id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byID[id] != nil
@@ -117,7 +117,7 @@ func (l *live) has(id session.ID) bool {
 // add adds and pins the session of rec. If another request has added a session with this id, add pins and returns
 // that session. nil means memory is full. isNew reports that the session is new: a new session must leave the share
 // free that is reserved for sessions that continue.
-func (l *live) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
+func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.byID[rec.Identity.ID]
@@ -142,7 +142,7 @@ func (l *live) add(rec *session.Record, isNew bool, now time.Time, p progress) *
 }
 
 // fullReason returns the reason why no session of a tenant may begin; "" means a session may begin.
-func (l *live) fullReason(tenant string, p progress) label.Reason {
+func (l *liveSessions) fullReason(tenant string, p progress) label.Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tenantIsFull(tenant, p) {
@@ -157,7 +157,7 @@ func (l *live) fullReason(tenant string, p progress) label.Reason {
 // tenantIsFull reports whether a tenant has reached its limit of sessions in memory. At the limit, tenantIsFull first
 // examines the addExamined least recently used sessions of the tenant, and evicts those that are stored. The caller
 // holds mu.
-func (l *live) tenantIsFull(tenant string, p progress) bool {
+func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	order := l.tenants[tenant]
 	if l.tenantLimit == 0 || order == nil {
 		return false
@@ -177,10 +177,10 @@ func (l *live) tenantIsFull(tenant string, p progress) bool {
 
 // beginLimit returns the number of sessions in memory at which no new session may begin. The rest of the limit is
 // reserved for sessions that continue, and for the units of sessions.
-func (l *live) beginLimit() int { return l.limit - l.limit/reservedShare }
+func (l *liveSessions) beginLimit() int { return l.limit - l.limit/reservedShare }
 
 // sweep evicts idle sessions, and sessions beyond beginLimit.
-func (l *live) sweep(now time.Time, p progress) {
+func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.evict(sweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
@@ -196,7 +196,7 @@ type progress struct {
 // idleSince is zero. evict examines up to maxExamined sessions, the least recently used first. While memory has more
 // than limit sessions, a pinned session moves to the front of the order. Otherwise the pinned sessions of long streams
 // would use up maxExamined at every call. The caller holds mu.
-func (l *live) evict(maxExamined, limit int, idleSince time.Time, p progress) {
+func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.volatile {
 		idleSince = time.Time{}
 	}
@@ -204,7 +204,7 @@ func (l *live) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
 		full := len(l.byID) > limit
-		if !full && (idleSince.IsZero() || s.used.Load() > idleSince.Unix()) {
+		if !full && (idleSince.IsZero() || s.lastUse.Load() > idleSince.Unix()) {
 			return
 		}
 		if s.pins.Load() == 0 {
@@ -217,9 +217,9 @@ func (l *live) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 
 // evictStored removes a session that no request pins, if its row is stored. full reports that memory has no room: the
 // row in the outbox then suffices while the backend is down, and a silent session is removed, too. The caller holds mu.
-func (l *live) evictStored(s *Session, full bool, p progress) {
+func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
-	case s.dirty.Load() || s.delayed.Load() || s.silent.Load() && !full:
+	case s.dirty.Load() || s.delayed.Load() || s.unmarkedOptOut.Load() && !full:
 	case flush <= p.delivered:
 		l.remove(s)
 	case full && flush <= p.inOutbox:
@@ -229,7 +229,7 @@ func (l *live) evictStored(s *Session, full bool, p progress) {
 }
 
 // remove removes a session. The caller holds mu.
-func (l *live) remove(s *Session) {
+func (l *liveSessions) remove(s *Session) {
 	delete(l.byID, s.Record.Identity.ID)
 	l.order.Remove(s.element)
 	tenant := s.Record.Identity.Tenant
@@ -241,7 +241,7 @@ func (l *live) remove(s *Session) {
 
 // forget removes a deleted session from memory, and reports whether the session was in memory. A
 // request that pins the session continues with the record, which no flush writes any more.
-func (l *live) forget(tenant string, id session.ID) bool {
+func (l *liveSessions) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.byID[id]
@@ -254,7 +254,7 @@ func (l *live) forget(tenant string, id session.ID) bool {
 }
 
 // forgetTenant removes the deleted sessions of a tenant from memory, and returns their number.
-func (l *live) forgetTenant(tenant string) (n int) {
+func (l *liveSessions) forgetTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for order := l.tenants[tenant]; order != nil && order.Len() > 0; n++ {
@@ -266,7 +266,7 @@ func (l *live) forgetTenant(tenant string) (n int) {
 }
 
 // count returns the number of sessions in memory.
-func (l *live) count() int {
+func (l *liveSessions) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.byID)

@@ -154,7 +154,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 func TestSessionsInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 50
-	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
 	first := f.beginSession(tenantA, "first", newAssignment(true))
 	for i := range 10 * limit {
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
@@ -177,7 +177,7 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
-	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
 	f.backend.failWrites()
 	for i := range 10 * limit {
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
@@ -201,7 +201,7 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
-	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
 	first := f.beginSession(tenantA, "first", newAssignment(true))
 	began := 1
 	for i := range 10 * limit {
@@ -232,7 +232,7 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	t.Parallel()
 	const limit = 32
-	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
 	ses := f.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
 	if !f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 1, f.clock.now()), Size: 100, Session: ses}) {
 		t.Fatal("Offer refused the turn")
@@ -256,7 +256,7 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
 	const limit, longRequests = 64, 40
-	f := newFixture(t, func(o *store.Options) { o.Sessions = limit })
+	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
 	for i := range limit - limit/16 {
 		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		if i < longRequests {
@@ -371,7 +371,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 			}
 			inner.backend = noCloseBackend{home.backend.backend}
 			hanging = &hangingBackend{faultyBackend: inner}
-			o.Backend, o.Lookup = hanging, 10*time.Millisecond
+			o.Backend, o.LookupTimeout = hanging, 10*time.Millisecond
 		})
 		id := home.beginSession(tenantA, "s", newAssignment(true))
 		home.deliver()
@@ -478,7 +478,7 @@ func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32
-	f := newFixture(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
+	f := newFixture(t, func(o *store.Options) { o.MaxSessions, o.MaxTenantSessions = limit, share })
 	began := 0
 	for i := range 10 * limit {
 		if reason := f.store.FullReason(tenantA); reason != "" {

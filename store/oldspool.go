@@ -56,14 +56,14 @@ type spoolStub struct {
 
 // oldSpool imports an old spool into the outbox.
 type oldSpool struct {
-	dir   string
-	box   *outbox.Outbox
-	guard *guard.Guard
-	base  int64         // exchanges that the outbox had admitted before the import
-	at    spoolPosition // position after the last imported record
-	next  batch         // records that are not in the outbox yet
-	size  int           // bytes of the records in next
-	seq   int64         // sequence number in the last imported record that has one
+	dir            string
+	box            *outbox.Outbox
+	guard          *guard.Guard
+	admittedBefore int64         // exchanges that the outbox had admitted before the import
+	position       spoolPosition // position after the last imported record
+	next           batch         // records that are not in the outbox yet
+	size           int           // bytes of the records in next
+	lastSequence   int64         // sequence number in the last imported record that has one
 	// noCheckpoint reports that the checkpoint of the spool is missing or damaged. The exchanges before the first
 	// segment then count as stored.
 	noCheckpoint bool
@@ -86,7 +86,7 @@ func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	case note == "":
 		err = o.importState()
 	default:
-		_, err = fmt.Sscan(note, &o.at.Segment, &o.at.Offset, &o.base)
+		_, err = fmt.Sscan(note, &o.position.Segment, &o.position.Offset, &o.admittedBefore)
 	}
 	for _, path := range segments {
 		if err == nil && note != spoolDone {
@@ -104,8 +104,8 @@ func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 
 // importState imports the account, the stubs of turns in progress and the opt-out marks.
 func (o *oldSpool) importState() error {
-	o.base = o.box.Account().Admitted
-	var cursor struct {
+	o.admittedBefore = o.box.Account().Admitted
+	var state struct {
 		Boot            string
 		Epoch           string
 		Delivered, Safe spoolAccount
@@ -114,19 +114,19 @@ func (o *oldSpool) importState() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var ack spoolAccount
-	if json.Unmarshal(b, &cursor) == nil { // without a checkpoint, every record is imported
-		ack = cursor.Delivered
-		if cursor.Boot == "" || cursor.Boot != outbox.BootID() {
-			ack = cursor.Safe
+	var checkpoint spoolAccount
+	if json.Unmarshal(b, &state) == nil { // without a checkpoint, every record is imported
+		checkpoint = state.Delivered
+		if state.Boot == "" || state.Boot != outbox.BootID() {
+			checkpoint = state.Safe
 		}
 	} else {
 		o.noCheckpoint = true
 	}
-	o.at = ack.At
-	a := outbox.Account{Admitted: ack.Admitted - int64(len(ack.Open)), Incomplete: ack.Incomplete, Dropped: ack.Dropped}
-	f := outbox.Flush{Notes: map[string]string{epochNote: cursor.Epoch, spoolNote: o.positionNote()}, Carried: &a}
-	for _, s := range ack.Open {
+	o.position = checkpoint.At
+	a := outbox.Account{Admitted: checkpoint.Admitted - int64(len(checkpoint.Open)), Incomplete: checkpoint.Incomplete, Dropped: checkpoint.Dropped}
+	f := outbox.Flush{Notes: map[string]string{epochNote: state.Epoch, spoolNote: o.positionNote()}, Carried: &a}
+	for _, s := range checkpoint.Open {
 		f.Stubs = append(f.Stubs, s.toOutboxStub())
 	}
 	if _, err := o.box.Append(&f); err != nil {
@@ -146,7 +146,7 @@ func (o *oldSpool) importState() error {
 }
 
 func (o *oldSpool) positionNote() string {
-	return fmt.Sprint(o.at.Segment, " ", o.at.Offset, " ", o.base)
+	return fmt.Sprint(o.position.Segment, " ", o.position.Offset, " ", o.admittedBefore)
 }
 
 // toOutboxStub converts a stub of the spool to a stub of the outbox.
@@ -163,35 +163,35 @@ func (s *spoolStub) toOutboxStub() outbox.Stub {
 // importSegment imports one segment, and skips damaged bytes. The exchanges that are lost in damaged bytes are
 // counted by writeNext, from the sequence numbers.
 func (o *oldSpool) importSegment(path string) error {
-	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
-	if err != nil || n < o.at.Segment {
+	segment, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
+	if err != nil || segment < o.position.Segment {
 		return nil //nolint:nilerr // the file is no segment of a spool, or is imported already
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	at := int64(0)
-	if n == o.at.Segment {
-		at = min(o.at.Offset, int64(len(b)))
+	offset := int64(0)
+	if segment == o.position.Segment {
+		offset = min(o.position.Offset, int64(len(b)))
 	}
-	for at < int64(len(b)) {
-		kind, payload, size := parseSpoolRecord(b[at:])
+	for offset < int64(len(b)) {
+		kind, payload, size := parseSpoolRecord(b[offset:])
 		if size == 0 {
-			skip := bytes.Index(b[at+1:], []byte(spoolMagic))
+			skip := bytes.Index(b[offset+1:], []byte(spoolMagic))
 			if skip < 0 {
 				break
 			}
-			at += int64(skip) + 1
+			offset += int64(skip) + 1
 			continue
 		}
-		at += int64(size)
+		offset += int64(size)
 		o.size += size
-		if err := o.importRecord(kind, payload, spoolPosition{n, at}); err != nil {
+		if err := o.importRecord(kind, payload, spoolPosition{segment, offset}); err != nil {
 			return err
 		}
 	}
-	return o.writeNext(spoolPosition{n + 1, 0})
+	return o.writeNext(spoolPosition{segment + 1, 0})
 }
 
 // parseSpoolRecord decodes the record at the start of b. size is the size of the whole record in bytes; 0 means b
@@ -200,11 +200,11 @@ func parseSpoolRecord(b []byte) (kind byte, payload []byte, size int) {
 	if len(b) < spoolHeaderSize || string(b[:len(spoolMagic)]) != spoolMagic {
 		return 0, nil, 0
 	}
-	n := binary.LittleEndian.Uint32(b[4:])
-	if n > 1<<30 || len(b) < spoolHeaderSize+int(n) {
+	length := binary.LittleEndian.Uint32(b[4:])
+	if length > 1<<30 || len(b) < spoolHeaderSize+int(length) {
 		return 0, nil, 0
 	}
-	size = spoolHeaderSize + int(n)
+	size = spoolHeaderSize + int(length)
 	table := crc32.MakeTable(crc32.Castagnoli)
 	if crc32.Update(crc32.Update(0, table, b[4:8]), table, b[12:size]) != binary.LittleEndian.Uint32(b[8:]) {
 		return 0, nil, 0
@@ -220,15 +220,15 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 		return errors.Join(o.writeNext(end), o.box.EndOpenTurns())
 	case 'H', 'N': // the head of a segment, or the end of a flush, with a sequence number
 		if kind == 'N' && len(payload) == 8 {
-			o.seq = int64(binary.LittleEndian.Uint64(payload))
+			o.lastSequence = int64(binary.LittleEndian.Uint64(payload))
 		} else if kind == 'H' {
 			var head struct{ Admitted int64 }
 			_ = json.Unmarshal(payload, &head)
-			o.seq = head.Admitted
+			o.lastSequence = head.Admitted
 		}
 		if o.noCheckpoint {
 			o.noCheckpoint = false
-			_, err := o.box.Append(&outbox.Flush{Carried: &outbox.Account{Admitted: o.seq}})
+			_, err := o.box.Append(&outbox.Flush{Carried: &outbox.Account{Admitted: o.lastSequence}})
 			return err
 		}
 		if kind == 'N' && o.size < readBytes {
@@ -251,13 +251,13 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 // writeNext appends next to the outbox, together with the position end. The number of lost exchanges is the difference
 // between the last sequence number and the number of imported exchanges. write counts them as damaged.
 func (o *oldSpool) writeNext(end spoolPosition) error {
-	o.at, o.size = end, 0
+	o.position, o.size = end, 0
 	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
 	_, err := o.box.Append(&outbox.Flush{
 		Rows: rows, Stubs: o.next.stubs, Ended: o.next.endedIDs, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.positionNote()}, Carried: &outbox.Account{},
 	})
 	o.next = batch{}
-	if lost := o.seq + o.base - o.box.Account().Admitted; lost > 0 && err == nil {
+	if lost := o.lastSequence + o.admittedBefore - o.box.Account().Admitted; lost > 0 && err == nil {
 		_, err = o.box.Append(&outbox.Flush{Dropped: map[string]int64{outbox.DroppedDamaged: lost}})
 	}
 	return err

@@ -16,11 +16,11 @@ import (
 // Open opens the outbox, and delivers the rows that the previous process left there, for at most startLimit. Run
 // delivers the rest. Open starts no goroutine.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	if o.Lookup == 0 {
-		o.Lookup = defaultLookup
+	if o.LookupTimeout == 0 {
+		o.LookupTimeout = defaultLookupTimeout
 	}
-	if o.Sessions <= 0 {
-		o.Sessions = defaultSessions
+	if o.MaxSessions <= 0 {
+		o.MaxSessions = defaultSessions
 	}
 	s := &Store{options: &o, state: &state{recovered: o.Hooks.Recovered, outboxRecovered: o.Hooks.OutboxRecovered}, done: newDoneSignal()}
 	s.guard = guard.New(guard.Options{
@@ -32,15 +32,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	_, s.state.volatile = o.Backend.(Volatile)
-	live := newLive(o.Sessions, o.Tenant, s.state.volatile, o.Replica)
+	live := newLiveSessions(o.MaxSessions, o.MaxTenantSessions, s.state.volatile, o.Replica)
 
 	// The parts that requests call.
-	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
+	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MaxMemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
 	s.changes = &changeQueue{heldByRequest: map[string][]session.Echo{}}
 	s.rewardQueue = &rewardQueue{refs: map[session.Ref]bool{}}
 	s.optOuts = &optOutFilter{live: live, changes: s.changes, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, cleanTexts: o.Content.CleanTexts}
 	s.sessions = &sessions{
-		live: live, backend: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Hooks.Failed,
+		live: live, backend: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookupTimeout: o.LookupTimeout, failed: o.Hooks.Failed,
 	}
 	feedback := &feedbackWriter{
 		backend: o.Backend, sessions: s.sessions, rewardQueue: s.rewardQueue, guard: s.guard, tally: &s.Tally, failed: o.Hooks.Failed,
@@ -54,7 +54,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 	// The parts that bring turns to the backend.
 	shared := deps{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
-	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MemoryBytes}
+	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MaxMemoryBytes}
 	s.recorder = &recorder{
 		inbox: s.inbox, changes: s.changes, optOuts: s.optOuts, tombstones: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
 		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment,
@@ -62,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.shipper = &shipper{
 		backend: o.Backend, handoff: handoff, deps: shared,
 		writer: &writer{backend: o.Backend, cache: o.Exchanges, feedback: feedback, tombstones: tombs, guard: s.guard, failed: o.Hooks.Failed},
-		limits: shipperLimits{bytes: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
+		limits: shipperLimits{maxBytes: o.Queue.MaxMemoryBytes, deliverInterval: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
 		backend: o.Backend, sessions: s.sessions, changes: s.changes, rewardQueue: s.rewardQueue, posts: s.poster, tombstones: tombs, shipper: s.shipper,
@@ -74,10 +74,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.shipper.fleet, s.shipper.safe.age = o.Fleet, safeAge
 	}
 
-	s.state.recordWrite(!o.Absent)
+	s.state.recordWrite(!o.BackendAbsent)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.Content.OptOut)
-	s.SetPersonal(o.Content.Personal)
+	s.SetPersonal(o.Content.RedactPersonal)
 	if box != nil {
 		if err := s.resume(ctx); err != nil {
 			return nil, errors.Join(err, box.Close())
@@ -96,7 +96,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 		return nil, nil //nolint:nilnil // no outbox is configured
 	}
 	err = s.guard.Err(label.StepSpool, func() (err error) {
-		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.Bytes, TenantQuotaBytes: o.Queue.TenantBytes, Tenants: o.Queue.Tenants, Now: o.Now, Damaged: func(err error) {
+		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.MaxBytes, TenantQuotaBytes: o.Queue.MaxTenantBytes, MultiTenant: o.Queue.MultiTenant, Now: o.Now, Damaged: func(err error) {
 			s.state.mustReread.Store(true)
 			o.Hooks.Failed(label.StepSpool, err)
 		}})

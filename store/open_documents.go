@@ -24,9 +24,9 @@ type openDocuments struct {
 
 // sessionDocuments are the documents of one session in the order of their arrival.
 type sessionDocuments struct {
-	list   []sample.Encoded
-	size   int64
-	newest time.Time // start of the latest exchange
+	documents []sample.Encoded
+	size      int64
+	newest    time.Time // start of the latest exchange
 }
 
 func newOpenDocuments(limit int64) *openDocuments {
@@ -58,7 +58,7 @@ func (o *openDocuments) add(list []sample.Exchange) {
 		if x.At.After(docs.newest) {
 			docs.newest = x.At
 		}
-		docs.list = append(docs.list, enc)
+		docs.documents = append(docs.documents, enc)
 		docs.size += cost
 		o.size += cost
 	}
@@ -73,7 +73,7 @@ func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchang
 	}
 	o.drop(ref)
 	known := map[string]bool{}
-	for _, enc := range docs.list {
+	for _, enc := range docs.documents {
 		x, err := enc.Decode()
 		if err != nil {
 			return nil, false

@@ -19,7 +19,7 @@ import (
 // exchange some milliseconds after the request. Until then the data that is derived from the exchange stays in memory:
 // HoldKeys holds the echo keys, and session.Record.Await excludes the turn's hashes from the session's row.
 type optOutFilter struct {
-	live       *live
+	live       *liveSessions
 	changes    *changeQueue
 	marks      *optOutMarks
 	tally      *Tally
@@ -63,31 +63,31 @@ func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out boo
 	}
 }
 
-// isSilent reports whether all turns of a session in memory opted out, so that its feedback is ignored. If no turn is
-// visible and some turn is not judged yet, isSilent waits for the judgement, up to 200 ms.
-func (o *optOutFilter) isSilent(ctx context.Context, tenant string, id session.ID) bool {
+// allTurnsOptedOut reports whether all turns of a session in memory opted out, so that its feedback is ignored. If no turn is
+// visible and some turn is not judged yet, allTurnsOptedOut waits for the judgement, up to 200 ms.
+func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id session.ID) bool {
 	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
 	if ses == nil {
 		return false
 	}
 	defer ses.pins.Add(-1)
-	look := func() (silent, open bool) {
+	look := func() (allOptedOut, pending bool) {
 		ses.Record.Mutex.Lock()
 		defer ses.Record.Mutex.Unlock()
 		return ses.Record.Identity.Tenant == tenant && ses.Record.Silent(), !ses.Record.Visible() && len(ses.Record.OptOut.PendingTurns) > 0
 	}
-	silent, open := look()
-	for i := 0; open && i < maxTries && ctx.Err() == nil; i++ {
+	allOptedOut, pending := look()
+	for i := 0; pending && i < maxTries && ctx.Err() == nil; i++ {
 		timer := time.NewTimer(step)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 		}
-		silent, open = look()
+		allOptedOut, pending = look()
 	}
-	return silent
+	return allOptedOut
 }
 
 // queueUnitRow records that the run of a session has content that may be stored, and queues the row of the run the
@@ -109,7 +109,7 @@ func (o *optOutFilter) queueUnitRow(ses *Session) {
 	if !first {
 		return
 	}
-	unit.silent.Store(false)
+	unit.unmarkedOptOut.Store(false)
 	o.changes.requeueRow(unit)
 }
 

@@ -54,7 +54,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(map[bool]string{false: "without a restart", true: "after a crash"}[crash], func(t *testing.T) {
 			t.Parallel()
-			smallMemory := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
+			smallMemory := func(o *store.Options) { o.Queue.MaxMemoryBytes = 1000 }
 			f := newFixture(t, smallMemory)
 			f.backend.failWrites()
 			for i := range 50 {
@@ -226,7 +226,7 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 			t.Parallel()
 			var lossy *lossyBackend
 			f := newFixture(t, func(o *store.Options) {
-				o.Queue.Bytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
+				o.Queue.MaxBytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
 				if shared {
 					withFleet(&lossy, "one")(o)
 				}
@@ -256,7 +256,7 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 // exchanges when the backend is back.
 func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 })
 	f.backend.failWrites()
 	x, start := f.startTurn("slow", 1)
 	const turns = 40
@@ -373,12 +373,12 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 		set    func(o *store.Options)
 		reason string
 	}{
-		"shared outbox":       {func(o *store.Options) { o.Queue.Tenants = true }, "quota"},
-		"limits.tenant_bytes": {func(o *store.Options) { o.Queue.TenantBytes = 256 << 10 }, "tenant"},
+		"shared outbox":       {func(o *store.Options) { o.Queue.MultiTenant = true }, "quota"},
+		"limits.tenant_bytes": {func(o *store.Options) { o.Queue.MaxTenantBytes = 256 << 10 }, "tenant"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; limit.set(o) })
+			f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 1 << 20; limit.set(o) })
 			f.backend.failWrites()
 			const turns = 100
 			for i := range turns {
@@ -442,7 +442,7 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, func(o *store.Options) {
-				o.Queue.MemoryBytes = 16 << 20
+				o.Queue.MaxMemoryBytes = 16 << 20
 				o.Backend = &slowBackend{o.Backend.(*faultyBackend), 1200 << 10, fmt.Errorf("write: %w", timeout), 0}
 			})
 			for n := range 60 {
@@ -463,7 +463,7 @@ func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
 	const size = 100 << 10
 	var slow *slowBackend
 	f := newFixture(t, func(o *store.Options) {
-		o.Queue.MemoryBytes = 16 << 20
+		o.Queue.MaxMemoryBytes = 16 << 20
 		slow = &slowBackend{o.Backend.(*faultyBackend), 3 * size, os.ErrDeadlineExceeded, 0}
 		o.Backend = slow
 	})

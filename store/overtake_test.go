@@ -13,7 +13,7 @@ import (
 func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10
-	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes, o.Queue.MultiTenant = 1<<30, true })
 	f.backend.failWrites()
 	for i := range turns {
 		x := newExchange(tenantA, "s", i+1, f.clock.now())

@@ -283,7 +283,7 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fee
 // is Ignored.
 func (f *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
-	if f.optOuts.isSilent(ctx, tenant, member.ID) {
+	if f.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {
 		p.Status = Ignored
 		return p, nil
 	}

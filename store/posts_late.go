@@ -41,9 +41,9 @@ type latePosts struct {
 	writes  sync.WaitGroup // the goroutine of writeQueue
 
 	// Only the shipper's goroutine uses the fields below.
-	due       time.Time // earliest time of the next delivery
-	lastTried int64     // number of the last post whose delivery was tried
-	oldest    time.Time // time at which the oldest waiting post was received; zero means unknown, or no post waits
+	nextDelivery time.Time // earliest time of the next delivery
+	lastTried    int64     // number of the last post whose delivery was tried
+	oldest       time.Time // time at which the oldest waiting post was received; zero means unknown, or no post waits
 }
 
 // LateTally counts late posts that were dropped, by reason.
@@ -62,9 +62,9 @@ type latePost struct {
 
 // isFinal reports whether every further attempt to store a post would fail with the same error.
 func isFinal(err error) bool {
-	_, full := NoRoom(err)
-	_, work := errors.AsType[*WorkError](err)
-	return full || work || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
+	_, isFull := NoRoom(err)
+	_, isWorkError := errors.AsType[*WorkError](err)
+	return isFull || isWorkError || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
 }
 
 // keepInOutbox writes a post to the outbox. cause is the error of the backend; nil means the backend was not tried,
@@ -175,7 +175,7 @@ func (f *poster) knownSession(ctx context.Context, tenant string, s *subject, ca
 
 // hasOptedOut reports whether a session that a post names is in memory and has opted out.
 func (f *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bool {
-	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Otherwise), func(id session.ID) bool { return f.optOuts.isSilent(ctx, tenant, id) })
+	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Otherwise), func(id session.ID) bool { return f.optOuts.allTurnsOptedOut(ctx, tenant, id) })
 }
 
 // deliverLate delivers late posts in the order of their receipt, within lateLimit, if ready is true. ready reports that
@@ -197,13 +197,13 @@ func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 			}
 			l.oldest = first[0].At
 		}
-		if !ready || now.Before(l.due) {
+		if !ready || now.Before(l.nextDelivery) {
 			return nil
 		}
 		return f.deliverRound(ctx)
 	})
 	if err != nil {
-		l.due = now.Add(latePause)
+		l.nextDelivery = now.Add(latePause)
 		f.feedback.failed(label.StepFeedback, err)
 	}
 }
@@ -264,10 +264,10 @@ func (f *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
 // countLate counts a late post that can never be stored, by the error of its delivery. A nil error counts nothing.
 func (f *poster) countLate(err error) {
 	t := &f.feedback.tally.Late
-	_, full := NoRoom(err)
+	_, isFull := NoRoom(err)
 	switch {
 	case err == nil:
-	case full:
+	case isFull:
 		t.Full.Add(1)
 	case guard.Poisoned(err), errors.Is(err, ErrVolatile):
 		t.Bad.Add(1)
@@ -281,7 +281,7 @@ func (f *poster) countLate(err error) {
 // session, by a reply or a request, or by a sample. If all is true, it returns the numbers of all late posts of the
 // tenant. latePostNumbers reads the posts with numbers above after; last is the highest number that it read. The
 // caller is the shipper's goroutine, and must not hold handoff.mu, because latePostNumbers calls the backend.
-func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, selects func(session.ID) bool) (numbers []int64, last int64, err error) {
+func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, match func(session.ID) bool) (numbers []int64, last int64, err error) {
 	box := f.late.outbox
 	if box == nil || box.PostCount() == 0 {
 		return nil, after, nil
@@ -306,7 +306,7 @@ func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string
 				return numbers, after, err
 			}
 			ids = slices.Concat(late.Subject.Candidates, late.Subject.Otherwise, ids)
-			if slices.ContainsFunc(ids, selects) {
+			if slices.ContainsFunc(ids, match) {
 				numbers = append(numbers, after)
 			}
 		}

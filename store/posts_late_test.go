@@ -170,7 +170,7 @@ func TestInvalidFeedbackIsNotKept(t *testing.T) {
 // Rate returns an error if the outbox has no room for a late post.
 func TestLateFeedbackIsLimited(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 })
 	f.playOneTurn("s", newAssignment(true))
 	f.backend.failPosts()
 	n := 0

@@ -67,12 +67,12 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 	if err != nil {
 		return Posted{}, err
 	}
-	var full error
+	var limitErr error
 	done.Status, done.Work = Ignored, &Owners{}
 	for _, member := range list {
 		p, err := f.join(ctx, tenant, s, member, e)
 		if _, ok := NoRoom(err); ok {
-			full = err
+			limitErr = err
 			continue
 		}
 		if err != nil {
@@ -90,8 +90,8 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 			done.Work.Sessions = append(done.Work.Sessions, p.Session)
 		}
 	}
-	if done.Status == Ignored && full != nil {
-		return Posted{}, full
+	if done.Status == Ignored && limitErr != nil {
+		return Posted{}, limitErr
 	}
 	return done, nil
 }
@@ -115,8 +115,8 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 				commits = append(commits, hashes...)
 			})
 			if err == nil && ok && mentions && member.Unit != (session.ID{}) {
-				if unit, ok, failed := f.sessions.member(ctx, tenant, member.Unit); ok || failed != nil {
-					member, err = unit, failed
+				if unit, ok, unitErr := f.sessions.member(ctx, tenant, member.Unit); ok || unitErr != nil {
+					member, err = unit, unitErr
 				}
 			}
 			if err != nil {
@@ -154,12 +154,12 @@ func (f *poster) sessionsWithEcho(ctx context.Context, tenant string, key sessio
 
 // countCommits returns the number of different commits in hashes. A hash that is a prefix of another
 // hash names the same commit.
-func countCommits(hashes []string) (n int) {
+func countCommits(hashes []string) (count int) {
 	for i, h := range hashes {
 		isPrefixOf := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }
 		if !slices.Contains(hashes[:i], h) && !slices.ContainsFunc(hashes, isPrefixOf) {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }

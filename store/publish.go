@@ -38,8 +38,8 @@ type publisher struct {
 }
 
 // canPublish reports whether replicas share the backend, and the backend keeps up with writes.
-func (b *publisher) canPublish() bool {
-	return b.backend != nil && !b.state.down.Load() && b.overdue.Load() <= maxOverdue
+func (p *publisher) canPublish() bool {
+	return p.backend != nil && !p.state.down.Load() && p.overdue.Load() <= maxOverdue
 }
 
 // Publish writes the row of a session with new decisions, so that the other replicas can read it. unit is the run or
@@ -50,28 +50,28 @@ func (b *publisher) canPublish() bool {
 // time for which the request has already waited for the backend.
 //
 // If this process owns the backend, Publish does nothing.
-func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
-	if !b.canPublish() {
+func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
+	if !p.canPublish() {
 		return
 	}
-	keys := b.changes.heldKeys(x.RequestID)
-	if b.optOuts.OptedOut(x, answered) {
-		b.PublishOptOut(ses, waited)
+	keys := p.changes.heldKeys(x.RequestID)
+	if p.optOuts.OptedOut(x, answered) {
+		p.PublishOptOut(ses, waited)
 		return
 	}
-	redactor := b.optOuts.newRedactor() // the recorder has a redactor of its own
-	row, ok := b.optOuts.row(redactor, ses)
+	redactor := p.optOuts.newRedactor() // the recorder has a redactor of its own
+	row, ok := p.optOuts.row(redactor, ses)
 	if !ok {
 		return
 	}
 	rows := []session.Row{row}
 	if unit != nil {
-		if row, ok := b.optOuts.row(redactor, unit); ok {
+		if row, ok := p.optOuts.row(redactor, unit); ok {
 			rows = append(rows, row)
 		}
 	}
-	b.writeSoon(x.RequestID, waited, func(ctx context.Context) error {
-		return b.backend.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
+	p.writeSoon(x.RequestID, waited, func(ctx context.Context) error {
+		return p.backend.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
 	})
 }
 
@@ -79,39 +79,39 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 // The recorder writes the row as well, up to a second later. If the next turn reached another replica within this
 // second, it would continue with the counts of an earlier turn. The recorder's late row would then be discarded in
 // favour of the other replica's newer row. If this process owns the backend, PublishCounts does nothing.
-func (b *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
-	if !b.canPublish() || b.unawaited.Load() >= maxUnawaited {
+func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
+	if !p.canPublish() || p.unawaited.Load() >= maxUnawaited {
 		return
 	}
-	keys := b.changes.heldKeys(x.RequestID)
-	if b.optOuts.OptedOut(x, answered) {
+	keys := p.changes.heldKeys(x.RequestID)
+	if p.optOuts.OptedOut(x, answered) {
 		return
 	}
-	row, ok := b.optOuts.row(b.optOuts.newRedactor(), ses)
+	row, ok := p.optOuts.row(p.optOuts.newRedactor(), ses)
 	if !ok {
 		return
 	}
-	b.unawaited.Add(1)
-	b.startWrite(x.RequestID, func(ctx context.Context) error {
-		defer b.unawaited.Add(-1)
-		return b.backend.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys})
+	p.unawaited.Add(1)
+	p.startWrite(x.RequestID, func(ctx context.Context) error {
+		defer p.unawaited.Add(-1)
+		return p.backend.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys})
 	})
 }
 
 // startWrite starts a write to the backend, and returns a channel that is closed at the end of the write.
-func (b *publisher) startWrite(request string, write func(ctx context.Context) error) (written chan struct{}) {
+func (p *publisher) startWrite(request string, write func(ctx context.Context) error) (written chan struct{}) {
 	written = make(chan struct{})
-	b.writes.Go(func() {
+	p.writes.Go(func() {
 		defer close(written)
 		defer func() {
 			if r := recover(); r != nil {
-				b.panicked(label.StepPublish, RequestPanic{request, r})
+				p.panicked(label.StepPublish, RequestPanic{request, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 		defer cancel()
 		if err := write(ctx); err != nil {
-			b.failed(label.StepPublish, err)
+			p.failed(label.StepPublish, err)
 		}
 	})
 	return written
@@ -119,10 +119,10 @@ func (b *publisher) startWrite(request string, write func(ctx context.Context) e
 
 // writeSoon starts a write to the backend, and waits for its end, but at most until the request has waited waitLimit in
 // total. A write that takes longer continues without the request.
-func (b *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
-	written := b.startWrite(request, write)
+func (p *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
+	written := p.startWrite(request, write)
 	limit := waitLimit - waited
-	if b.overdue.Load() > 0 {
+	if p.overdue.Load() > 0 {
 		limit = min(limit, overdueLimit)
 	}
 	timer := time.NewTimer(max(limit, 0))
@@ -130,28 +130,28 @@ func (b *publisher) writeSoon(request string, waited time.Duration, write func(c
 	select {
 	case <-written:
 	case <-timer.C:
-		b.overdue.Add(1)
-		b.writes.Go(func() {
+		p.overdue.Add(1)
+		p.writes.Go(func() {
 			<-written
-			b.overdue.Add(-1)
+			p.overdue.Add(-1)
 		})
 	}
 }
 
 // PublishOptOut writes that the newest turn of a session opted out, so that the other replicas can read it. It writes
 // the row of the session or, if the session has none, its opt-out mark. waited is as in Publish.
-func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
-	if !b.canPublish() {
+func (p *publisher) PublishOptOut(ses *Session, waited time.Duration) {
+	if !p.canPublish() {
 		return
 	}
 	batch := session.Batch{}
-	if row, ok := b.optOuts.row(b.optOuts.newRedactor(), ses); ok {
+	if row, ok := p.optOuts.row(p.optOuts.newRedactor(), ses); ok {
 		batch.Rows = []session.Row{row}
 	}
-	b.writeSoon(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
+	p.writeSoon(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
 		if len(batch.Rows) == 0 {
-			return b.optOuts.marks.announce(ctx)
+			return p.optOuts.marks.announce(ctx)
 		}
-		return b.backend.Write(ctx, batch)
+		return p.backend.Write(ctx, batch)
 	})
 }

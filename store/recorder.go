@@ -130,10 +130,10 @@ func (r *recorder) admit(t Turn) {
 
 // collectChanges adds the rows of changed sessions and the new echo keys to handoff.next. all is as in record.
 func (r *recorder) collectChanges(now time.Time, all bool) {
-	r.handoff.flushes++
-	dirty, echoes := r.changes.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
+	r.handoff.flushCount++
+	dirty, echoes := r.changes.drain(now, all, r.handoff.flushCount, r.state.delivered.Load())
 	for _, ses := range dirty {
-		earlier := ses.rowFlush.Swap(r.handoff.flushes) // set before dirty is cleared, because one of the two must keep the session in memory
+		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // set before dirty is cleared, because one of the two must keep the session in memory
 		ses.dirty.Store(false)
 		encoded := false
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
@@ -152,7 +152,7 @@ func (r *recorder) collectChanges(now time.Time, all bool) {
 	if len(r.handoff.next.echoes)+len(echoes) <= maxEchoes {
 		r.handoff.next.echoes = append(r.handoff.next.echoes, echoes...)
 	}
-	r.handoff.next.flushNumber = r.handoff.flushes
+	r.handoff.next.flushNumber = r.handoff.flushCount
 }
 
 // SetPersonal turns the redaction of personal data on or off; secrets are always redacted.

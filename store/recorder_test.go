@@ -61,7 +61,7 @@ func TestCountsAreWrittenAfterASecond(t *testing.T) {
 
 func TestMemoryForExchangesIsLimited(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes, o.Queue.Path = 250, "" })
 	offer := func(turn int, size int64) bool {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: size})
 	}
@@ -100,7 +100,7 @@ func TestQueueLengthIsLimited(t *testing.T) {
 func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
-	f := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = n * each })
 	for turn := 1; turn <= n; turn++ {
 		x, start := f.startTurn("s", turn)
 		f.store.Offer(store.Turn{Exchange: x, Start: start, Size: each})
@@ -126,7 +126,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
+				f := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MaxMemoryBytes = time.Hour, 16<<20 })
 				f.offer("first", 1) // delivered at once; the next regular delivery is DeliverEvery later
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {

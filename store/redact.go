@@ -31,13 +31,13 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 		return
 	}
 	defer ses.pins.Add(-1)
-	if ses.numbers == nil {
-		ses.numbers = redact.NewNumbers(nil)
+	if ses.placeholderNumbers == nil {
+		ses.placeholderNumbers = redact.NewNumbers(nil)
 	}
 	ses.Record.Mutex.Lock()
-	ses.numbers.Raise(ses.Record.State.LastPlaceholder)
+	ses.placeholderNumbers.Raise(ses.Record.State.LastPlaceholder)
 	ses.Record.Mutex.Unlock()
-	r.Continue(ses.numbers)
+	r.Continue(ses.placeholderNumbers)
 	o.redact(r, x)
 	ses.Record.Mutex.Lock()
 	ses.Record.Facts.Add(x) // the next row of the session contains the facts
@@ -45,7 +45,7 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	if len(x.Redacted) == 0 {
 		return
 	}
-	highest := ses.numbers.Highest()
+	highest := ses.placeholderNumbers.Highest()
 	ses.Record.Mutex.Lock()
 	changed := !maps.Equal(ses.Record.State.LastPlaceholder, highest)
 	ses.Record.State.LastPlaceholder = highest
@@ -117,7 +117,7 @@ func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool)
 	}
 	ses.unjudged.Store(len(ses.Record.OptOut.PendingTurns) > 0)
 	if ses.Record.Unit.IsRun && !ses.Record.OptOut.HasStorableSession { // all turns so far opted out, or are not judged
-		ses.silent.Store(true)
+		ses.unmarkedOptOut.Store(true)
 		return session.Row{}, false
 	}
 	silent := ses.Record.Silent()
@@ -125,7 +125,7 @@ func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool)
 		o.marks.announceLater(ses.Record.Identity.ID, m)
 	}
 	isMarked := ses.Record.OptOut.ByRequest && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)
-	ses.silent.Store(silent && !isMarked)
+	ses.unmarkedOptOut.Store(silent && !isMarked)
 	if silent || !ses.Record.Visible() {
 		return session.Row{}, false
 	}

@@ -96,7 +96,7 @@ func (s *Store) flushNow(ctx context.Context) {
 	h.mu.Lock()
 	h.nextAppend = time.Time{}
 	h.mu.Unlock()
-	s.shipper.due.retry, s.shipper.due.deliver, s.poster.late.due = time.Time{}, time.Time{}, time.Time{}
+	s.shipper.due.retry, s.shipper.due.deliver, s.poster.late.nextDelivery = time.Time{}, time.Time{}, time.Time{}
 	s.flush(ctx)
 }
 

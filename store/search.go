@@ -22,7 +22,7 @@ type Found struct {
 
 // search looks for the texts of h in the exchanges of a session, and reports whether each non-empty text was found. The
 // result is the first hit of the words or, if no words are searched, of the error or the tool.
-func (a *Archive) search(ctx context.Context, l *session.Listed, h textSearch) (*Found, bool, error) {
+func (a *Archive) search(ctx context.Context, l *session.Listed, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.isDamaged(l.Row.Tenant, l.Row.ID, err) {
 		return nil, false, nil
@@ -37,15 +37,15 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h textSearch) (
 			continue
 		}
 		for _, message := range append(r.Request(e), r.Reply(e)...) {
-			h.search(e.Turn, &message)
+			s.search(e.Turn, &message)
 		}
 		if e.Reply.Error != "" {
-			h.failure.recordHit(e.Turn, "upstream", e.Reply.Error)
+			s.failure.recordHit(e.Turn, "upstream", e.Reply.Error)
 		}
 	}
 	var found *Found
-	for _, t := range []*searchedText{&h.words, &h.failure, &h.tool} {
-		if t.text != "" && t.found == nil {
+	for _, t := range []*searchedText{&s.words, &s.failure, &s.tool} {
+		if t.lowerText != "" && t.found == nil {
 			return nil, false, nil
 		}
 		if found == nil {
@@ -60,40 +60,40 @@ type textSearch struct{ words, tool, failure searchedText }
 
 // newTextSearch returns a search for three texts; an empty text is not searched.
 func newTextSearch(words, tool, failure string) textSearch {
-	targetOf := func(text string) searchedText { return searchedText{text: strings.ToLower(text)} }
+	targetOf := func(text string) searchedText { return searchedText{lowerText: strings.ToLower(text)} }
 	return textSearch{words: targetOf(words), tool: targetOf(tool), failure: targetOf(failure)}
 }
 
 // searchedText is one searched text, with its first hit.
 type searchedText struct {
-	text  string // lower case
-	found *Found // nil means no hit so far
+	lowerText string // lower case
+	found     *Found // nil means no hit so far
 }
 
 // recordHit records a hit if text contains the searched text. Only the first hit is kept.
 func (t *searchedText) recordHit(turn int, role, text string) {
-	if t.text == "" || t.found != nil {
+	if t.lowerText == "" || t.found != nil {
 		return
 	}
-	if at := strings.Index(strings.ToLower(text), t.text); at >= 0 {
-		t.found = &Found{Turn: turn, Role: role, Text: excerpt(text, at, len(t.text))}
+	if at := strings.Index(strings.ToLower(text), t.lowerText); at >= 0 {
+		t.found = &Found{Turn: turn, Role: role, Text: excerpt(text, at, len(t.lowerText))}
 	}
 }
 
 // search looks for each text in one message of an exchange.
-func (h *textSearch) search(turn int, message *sample.Message) {
+func (s *textSearch) search(turn int, message *sample.Message) {
 	switch message.Role {
 	case sample.EventCall:
-		h.tool.recordHit(turn, message.Role, message.Call.Name)
-		h.words.recordHit(turn, message.Role, message.Call.Args)
+		s.tool.recordHit(turn, message.Role, message.Call.Name)
+		s.words.recordHit(turn, message.Role, message.Call.Args)
 	case sample.MessageResult:
-		h.words.recordHit(turn, message.Role, message.Text)
-		if h.failure.text != "" && h.failure.found == nil &&
+		s.words.recordHit(turn, message.Role, message.Text)
+		if s.failure.lowerText != "" && s.failure.found == nil &&
 			detect.Classify(message.Call.Name, message.Call.Args, message.Text, message.IsError).Outcome == detect.Error {
-			h.failure.recordHit(turn, message.Role, message.Text)
+			s.failure.recordHit(turn, message.Role, message.Text)
 		}
 	default:
-		h.words.recordHit(turn, message.Role, message.Text)
+		s.words.recordHit(turn, message.Role, message.Text)
 	}
 }
 

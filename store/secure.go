@@ -35,28 +35,28 @@ type syncPoint struct {
 // After a failed delivery, secure syncs only if diskFull is true. diskFull reports that the backend has no disk space.
 // secure then also frees the disk space that the outbox reserves. secure returns deliveryErr joined with the error of
 // the sync or, if both are nil, the error of the deletion.
-func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
+func (s *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	failed := deliveryErr
-	box := d.handoff.outbox
-	releaseNow := d.handoff.takeReleaseNow()
-	due := box != nil && (!now.Before(d.due.sync) || releaseNow)
+	box := s.handoff.outbox
+	releaseNow := s.handoff.takeReleaseNow()
+	due := box != nil && (!now.Before(s.due.sync) || releaseNow)
 	if due && (failed == nil || diskFull) {
-		if err := d.sync(ctx, now); err != nil {
+		if err := s.sync(ctx, now); err != nil {
 			failed = errors.Join(failed, &stepError{label.StepSync, err})
 		}
 	}
 	if failed != nil {
-		d.deps.state.recordWrite(false)
-	} else if d.undelivered.isEmpty() { // the backend has all rows, so that an outage is over even if no row was written after it
-		d.deps.state.recordWrite(true)
+		s.deps.state.recordWrite(false)
+	} else if s.undelivered.isEmpty() { // the backend has all rows, so that an outage is over even if no row was written after it
+		s.deps.state.recordWrite(true)
 	}
 	if box == nil {
 		return failed
 	}
 	var err error
-	if !now.Before(d.due.release) || releaseNow || d.phase == stopping {
-		d.due.release = now.Add(releaseEvery)
-		err = box.Release(d.safe.lastSafe)
+	if !now.Before(s.due.release) || releaseNow || s.phase == stopping {
+		s.due.release = now.Add(releaseEvery)
+		err = box.Release(s.safe.lastSafe)
 	}
 	if err == nil && due {
 		err = box.Tidy()
@@ -71,71 +71,71 @@ func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 }
 
 // sync syncs the backend if rows were delivered since the last sync, then updates the last safe row.
-func (d *shipper) sync(ctx context.Context, now time.Time) error {
-	d.due.sync = now.Add(syncEvery)
-	s := &d.safe
-	if to, _ := d.handoff.outbox.Delivered(); to != s.synced {
-		if err := d.backend.Sync(ctx); err != nil {
+func (s *shipper) sync(ctx context.Context, now time.Time) error {
+	s.due.sync = now.Add(syncEvery)
+	safe := &s.safe
+	if to, _ := s.handoff.outbox.Delivered(); to != safe.synced {
+		if err := s.backend.Sync(ctx); err != nil {
 			return err
 		}
-		s.synced = to
-		s.syncPoints = append(s.syncPoints, syncPoint{now, to})
+		safe.synced = to
+		safe.syncPoints = append(safe.syncPoints, syncPoint{now, to})
 	}
-	for len(s.syncPoints) > 0 && now.Sub(s.syncPoints[0].at) >= s.age {
-		s.lastSafe, s.syncPoints = s.syncPoints[0].lastRow, s.syncPoints[1:]
+	for len(safe.syncPoints) > 0 && now.Sub(safe.syncPoints[0].at) >= safe.age {
+		safe.lastSafe, safe.syncPoints = safe.syncPoints[0].lastRow, safe.syncPoints[1:]
 	}
 	return nil
 }
 
 // close deletes safe rows, and closes the outbox, which writes its account.
-func (d *shipper) close() error {
-	if d.handoff.outbox == nil {
+func (s *shipper) close() error {
+	if s.handoff.outbox == nil {
 		return nil
 	}
-	return errors.Join(d.handoff.outbox.Release(d.safe.lastSafe), d.handoff.outbox.Close())
+	return errors.Join(s.handoff.outbox.Release(s.safe.lastSafe), s.handoff.outbox.Close())
 }
 
 // lagReason returns the error because of which the backend lacks some rows; nil means the backend has all rows, or
 // stores nothing.
-func (d *shipper) lagReason() error {
-	lagging, appendErr := d.handoff.lagAndAppendError()
+func (s *shipper) lagReason() error {
+	lagging, appendErr := s.handoff.lagAndAppendError()
 	switch {
-	case errors.Is(d.err, ErrVolatile):
+	case errors.Is(s.err, ErrVolatile):
 		return nil
-	case appendErr == nil && d.err == nil && lagging:
+	case appendErr == nil && s.err == nil && lagging:
 		return errBacklog
 	}
-	return errors.Join(appendErr, d.err)
+	return errors.Join(appendErr, s.err)
 }
 
 // bypassFullDisk delivers rows to a shared backend without the outbox, if this machine's disk is full. The outbox then
 // has no copy of these rows if the backend loses them.
-func (d *shipper) bypassFullDisk(ctx context.Context) error {
-	if d.fleet == nil || d.handoff.outbox == nil {
+func (s *shipper) bypassFullDisk(ctx context.Context) error {
+	if s.fleet == nil || s.handoff.outbox == nil {
 		return nil
 	}
-	if _, err := d.handoff.lagAndAppendError(); !errors.Is(err, outbox.ErrFull) {
+	if _, err := s.handoff.lagAndAppendError(); !errors.Is(err, outbox.ErrFull) {
 		return nil
 	}
-	return d.bypass(ctx)
+	return s.bypass(ctx)
 }
 
 // bypass delivers the rows for which the outbox has no room. It does nothing until all rows of the outbox are
 // delivered. Appends pause during the delivery, so that the rows keep their order.
-func (d *shipper) bypass(ctx context.Context) error {
-	if d.handoff.outbox == nil || !d.undelivered.isEmpty() {
+func (s *shipper) bypass(ctx context.Context) error {
+	if s.handoff.outbox == nil || !s.undelivered.isEmpty() {
 		return nil
 	}
-	b, ok := d.handoff.takeForBypass()
+	b, ok := s.handoff.takeForBypass()
 	if !ok {
 		return nil
 	}
-	err := d.writer.write(ctx, &b)
-	d.handoff.endBypass(&b, err)
+	err := s.writer.write(ctx, &b)
+	s.handoff.endBypass(&b, err)
 	if err != nil {
 		return err
 	}
-	refused := d.countDelivered(&b)
+	refused := s.countDelivered(&b)
 	f := outbox.Flush{Ended: b.endedIDs, Dropped: b.dropped, Scrub: b.scrub}
 	for reason, n := range refused {
 		if f.Dropped == nil {
@@ -143,6 +143,6 @@ func (d *shipper) bypass(ctx context.Context) error {
 		}
 		f.Dropped[reason] += n
 	}
-	d.handoff.outbox.CountBypassed(int64(len(b.exchanges))+b.forgotten-refused[droppedBad], &f)
+	s.handoff.outbox.CountBypassed(int64(len(b.exchanges))+b.forgottenCount-refused[droppedBad], &f)
 	return nil
 }

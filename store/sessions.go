@@ -11,8 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// defaultLookup is the default of Options.Lookup, the longest wait of a request for a look-up in the backend.
-const defaultLookup = 45 * time.Millisecond
+// defaultLookupTimeout is the default of Options.LookupTimeout, the longest wait of a request for a look-up in the backend.
+const defaultLookupTimeout = 45 * time.Millisecond
 
 // maxCandidates is the largest number of sessions that a look-up of one echo key returns to a request.
 const maxCandidates = 4
@@ -33,14 +33,14 @@ type optOutFinder interface {
 
 // sessions finds sessions in memory, then in the backend.
 type sessions struct {
-	live    *live
-	backend sessionFinder
-	fleet   optOutFinder // nil means this process owns the backend
-	marks   *optOutMarks
-	state   *state
-	now     func() time.Time
-	lookup  time.Duration // longest wait of a request for the backend
-	failed  func(step label.Step, err error)
+	live          *liveSessions
+	backend       sessionFinder
+	fleet         optOutFinder // nil means this process owns the backend
+	marks         *optOutMarks
+	state         *state
+	now           func() time.Time
+	lookupTimeout time.Duration // longest wait of a request for the backend
+	failed        func(step label.Step, err error)
 }
 
 func (s *sessions) hasFleet() bool { return s.fleet != nil }
@@ -62,10 +62,10 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
-// fetchRecord reads a session's record from the backend, within Options.Lookup, and reports whether the session is
+// fetchRecord reads a session's record from the backend, within Options.LookupTimeout, and reports whether the session is
 // closed. rec is nil if the backend has no such session.
 func (s *sessions) fetchRecord(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.lookup)
+	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
 	row, ok, err := s.backend.Session(ctx, tenant, id)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 	if len(keys) == 0 {
 		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.lookup)
+	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
 	found, err := s.backend.FindEcho(ctx, tenant, keys)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *sessions) mayBeInOutbox() bool {
 // continued the session. A stand-in, the record of a session that began while the backend did not answer, counts as
 // older than any other record.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
-	ctx, cancel := context.WithTimeout(ctx, s.lookup)
+	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
 	rec, _, err := s.fetchRecord(ctx, ses.Record.Identity.Tenant, ses.Record.Identity.ID)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 		rec.Hide(assumed)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.lookup)
+	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
 	m, ok, err := s.fleet.OptOutOf(ctx, rec.Identity.ID)
 	switch {

@@ -15,39 +15,39 @@ import (
 
 // Options configure a Store. A field is required unless its comment says otherwise.
 type Options struct {
-	Now       func() time.Time
-	Backend   Backend
-	Fleet     Fleet         // equal to Backend if replicas share the backend; nil means this process owns the backend
-	Replica   string        // name of this process among the replicas, different after each start
-	Absent    bool          // the backend did not answer at the start
-	Lookup    time.Duration // longest wait of a request for the backend; 0 means 45 ms
-	Sessions  int           // maximum number of sessions in memory (limits.sessions); 0 means 20,000
-	Tenant    int           // maximum number of sessions of one tenant in memory (limits.tenant_sessions); 0 means no limit
-	Retention time.Duration // age at which a session is deleted, counted from its last use; 0 means never
-	Sentiment bool          // the user's sentiment counts as implicit feedback
-	Queue     QueueOptions
-	Content   ContentOptions
-	Exchanges *ExchangeCache // cache of stored exchanges; nil means every reader asks the backend
-	Hooks     Hooks
+	Now               func() time.Time
+	Backend           Backend
+	Fleet             Fleet         // equal to Backend if replicas share the backend; nil means this process owns the backend
+	Replica           string        // name of this process among the replicas, different after each start
+	BackendAbsent     bool          // the backend did not answer at the start
+	LookupTimeout     time.Duration // longest wait of a request for the backend; 0 means 45 ms
+	MaxSessions       int           // maximum number of sessions in memory (limits.sessions); 0 means 20,000
+	MaxTenantSessions int           // maximum number of sessions of one tenant in memory (limits.tenant_sessions); 0 means no limit
+	Retention         time.Duration // age at which a session is deleted, counted from its last use; 0 means never
+	Sentiment         bool          // the user's sentiment counts as implicit feedback
+	Queue             QueueOptions
+	Content           ContentOptions
+	Exchanges         *ExchangeCache // cache of stored exchanges; nil means every reader asks the backend
+	Hooks             Hooks
 }
 
 // QueueOptions bound the exchanges that wait for the backend, in memory and in the outbox.
 type QueueOptions struct {
-	Path         string        // file of the outbox; "" means exchanges wait only in memory
-	Bytes        int64         // maximum size of the rows in the outbox (limits.outbox_bytes)
-	TenantBytes  int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
-	Tenants      bool          // several tenants may exist; a nearly full outbox then drops exchanges of the tenant with the most bytes first
-	MemoryBytes  int64         // maximum size of the exchanges in memory (limits.capture_total_bytes)
-	DeliverEvery time.Duration // longest pause between two deliveries; 0 means every flush is delivered
+	Path           string        // file of the outbox; "" means exchanges wait only in memory
+	MaxBytes       int64         // maximum size of the rows in the outbox (limits.outbox_bytes)
+	MaxTenantBytes int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
+	MultiTenant    bool          // several tenants may exist; a nearly full outbox then drops exchanges of the tenant with the most bytes first
+	MaxMemoryBytes int64         // maximum size of the exchanges in memory (limits.capture_total_bytes)
+	DeliverEvery   time.Duration // longest pause between two deliveries; 0 means every flush is delivered
 }
 
 // ContentOptions say which content is stored, and in which form.
 type ContentOptions struct {
-	Keep       bool               // keep exchanges and samples (learning.enabled)
-	OptOut     *sample.OptOut     // opt-out rules; nil means nothing opted out
-	Secret     []byte             // HMAC key of the names of opt-out marks; nil means no marks are kept
-	Personal   bool               // also redact personal data, not only secrets
-	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil means every text is scanned
+	Keep           bool               // keep exchanges and samples (learning.enabled)
+	OptOut         *sample.OptOut     // opt-out rules; nil means nothing opted out
+	Secret         []byte             // HMAC key of the names of opt-out marks; nil means no marks are kept
+	RedactPersonal bool               // also redact personal data, not only secrets
+	CleanTexts     *redact.CleanTexts // cache of texts with nothing to redact; nil means every text is scanned
 }
 
 // Hooks are functions that the store calls. A hook must not block.
@@ -140,7 +140,7 @@ func (s *Store) Sessions() int { return s.sessions.live.count() }
 // Shared reports whether other replicas serve the same sessions.
 func (s *Store) Shared() bool { return s.sessions.hasFleet() }
 
-// Acquire looks for the session in memory, then in the backend for at most Options.Lookup, and pins the session.
+// Acquire looks for the session in memory, then in the backend for at most Options.LookupTimeout, and pins the session.
 // A pinned session stays in memory. The caller ends the pin with Release. ses is nil if the tenant has no such session.
 // uncertain reports that the session may exist although ses is nil: the backend did not answer in time, the session's
 // row may be only in the outbox, or memory has no room for the stored session. If the caller then begins a new
@@ -176,7 +176,7 @@ func (s *Store) AddMember(unit *Session, rec *session.Record) {
 // Release ends a pin. If the turn changed the record of the session, Release queues the session's row for the recorder.
 func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 
-// Refresh reads a session from the backend again, within Options.Lookup. It is called if another replica may have
+// Refresh reads a session from the backend again, within Options.LookupTimeout. It is called if another replica may have
 // continued the session. A stand-in is a session that began while the backend did not answer. A stand-in adopts the
 // stored record, and is excluded from the experiment, because one of its turns got no lessons. If the backend does not
 // answer, the session stays unchanged.
@@ -195,7 +195,7 @@ func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int,
 	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
 
-// Echoes returns the sessions in which echo keys occurred, from the backend, within Options.Lookup. An
+// Echoes returns the sessions in which echo keys occurred, from the backend, within Options.LookupTimeout. An
 // echo key is the hash of a text or an id, by which feedback and later requests find a session. uncertain reports that
 // sessions may be missing from found, because the backend did not answer in time, or because no session was found while
 // some rows are only in the outbox.

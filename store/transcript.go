@@ -281,7 +281,7 @@ func (r *turnReader) skip(index int) {
 
 // fill replaces the exchanges of t by the next ones, up to TurnsShown exchanges or maxShownBytes bytes of text. Long
 // texts are cut unless whole is true.
-func (r *turnReader) fill(t *Transcript, whole bool) {
+func (r *turnReader) fill(t *Transcript, uncut bool) {
 	t.TurnItems, t.From = []TurnItem{}, r.next
 	for shownBytes := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shownBytes < maxShownBytes; r.next++ {
 		e := &r.exchanges[r.next]
@@ -295,7 +295,7 @@ func (r *turnReader) fill(t *Transcript, whole bool) {
 			}
 		}
 		for k := range x.Entries {
-			if !whole {
+			if !uncut {
 				x.Entries[k].cut()
 			}
 			shownBytes += len(x.Entries[k].Text)

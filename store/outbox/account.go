@@ -124,13 +124,13 @@ func writeCounts(c *sqlite.Conn, stored, current *counts) error {
 
 // account returns the Account for these counts. open is the number of turns in progress. They count as spooled if
 // running reports that a precept process has the file open, else as incomplete.
-func (c *counts) account(open int64, running bool) Account {
+func (c *counts) account(openTurns int64, running bool) Account {
 	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}, LateFeedback: c.Posts}
 	maps.Copy(a.Dropped, c.dropped)
 	if running {
-		a.Spooled += open
+		a.Spooled += openTurns
 	} else {
-		a.Incomplete += open
+		a.Incomplete += openTurns
 	}
 	return a
 }
@@ -186,9 +186,9 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 	if err != nil {
 		return a, fmt.Errorf("read the account of the outbox: %w", err)
 	}
-	open, err := queryInt(c, "SELECT count(*) FROM begun")
+	openTurns, err := queryInt(c, "SELECT count(*) FROM begun")
 	if err != nil {
 		return a, fmt.Errorf("read the account of the outbox: %w", err)
 	}
-	return n.account(open, running), execute(c, "COMMIT")
+	return n.account(openTurns, running), execute(c, "COMMIT")
 }

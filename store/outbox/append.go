@@ -52,7 +52,7 @@ func (b *Outbox) writeWithRepair(change func() error) error {
 
 // transact runs fn in a transaction that also writes the counts, and the turns that CountBypassed has recorded. If the
 // transaction fails, transact restores the counts in memory. The caller holds mu.
-func (b *Outbox) transact(fn func() error) (err error) {
+func (b *Outbox) transact(change func() error) (err error) {
 	before := b.counts.clone()
 	defer func() {
 		if err != nil {
@@ -65,7 +65,7 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	}
 	err = func() (err error) {
 		defer end(&err)
-		if err := errors.Join(b.applyFlush(&b.bypassed), fn()); err != nil {
+		if err := errors.Join(b.applyFlush(&b.bypassed), change()); err != nil {
 			return err
 		}
 		b.counts.Admitted += b.bypassedExchanges

@@ -16,15 +16,15 @@ const (
 	asideInfix = ".corrupt-"
 	// salvageLimit is the time after which salvageRows stops at unreadable rows.
 	salvageLimit = time.Second
-	// salvageTries is the number of consecutive unreadable sequence numbers after which salvageRows stops.
-	salvageTries = 50_000
+	// maxSalvageTries is the number of consecutive unreadable sequence numbers after which salvageRows stops.
+	maxSalvageTries = 50_000
 )
 
 // replace sets a damaged file aside, under another name, and opens a new file with the readable rows of the damaged
 // file. damage is the error that showed the damage. The caller holds mu, and does not hold reading.
 func (b *Outbox) replace(damage error) (err error) {
-	b.reading.Lock()
-	defer b.reading.Unlock()
+	b.readerMu.Lock()
+	defer b.readerMu.Unlock()
 	inMemory := b.counts // if the file was open, the counts in memory are newer than the counts in the file
 	_ = b.close()        // closing a damaged file may fail
 	replacement := b.path + ".new"
@@ -48,7 +48,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	if err == nil && b.openTurns == nil { // the damage was found at the start
 		err = b.load()
 	} else if err == nil {
-		b.shares.bytes, err = b.shares.bytesByTenant(b.writer, "true")
+		b.shares.bytesOf, err = b.shares.bytesByTenant(b.writer, "true")
 	}
 	if err != nil {
 		return classify(errors.Join(damage, err))
@@ -62,9 +62,9 @@ func asideName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base
 	for n := 2; ; n++ {
-		_, file := os.Lstat(aside)
-		_, log := os.Lstat(aside + "-wal")
-		if file != nil && log != nil {
+		_, fileErr := os.Lstat(aside)
+		_, logErr := os.Lstat(aside + "-wal")
+		if fileErr != nil && logErr != nil {
 			return aside
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
@@ -105,8 +105,8 @@ func (b *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 			n = read
 		}
 	}
-	if hint, ok := b.readAccountCopy(); ok && hint.isNewer(&n) {
-		n = hint
+	if accountCopy, ok := b.readAccountCopy(); ok && accountCopy.isNewer(&n) {
+		n = accountCopy
 	}
 	begun := map[string]bool{}
 	b.storedCounts = counts{}
@@ -132,25 +132,25 @@ func (b *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 
 // fileContents describes the rows that are in the file, to be compared with the account.
 type fileContents struct {
-	spooled int64 // exchanges of the rows that the store does not have
-	last    int64 // sequence number of the newest row
-	begun   int64 // number of turns in progress
-	posts   int64 // number of posts
+	spooledExchanges int64 // exchanges of the rows that the store does not have
+	lastSequence     int64 // sequence number of the newest row
+	openTurns        int64 // number of turns in progress
+	posts            int64 // number of posts
 }
 
 // readContents counts the rows of the file. delivered is the sequence number of the last row that the store has.
 func (b *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	for _, q := range []struct {
-		to    *int64
+		dest  *int64
 		query string
 		args  []any
 	}{
-		{&found.spooled, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", []any{delivered}},
-		{&found.last, "SELECT coalesce(max(sequence), 0) FROM outbox", nil},
-		{&found.begun, "SELECT count(*) FROM begun", nil},
+		{&found.spooledExchanges, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence > ?", []any{delivered}},
+		{&found.lastSequence, "SELECT coalesce(max(sequence), 0) FROM outbox", nil},
+		{&found.openTurns, "SELECT count(*) FROM begun", nil},
 		{&found.posts, "SELECT count(*) FROM posts WHERE number > 0", nil},
 	} {
-		if *q.to, err = queryInt(b.writer, q.query, q.args...); err != nil {
+		if *q.dest, err = queryInt(b.writer, q.query, q.args...); err != nil {
 			return found, err
 		}
 	}
@@ -159,11 +159,11 @@ func (b *Outbox) readContents(delivered int64) (found fileContents, err error) {
 
 // matches reports whether the account agrees with the contents of the file.
 func (found *fileContents) matches(c *counts) bool {
-	sum := c.Stored + c.Spooled + c.Incomplete + found.begun
+	sum := c.Stored + c.Spooled + c.Incomplete + found.openTurns
 	for _, dropped := range c.dropped {
 		sum += dropped
 	}
-	return c.Admitted == sum && c.Spooled == found.spooled && c.Sequence >= found.last && c.Posts == found.posts
+	return c.Admitted == sum && c.Spooled == found.spooledExchanges && c.Sequence >= found.lastSequence && c.Posts == found.posts
 }
 
 // reconcile corrects target, the newest known account, by the contents of the file, and makes it the account.
@@ -175,18 +175,18 @@ func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 		return lost, err
 	}
 	c := target.clone()
-	c.Sequence = max(c.Sequence, found.last)
-	open := c.Admitted - c.Stored - c.Spooled - c.Incomplete
+	c.Sequence = max(c.Sequence, found.lastSequence)
+	openTurns := c.Admitted - c.Stored - c.Spooled - c.Incomplete
 	for _, dropped := range c.dropped {
-		open -= dropped
+		openTurns -= dropped
 	}
-	lost = loss{exchanges: max(c.Spooled-found.spooled+open-found.begun, 0), posts: max(c.Posts-found.posts, 0)}
-	c.Spooled, c.Posts = found.spooled, found.posts
+	lost = loss{exchanges: max(c.Spooled-found.spooledExchanges+openTurns-found.openTurns, 0), posts: max(c.Posts-found.posts, 0)}
+	c.Spooled, c.Posts = found.spooledExchanges, found.posts
 	if lost.exchanges > 0 {
 		c.addDropped(DroppedDamaged, lost.exchanges)
 	}
 	// If no account could be read, target is zero, and Admitted is computed from the rows.
-	c.Admitted = c.Stored + c.Spooled + c.Incomplete + found.begun
+	c.Admitted = c.Stored + c.Spooled + c.Incomplete + found.openTurns
 	for _, dropped := range c.dropped {
 		c.Admitted += dropped
 	}
@@ -198,7 +198,7 @@ func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 // next sequence number.
 func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	start := b.now()
-	for next, tries := int64(1), 0; tries < salvageTries; {
+	for next, tries := int64(1), 0; tries < maxSalvageTries; {
 		// With "sequence > ?" SQLite would read the page of the row before, which may be unreadable.
 		s, err := old.Prepare(selectRows + "WHERE sequence >= ? ORDER BY sequence")
 		if err != nil {

@@ -90,8 +90,8 @@ type Options struct {
 	// limit.
 	TenantQuotaBytes int64
 	// Tenants is true if several tenants may share the queue. Refuses then returns the tenants with the most bytes.
-	Tenants bool
-	Now     func() time.Time
+	MultiTenant bool
+	Now         func() time.Time
 	// Damaged is called with a message for the operator when the file is damaged or lacks rows that its
 	// account counts. Damaged must not block.
 	Damaged func(err error)
@@ -117,8 +117,8 @@ type Outbox struct {
 
 	postCount atomic.Int64 // number of posts in the file, for readers that must not wait for mu
 
-	reading sync.Mutex // guards reader; a holder of mu may lock reading, not the reverse
-	reader  *sqlite.Conn
+	readerMu sync.Mutex // guards reader; a holder of mu may lock reading, not the reverse
+	reader   *sqlite.Conn
 }
 
 // Open opens the file of a queue, or makes a new file. Turns that were in progress when the previous process died are
@@ -126,7 +126,7 @@ type Outbox struct {
 // have lost data that was not synced.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
-		path: o.Path, quota: o.QuotaBytes, shares: shares{maxBytes: o.TenantQuotaBytes, shared: o.Tenants}, now: o.Now, damaged: o.Damaged, needsScrub: true,
+		path: o.Path, quota: o.QuotaBytes, shares: shares{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, damaged: o.Damaged, needsScrub: true,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,9 +185,9 @@ func (b *Outbox) load() error {
 	mismatch := false
 	err = b.transact(func() error {
 		target := b.counts.clone() // the newest known account: from the file, or from the ballast
-		hint, ok := b.readAccountCopy()
-		if ok && hint.isNewer(&target) {
-			target = hint
+		accountCopy, ok := b.readAccountCopy()
+		if ok && accountCopy.isNewer(&target) {
+			target = accountCopy
 		}
 		found, err := b.readContents(target.Delivered)
 		if err != nil {
@@ -210,7 +210,7 @@ func (b *Outbox) load() error {
 	})
 	if err == nil {
 		b.openTurns = map[string]bool{}
-		b.shares.bytes, err = b.shares.bytesByTenant(b.writer, "true")
+		b.shares.bytesOf, err = b.shares.bytesByTenant(b.writer, "true")
 	}
 	if err == nil && mismatch {
 		b.damaged(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))

@@ -88,8 +88,8 @@ func (b *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 
 // readPosts is like Posts, but returns errDamaged for a damaged file.
 func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
-	b.reading.Lock()
-	defer b.reading.Unlock()
+	b.readerMu.Lock()
+	defer b.readerMu.Unlock()
 	if b.reader == nil {
 		return nil, errClosed
 	}

@@ -54,8 +54,8 @@ func (b *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
 
 // readWhere is like read, for rows that satisfy a further SQL condition. args are the parameters of the condition.
 func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args ...string) (rows []Row, err error) {
-	b.reading.Lock()
-	defer b.reading.Unlock()
+	b.readerMu.Lock()
+	defer b.readerMu.Unlock()
 	s, err := b.reader.Prepare(selectRows + "WHERE sequence > ? AND sequence <= ? " + condition + "ORDER BY sequence")
 	if err != nil {
 		return nil, classify(err)

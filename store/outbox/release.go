@@ -85,8 +85,8 @@ func (b *Outbox) Release(safe int64) error {
 	if err == nil && b.hasBallast { // if the ballast is missing, the disk is full, and a scrub needs space
 		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, which never happens
 		// in an idle queue. An empty queue is therefore scrubbed.
-		rows, failed := queryInt(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
-		b.needsScrub = b.needsScrub || failed == nil && rows == 0
+		rows, countErr := queryInt(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
+		b.needsScrub = b.needsScrub || countErr == nil && rows == 0
 	}
 	return err
 }

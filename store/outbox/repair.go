@@ -12,15 +12,15 @@ import (
 // The sizes of the parts of SQLite's write-ahead log, in bytes (sqlite.org/fileformat2.html, section 4). The log is a
 // header and a list of frames. A frame is a frame header and a page. The checksum of a frame covers all earlier bytes.
 const (
-	logHeader = 32
-	frameHead = 24
-	frameSize = frameHead + pageBytes
+	logHeader   = 32
+	frameHeader = 24
+	frameSize   = frameHeader + pageBytes
 )
 
 // logFile is the content of a write-ahead log.
 type logFile struct {
-	data  []byte
-	order binary.ByteOrder // byte order in which the log is read for a checksum
+	data      []byte
+	byteOrder binary.ByteOrder // byte order in which the log is read for a checksum
 }
 
 // repairLog repairs the checksums of a write-ahead log that is damaged in the middle. SQLite ignores the log from the
@@ -37,9 +37,9 @@ func repairLog(path, aside string) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	l := &logFile{data: b, order: binary.LittleEndian}
+	l := &logFile{data: b, byteOrder: binary.LittleEndian}
 	if b[3]&1 != 0 {
-		l.order = binary.BigEndian
+		l.byteOrder = binary.BigEndian
 	}
 	frames, salt := l.countFrames()
 	if frames == 0 {
@@ -49,7 +49,7 @@ func repairLog(path, aside string) (changed bool, err error) {
 	if first < 0 || !l.hasCommitBetween(first, last) {
 		return false, nil
 	}
-	repaired := &logFile{data: append([]byte(nil), b[:logHeader+first*frameSize]...), order: l.order}
+	repaired := &logFile{data: append([]byte(nil), b[:logHeader+first*frameSize]...), byteOrder: l.byteOrder}
 	if first == 0 { // the header may be damaged
 		repaired.repairHeader(salt)
 	}
@@ -123,14 +123,14 @@ func (l *logFile) frameChecksum(i int) (a, b uint32) {
 	}
 	a, b = binary.BigEndian.Uint32(before), binary.BigEndian.Uint32(before[4:])
 	a, b = l.addChecksum(a, b, l.frame(i)[:8])
-	return l.addChecksum(a, b, l.frame(i)[frameHead:])
+	return l.addChecksum(a, b, l.frame(i)[frameHeader:])
 }
 
 // addChecksum extends a checksum, the words a and b, by the bytes p.
 func (l *logFile) addChecksum(a, b uint32, p []byte) (uint32, uint32) {
 	for ; len(p) >= 8; p = p[8:] {
-		a += l.order.Uint32(p) + b
-		b += l.order.Uint32(p[4:]) + a
+		a += l.byteOrder.Uint32(p) + b
+		b += l.byteOrder.Uint32(p[4:]) + a
 	}
 	return a, b
 }
@@ -146,7 +146,7 @@ func (l *logFile) writeChecksum(i int) {
 func (l *logFile) repairHeader(salt []byte) {
 	h := l.data[:logHeader]
 	binary.BigEndian.PutUint32(h, 0x377f0682) // magic number of a log with little-endian checksums
-	l.order = binary.LittleEndian
+	l.byteOrder = binary.LittleEndian
 	binary.BigEndian.PutUint32(h[4:], 3007000) // version of the format
 	binary.BigEndian.PutUint32(h[8:], pageBytes)
 	copy(h[16:24], salt)

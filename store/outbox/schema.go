@@ -11,8 +11,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// version is the version of the schema, stored in user_version.
-const version = 1
+// schemaVersion is the version of the schema, stored in user_version.
+const schemaVersion = 1
 
 // applicationID marks a SQLite file as an outbox of precept: "prec" in ASCII.
 const applicationID = 0x70726563
@@ -46,18 +46,18 @@ const pageBytes = 8192
 
 // The sizes to which SQLite truncates the write-ahead log after a checkpoint, in bytes.
 const (
-	logBytes   = 16 << 20
-	trimmedLog = 128 << 10 // on a full disk
+	logBytes        = 16 << 20
+	trimmedLogBytes = 128 << 10 // on a full disk
 )
 
-// settings returns the pragmas of the writing connection:
+// pragmas returns the pragmas of the writing connection:
 //   - synchronous FULL: a commit returns when it is on the disk.
 //   - auto_vacuum INCREMENTAL: a file that was large can shrink in steps, even on a full disk. The pragma must be set
 //     before the first table is created.
 //   - secure_delete FAST: deleted text is overwritten if this requires no further page to be written. After
 //     RequestScrub, Tidy removes the remaining pages with deleted text from the file.
 //   - wal_autocheckpoint 1000 pages (8 MiB): with smaller steps an append costs a fifth more.
-func settings() []string {
+func pragmas() []string {
 	return []string{
 		fmt.Sprintf("PRAGMA page_size = %d", pageBytes), "PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL", "PRAGMA secure_delete = FAST", "PRAGMA wal_autocheckpoint = 1000",
@@ -114,7 +114,7 @@ func openWriter(path string) (c *sqlite.Conn, err error) {
 		}
 	}()
 	c.SetBusyTimeout(busyTimeout)
-	for _, pragma := range settings() {
+	for _, pragma := range pragmas() {
 		if err := sqlitex.ExecuteTransient(c, pragma, nil); err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func openWriter(path string) (c *sqlite.Conn, err error) {
 		return c, createTables(c)
 	case id != applicationID:
 		return nil, fmt.Errorf("%w: the file is the database of another program", errDamaged)
-	case v > version:
+	case v > schemaVersion:
 		return nil, ErrNewer
 	}
 	return c, execute(c, postsTable)
@@ -144,7 +144,7 @@ func createTables(c *sqlite.Conn) (err error) {
 		return err
 	}
 	defer end(&err)
-	return sqlitex.ExecuteScript(c, schema+postsTable+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version), nil)
+	return sqlitex.ExecuteScript(c, schema+postsTable+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion), nil)
 }
 
 // queryInt returns the integer that a query returns; 0 means the query returns no row.

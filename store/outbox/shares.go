@@ -14,13 +14,13 @@ const reservedShare = 8
 
 // shares counts the bytes of the rows of each tenant.
 type shares struct {
-	maxBytes int64            // maximum size of the rows of one tenant; 0 means no limit
-	shared   bool             // several tenants share the quota
-	bytes    map[string]int64 // bytes of the rows by tenant; only tenants with a row have an entry
+	maxBytes    int64            // maximum size of the rows of one tenant; 0 means no limit
+	multiTenant bool             // several tenants share the quota
+	bytesOf     map[string]int64 // bytes of the rows by tenant; only tenants with a row have an entry
 }
 
 // isEnabled reports whether the bytes of each tenant must be counted, because a limit depends on them.
-func (s *shares) isEnabled() bool { return s.shared || s.maxBytes > 0 }
+func (s *shares) isEnabled() bool { return s.multiTenant || s.maxBytes > 0 }
 
 // bytesByTenant returns, by tenant, the bytes of the rows that an SQL condition selects. If the bytes are not
 // counted, the result is empty.
@@ -44,26 +44,26 @@ func (s *shares) add(rows []Row) {
 		return
 	}
 	for i := range rows {
-		s.bytes[rows[i].Tenant] += int64(len(rows[i].Document))
+		s.bytesOf[rows[i].Tenant] += int64(len(rows[i].Document))
 	}
 }
 
 // remove subtracts the bytes of rows that were deleted.
 func (s *shares) remove(sums map[string]int64) {
 	for tenant, n := range sums {
-		if s.bytes[tenant] -= n; s.bytes[tenant] <= 0 {
-			delete(s.bytes, tenant)
+		if s.bytesOf[tenant] -= n; s.bytesOf[tenant] <= 0 {
+			delete(s.bytesOf, tenant)
 		}
 	}
 }
 
-// Crowding returns the tenants that each have at least minBytes of rows, if they together have at least half of the
+// CrowdingTenants returns the tenants that each have at least minBytes of rows, if they together have at least half of the
 // bytes of all rows. Otherwise it returns none.
-func (b *Outbox) Crowding(minBytes int64) (tenants []string) {
+func (b *Outbox) CrowdingTenants(minBytes int64) (tenants []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var largeBytes, allBytes int64
-	for tenant, n := range b.shares.bytes {
+	for tenant, n := range b.shares.bytesOf {
 		allBytes += n
 		if n >= minBytes {
 			largeBytes += n
@@ -82,10 +82,10 @@ type Refused struct {
 	OverTenantQuota map[string]bool // tenants whose rows exceed the quota of one tenant
 }
 
-// Refuses returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
+// RefusedTenants returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
 // exchanges of the tenants with the most bytes are refused first. If the queue has no limits for tenants, the result
 // is empty, and Append may refuse the whole flush.
-func (b *Outbox) Refuses(rows []Row) (r Refused, err error) {
+func (b *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.shares.isEnabled() || b.writer == nil {
@@ -95,7 +95,7 @@ func (b *Outbox) Refuses(rows []Row) (r Refused, err error) {
 	if err != nil {
 		return r, classify(err)
 	}
-	added, after := map[string]int64{}, maps.Clone(b.shares.bytes)
+	added, after := map[string]int64{}, maps.Clone(b.shares.bytesOf)
 	for i := range rows {
 		n := int64(len(rows[i].Document))
 		used += n
@@ -110,7 +110,7 @@ func (b *Outbox) Refuses(rows []Row) (r Refused, err error) {
 		switch {
 		case b.shares.maxBytes > 0 && after[tenant] > b.shares.maxBytes:
 			r.OverTenantQuota[tenant] = true
-		case b.shares.shared && free < b.quota/reservedShare && after[tenant] > free/2:
+		case b.shares.multiTenant && free < b.quota/reservedShare && after[tenant] > free/2:
 			r.OverQuota[tenant] = true
 		}
 	}

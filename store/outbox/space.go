@@ -86,13 +86,13 @@ func (b *Outbox) checkpointForBallast() error {
 	return sqlitex.ExecuteTransient(b.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
-// trimLog truncates the write-ahead log to trimmedLog bytes, to get space for the ballast. This size suffices to write
+// trimLog truncates the write-ahead log to trimmedLogBytes bytes, to get space for the ballast. This size suffices to write
 // the account. The caller holds mu.
 func (b *Outbox) trimLog() error {
 	limit := func(n int) error {
 		return sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
 	}
-	if err := errors.Join(limit(trimmedLog), b.checkpoint("RESTART")); err != nil {
+	if err := errors.Join(limit(trimmedLogBytes), b.checkpoint("RESTART")); err != nil {
 		return err
 	}
 	return errors.Join(b.setMeta("trimmed", b.now().String()), limit(logBytes)) // SQLite truncates the log at a commit

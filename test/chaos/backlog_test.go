@@ -29,7 +29,7 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: failingBackend{}, Content: store.ContentOptions{Keep: true},
-		Queue: store.QueueOptions{MemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 4 << 30},
+		Queue: store.QueueOptions{MaxMemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 4 << 30},
 		Hooks: store.Hooks{
 			Failed:   func(label.Step, error) {},
 			Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },

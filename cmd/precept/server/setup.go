@@ -95,7 +95,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	hooks.Failed, hooks.Panicked, hooks.Recovered = failures.failed, failures.panicked, failures.storeRecovered
 	hooks.Damaged = tools.Damaged
 	hooks.OutboxRecovered, hooks.Erased = failures.outboxRecovered, s.erased
-	storeOptions.Content.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.unavailable
+	storeOptions.Content.Secret, storeOptions.BackendAbsent = []byte(keys.pair.Secret), opened.unavailable
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
 		if err != nil {

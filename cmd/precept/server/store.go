@@ -254,13 +254,13 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	optOut, err := OptOutOf(cfg)
 	return store.Options{
 		Now: t.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
-		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, Tenant: tenantSessions(cfg),
+		LookupTimeout: cfg.Limits.LookupTimeout, MaxSessions: cfg.Limits.Sessions, MaxTenantSessions: tenantSessions(cfg),
 		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 		Queue: store.QueueOptions{
-			Path: outboxOf(cfg, backend), Bytes: int64(cfg.Limits.OutboxBytes), TenantBytes: int64(cfg.Limits.TenantBytes), Tenants: cfg.Tenancy != "single",
-			MemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverEvery(cfg),
+			Path: outboxOf(cfg, backend), MaxBytes: int64(cfg.Limits.OutboxBytes), MaxTenantBytes: int64(cfg.Limits.TenantBytes), MultiTenant: cfg.Tenancy != "single",
+			MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverEvery(cfg),
 		},
-		Content: store.ContentOptions{Keep: cfg.Learning.Enabled, OptOut: optOut, Personal: cfg.Learning.AnonymizePII},
+		Content: store.ContentOptions{Keep: cfg.Learning.Enabled, OptOut: optOut, RedactPersonal: cfg.Learning.AnonymizePII},
 	}, err
 }
 
