@@ -47,8 +47,8 @@ type Archive struct {
 // Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
 func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hides(tenant, agent) }
 
-// hidesSample reports whether a sample has content of an exchange that names an opted-out path. From any other
-// sample hidesSample removes the feedback text that may be about such an exchange.
+// hidesSample reports whether a sample has content of an exchange that names an opted-out path. If not, hidesSample
+// removes from the sample the feedback text that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
 	if !o.HidesPaths() && !m.Sample.HasSessionWords() {

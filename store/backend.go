@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// writeLimit bounds one attempt to write a batch.
+// writeLimit is the time limit of one attempt to write a batch.
 const writeLimit = 10 * time.Second
 
 // Backend stores sessions, exchanges and feedback. Each part of a Store declares an interface with

@@ -27,7 +27,7 @@ type batch struct {
 	stubs    []outbox.Stub
 	endedIDs []string         // ids of ended turns whose stub is in the outbox
 	dropped  map[string]int64 // number of dropped exchanges by reason
-	scrub    bool             // the stub of an opted-out turn must be removed from the outbox's file
+	scrub    bool             // the next append must remove the deleted stub of an opted-out turn from the outbox's file
 
 	// The next four fields are set only if the rows were read back from the outbox.
 	interruptedTurns     []sample.Exchange // turns that were in progress when the program ended
@@ -104,7 +104,7 @@ func (b *batch) reset() {
 }
 
 // merge appends the rows, echo keys, exchanges and signals of next, a later batch, to b. merge does not copy the
-// fields for the account and the outbox.
+// other lists and counts, which only the append to the outbox needs.
 func (b *batch) merge(next *batch) {
 	b.rows = append(b.rows, next.rows...)
 	b.echoes = append(b.echoes, next.echoes...)
@@ -139,7 +139,7 @@ func sessionRef(x *sample.Exchange) session.Ref {
 }
 
 // sessionParts selects the parts of a batch that belong to one session, by their indices in the lists of the batch.
-// These parts are encoded together as the document of one outbox row.
+// They are encoded as one document, the document of an outbox row.
 type sessionParts struct {
 	exchanges []int
 	rows      []int
@@ -148,8 +148,8 @@ type sessionParts struct {
 }
 
 // encodeRows encodes the batch as outbox rows, one for each session. The documents of the rows are slices of grown,
-// which is buf, or a larger buffer if buf is too small. guarded encodes one exchange, and returns false after a panic.
-// Exchanges whose encoding panics are dropped; dropped is their number.
+// which is buf, or a larger buffer if buf is too small. encodeRows calls guarded to encode one exchange; guarded
+// returns false after a panic. Exchanges whose encoding panics are dropped, and dropped is their number.
 func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
@@ -236,7 +236,8 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 }
 
 // addRow decodes a row of the outbox, and adds its content to the batch. If the document does not decode, or decoding
-// panics, add counts the row's exchanges in damaged. A stub that does not decode is counted in undecodableStubCount.
+// panics, addRow counts the row's exchanges in damagedCount. A stub that does not decode is counted in
+// undecodableStubCount.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch
@@ -321,13 +322,13 @@ func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 	return nil
 }
 
-// appendBytes appends the length of text as a varint, then text.
+// appendBytes appends the length of data as a varint, then data.
 func appendBytes(b, data []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
-// cutBytes returns the first text in b, which appendBytes has written, and the bytes after this text. Both results are
-// slices of b.
+// cutBytes reads what appendBytes has written at the start of b. It returns data, and the bytes of b after data. Both
+// results are slices of b.
 func cutBytes(b []byte) (data, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {
@@ -341,6 +342,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(t.UnixMicro()))
 }
 
+// readTime reads a time that appendTime has written.
 func readTime(b []byte) time.Time {
 	return time.UnixMicro(int64(binary.LittleEndian.Uint64(b))).UTC()
 }

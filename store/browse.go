@@ -17,7 +17,7 @@ const (
 	MaxRows     = 200                    // largest size of a list
 	maxScan     = 5_000                  // maximum number of sessions whose rows are read
 	maxRead     = 1_000                  // maximum number of sessions whose exchanges are read
-	maxSearch   = 750 * time.Millisecond // time after which no new page is read, so that an answer takes less than a second
+	maxSearch   = 750 * time.Millisecond // time after which no further page is read, so that an answer takes less than a second
 )
 
 // SessionQuery selects sessions, newest first unless OldestFirst is set. An empty field selects all.

@@ -15,10 +15,9 @@ const maxEchoes = 200_000
 // delayedPause is the pause between two writes of rows in which only counts or times changed.
 const delayedPause = time.Second
 
-// changeQueue holds the changed sessions and the new echo keys of requests until the recorder takes
-// both. An echo key is an id or a hash by which feedback finds a session. changeQueue also keeps the
-// keys that the recorder has taken and the backend does not have yet, so that feedback finds a session
-// at every moment.
+// changeQueue holds the changed sessions and the new echo keys of requests until the recorder takes both. An echo key
+// is the hash of an id or a text, by which feedback finds a session. changeQueue also keeps the keys that the recorder
+// has taken and the backend does not have yet, so that feedback finds a session at every moment.
 type changeQueue struct {
 	mu           sync.Mutex
 	dirty        []*Session      // sessions with a row in the next flush

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	epochEvery    = time.Second            // pause between two checks of the backend's epoch
+	epochEvery    = time.Second            // pause between two checks of the backend's epoch (see epochReader)
 	syncEvery     = 5 * time.Second        // pause between two syncs of the backend
 	releaseEvery  = time.Second            // pause between two deletions of safe rows
 	startLimit    = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
@@ -25,7 +25,7 @@ const (
 	minReadBytes  = 1 << 12                // bytes read back for one delivery after deliveries that took too long
 	startBytes    = 1 << 17                // maximum bytes read back for one delivery during a start
 	overtakeBytes = 1 << 20                // maximum bytes read back for one call of overtake
-	raiseAfter    = 8                      // deliveries in time after which the next deliveries may be larger
+	raiseAfter    = 8                      // deliveries within the time limit after which the next deliveries may be larger
 	overtakeRows  = 10_000                 // maximum number of rows that one call of overtake examines
 	// safeAge is the time between a delivery to a backend server and the deletion of its rows from the outbox. A
 	// server that dies may lose the writes that it acknowledged in its last seconds.
@@ -35,8 +35,8 @@ const (
 // epochNote is the key under which the outbox keeps the backend's epoch.
 const epochNote = "epoch"
 
-// epochReader is the part of a shared backend that reveals a loss of acknowledged data. After a loss, Epoch returns
-// another value.
+// epochReader is the part of a shared backend that reveals a loss of acknowledged data. Epoch returns another value
+// after each loss.
 type epochReader interface {
 	Epoch(ctx context.Context) (string, error)
 }
@@ -51,16 +51,16 @@ type shipper struct {
 	writer  *writer
 	deps    deps
 	limits  shipperLimits
-	// before runs before each delivery, and repeats the deletions of other replicas. Otherwise the
-	// delivery would write deleted sessions again.
+	// beforeDelivery repeats the deletions of other replicas. Otherwise the delivery would write deleted sessions
+	// again.
 	beforeDelivery func(ctx context.Context, now time.Time) error
 
 	deliveryMu sync.Mutex
 
 	undelivered      batch // rows that the shipper took from the handoff and has not delivered
 	err              error // error of the last delivery
-	readReductions   int   // divisions of maxRead by 4, because deliveries took too long
-	deliveriesInTime int   // deliveries in time since the last change of slow
+	readReductions   int   // how many times maxRead is divided by 4, because deliveries took too long
+	deliveriesInTime int   // deliveries within the time limit since the last change of readReductions
 	overtakenTo      int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
 	due              shipperDue
 	safe             safety
@@ -76,11 +76,11 @@ type shipperLimits struct {
 // shipperDue holds the next time of each periodic task.
 type shipperDue struct{ deliver, retry, epoch, sync, release time.Time }
 
-// shipperPhase is the progress in the life of a shipper.
+// shipperPhase says whether a shipper starts, runs or stops.
 type shipperPhase uint8
 
 const (
-	starting shipperPhase = iota // in Open, which waits for at most startLimit
+	starting shipperPhase = iota // Open waits for the shipper, for at most startLimit
 	running                      // rows wait for the next due delivery
 	stopping                     // rows are shipped without delay
 )
@@ -140,7 +140,7 @@ func (s *shipper) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// watchEpoch checks whether the backend has lost acknowledged data. If so, every remaining row is
+// watchEpoch checks whether the backend has lost acknowledged data. If so, all rows that are still in the outbox are
 // delivered again.
 func (s *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 	if s.fleet == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
@@ -224,8 +224,8 @@ func (s *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 }
 
 // overtake delivers rows of other tenants before the rows of tenants with a large backlog. Otherwise the exchanges of
-// all tenants would wait for this backlog: half a minute for a backlog of 900 MB. overtake does not advance the
-// delivered position of the outbox. When their turn comes, the rows are delivered again, without effect, and counted
+// all tenants would wait for this backlog, half a minute for a backlog of 900 MB. overtake does not advance the
+// delivered position of the outbox. catchUp later delivers the rows again, without effect, and counts their exchanges
 // in the account.
 func (s *shipper) overtake(ctx context.Context, until int64) error {
 	crowdingTenants := s.handoff.outbox.CrowdingTenants(readBytes)
@@ -298,7 +298,7 @@ func (s *shipper) writeBatch(ctx context.Context, b *batch) error {
 	}
 	err := s.writer.write(ctx, b)
 	s.adjustMaxRead(err)
-	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
+	if errors.Is(err, ErrVolatile) { // the backend stores nothing, and the exchanges are dropped
 		s.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		s.deps.state.heldBytes.Add(-b.heldBytes)
 		s.deps.state.delivered.Store(b.flushNumber)

@@ -23,10 +23,10 @@ type Entry struct {
 	Outcome string   `json:"outcome,omitempty"` // outcome of a result: ok, error, pending or refusal
 	Rule    string   `json:"rule,omitempty"`    // rule that found the outcome
 	Slugs   []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
-	Loop    bool     `json:"loop,omitempty"`    // a loop warning
+	Loop    bool     `json:"loop,omitempty"`    // the block or the withheld lesson is a loop warning
 	Again   bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
-	Chance  float64  `json:"chance,omitempty"`  // of a withheld lesson: the propensity, the probability of injection
-	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (at random) or control (the session is a control session)
+	Chance  float64  `json:"chance,omitempty"`  // propensity of a withheld lesson, its probability of injection
+	Why     string   `json:"why,omitempty"`     // why a lesson was withheld: withheld (at random) or control (the session is a control session)
 }
 
 // The kinds of an Entry, in addition to the roles of messages.

@@ -19,7 +19,7 @@ const (
 	retainStep      = 250 * time.Millisecond // longest duration of one deletion by age, because deliveries wait meanwhile
 	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback, which waits for its session, is deleted
 	erasuresEvery   = time.Second            // pause between two reads of the erasures of other replicas
-	completeErasure = time.Minute            // age at which the replica that announced an erasure has completed it in the backend
+	completeErasure = time.Minute            // age after which an erasure is complete in the backend
 )
 
 // errUnwritten is the error for a deletion while some rows are not in the backend. A later delivery of
@@ -59,7 +59,7 @@ type eraser struct {
 	options     *Options
 	flushNow    func(ctx context.Context) // records and ships everything at once
 
-	retention atomic.Int64 // nanoseconds; 0 keeps everything
+	retention atomic.Int64 // age in nanoseconds at which sessions are deleted; 0 means never
 	deletions chan deletion
 
 	nextDeletionByAge time.Time // time of the next deletion by age
@@ -68,7 +68,7 @@ type eraser struct {
 
 // erasureCursor is the position of this replica in the list of erasures.
 type erasureCursor struct {
-	nextRead     time.Time // time of the next look-up
+	nextRead     time.Time // time of the next read of the list
 	lastPosition string    // position of the last erasure that was applied
 	ownPositions []string  // positions of the erasures of this replica since last
 }
@@ -227,7 +227,7 @@ func (x *eraser) eraseQueued(e *session.Erasure, match func(session.ID) bool) (f
 	x.changes.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && match(k.ID) })
 	x.rewardQueue.forget(e.Tenant, match)
 	if box := x.shipper.handoff.outbox; box != nil {
-		var ids []outbox.SessionID // an empty list selects all sessions of the tenant
+		var ids []outbox.SessionID // nil selects all sessions of the tenant
 		for _, id := range e.IDs {
 			ids = append(ids, id)
 		}

@@ -75,8 +75,8 @@ type exchangeReader interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 }
 
-// read returns the exchanges of a session from the cache, else from the backend. The caller may change
-// the list, not the exchanges. c may be nil: no cache.
+// read returns the exchanges of a session from the cache, else from the backend. The caller may change the list, but
+// not the exchanges. If c is nil, read always calls the backend.
 func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant string, id session.ID) ([]sample.Exchange, error) {
 	if c == nil {
 		return backend.Exchanges(ctx, tenant, id)
@@ -184,8 +184,8 @@ func (s *Store) Import(ctx context.Context, b session.Batch) error {
 	return s.options.Backend.Write(ctx, b)
 }
 
-// Exchanges returns the exchanges that the backend has of a session, oldest first. The caller may
-// change the list, not the exchanges.
+// Exchanges returns the stored exchanges of a session, oldest first. The caller may change the list, but not the
+// exchanges.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }

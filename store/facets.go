@@ -18,7 +18,8 @@ type Recent struct {
 }
 
 // Facets are the values that occur in the sessions that a query selects, each with its number of sessions. The counts
-// of a facet ignore the facet's own field of the query. A page can then offer the other values of this field.
+// of a facet ignore the condition of the query on this facet. A page can therefore offer the other values, such as the
+// other agents if the query selects one agent.
 type Facets struct {
 	Counted     int           `json:"counted"` // number of read sessions that the query selects
 	Read        int           `json:"read"`    // number of sessions whose rows were read
@@ -43,7 +44,7 @@ type FacetValue struct {
 	Sessions int    `json:"sessions"`
 }
 
-// LessonFacet is a lesson with the number of sessions in which the lesson has each fate.
+// LessonFacet is a lesson with, for each fate (see Fates), the number of sessions in which the lesson has this fate.
 type LessonFacet struct {
 	Slug     string `json:"slug"`
 	Matched  int    `json:"matched"`
@@ -54,7 +55,7 @@ type LessonFacet struct {
 
 // dimension is a facet with one count for each value.
 type dimension struct {
-	queryValue func(*SessionQuery) string  // value that the query selects; "" means all
+	queryValue func(*SessionQuery) string  // value that the query selects; "" means all values
 	values     func(*SessionItem) []string // values of a session
 	facet      func(*Facets) *[]FacetValue // the list of the facet in the answer
 }

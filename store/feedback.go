@@ -97,8 +97,8 @@ func (f *feedbackWriter) countRejected(err error) error {
 	return err
 }
 
-// addForUnits copies the feedback of each session in entries to the session's unit, also in entries. If the look-up
-// of a unit fails, the unit gets the feedback when the session closes.
+// addForUnits adds to entries, for the unit of each session in entries, a copy of the session's feedback. If the
+// look-up of a unit fails, the unit gets the feedback when the session closes.
 func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
@@ -148,7 +148,7 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 			continue
 		}
 		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, feedbackType(sg.Feeling), sg.Rule, x.At)
-		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // of several signals of a rule in a turn, the last one counts
+		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // the last of several signals of a rule in a turn counts
 		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
 	}
 	return out

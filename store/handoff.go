@@ -14,13 +14,13 @@ import (
 
 const (
 	retryAfter  = time.Second  // pause after a failed append or delivery
-	maxHeldRows = 10 * flushAt // number of session rows in ready at which ready leaves memory, and is later read back from the outbox
+	maxHeldRows = 10 * flushAt // number of session rows at which a batch leaves memory, and is later read back from the outbox
 )
 
-// handoff passes rows from the recorder to the shipper, through two batches. The batch next holds redacted rows, which
-// the next commit appends to the outbox. It also holds stubs, the records of turns in progress. The batch ready holds
-// rows that are in the outbox, for the shipper. If the backend is slower than the recorder, ready leaves memory, and
-// the shipper reads its rows back from the outbox.
+// handoff passes rows from the recorder to the shipper, through two batches. The batch next holds the redacted rows
+// that the next commit appends to the outbox, and the stubs of turns in progress. The batch ready holds the appended
+// rows for the shipper. If the backend is slower than the recorder, ready leaves memory, and the shipper reads its rows
+// back from the outbox.
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait in memory alone
 	deps     deps
@@ -35,13 +35,13 @@ type handoff struct {
 	flushCount   int64     // number of flushes so far, which is the number of the last flush
 	appendErr    error     // error of the last append
 	nextAppend   time.Time // earliest time of the next append after a failure
-	releaseNow   bool      // the outbox had no room, and safe rows must be deleted at once
+	releaseNow   bool      // the outbox had no room, and the shipper must delete safe rows at once
 	bypassing    int       // number of exchanges that takeForBypass returned; appends pause while it is not 0
 
 	documentBuffer []byte // buffer for the documents of the next append
 }
 
-// maxDocumentBuffer is the largest capacity of documents, in bytes, that is kept for the next append.
+// maxDocumentBuffer is the largest capacity of documentBuffer, in bytes. A larger buffer is released after its append.
 const maxDocumentBuffer = 2 * pieceBytes
 
 // isPaused reports whether appends pause. The caller holds mu.
@@ -108,9 +108,9 @@ func (h *handoff) appendToOutbox() error {
 	if !errors.Is(err, outbox.ErrQuota) || len(h.next.exchanges) == 0 {
 		return err
 	}
-	// The outbox is at its quota: the new exchanges are dropped, and the older exchanges in the outbox stay. The
-	// rows, the echo keys and up to queueLen signals are appended, because a flush without exchanges may exceed
-	// the quota.
+	// The outbox is at its quota. The new exchanges are dropped, and the older exchanges in the outbox stay. The rows,
+	// the echo keys and up to queueLen signals are still appended, because a flush without exchanges may exceed the
+	// quota.
 	h.next.stubs = nil
 	exchanges := h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
 	h.deps.state.heldBytes.Add(-h.next.heldBytes)
@@ -121,8 +121,8 @@ func (h *handoff) appendToOutbox() error {
 	return h.appendToOutbox()
 }
 
-// dropWithoutRoom drops the new exchanges of tenants for which the outbox has no room, and reports whether
-// exchanges were dropped. Without this step one tenant with many exchanges would fill the outbox for all tenants.
+// dropWithoutRoom drops the new exchanges of tenants for which the outbox has no room, and reports whether it dropped
+// exchanges. Otherwise one tenant with many exchanges would fill the outbox for all tenants.
 func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
 	refused, err := h.outbox.RefusedTenants(rows)
 	if err != nil || len(refused.OverQuota)+len(refused.OverTenantQuota) == 0 {
@@ -211,8 +211,7 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 }
 
 // returnBatch removes the undelivered rows and the rows of ready from memory. The shipper calls returnBatch if the
-// backend takes no rows and new rows need the memory. The outbox has all of these rows, and the shipper reads them back
-// later.
+// backend accepts no rows and new rows need the memory. The shipper later reads the rows back from the outbox.
 func (h *handoff) returnBatch(undelivered *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -233,9 +232,9 @@ func (h *handoff) rereadAll() {
 	h.deps.state.lookupsMayMiss.Store(true)
 }
 
-// yieldDisk pauses appends while the disk is full, and leaves the remaining space to the backend. The backend must
-// come first, because the outbox can free space only by deleting delivered rows. New rows wait in memory meanwhile,
-// within maxBytes.
+// yieldDisk pauses appends while the disk is full, and leaves the remaining space to the backend. The backend needs
+// the space first, because the outbox can free space only by deleting delivered rows. New rows wait in memory
+// meanwhile, within maxBytes.
 func (h *handoff) yieldDisk(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

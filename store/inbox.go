@@ -48,7 +48,7 @@ type inbox struct {
 	tally    *Tally
 	state    *state
 	maxBytes int64         // maximum size of the exchanges in memory
-	stubs    bool          // turns in progress are recorded as stubs
+	stubs    bool          // turns in progress are recorded as stubs, because an outbox is open
 	wake     chan struct{} // receives a value when flushAt turns are queued
 
 	mu        sync.Mutex
@@ -78,7 +78,7 @@ func (q *inbox) Abandon(start *TurnStart) {
 	}
 }
 
-// abandon ends a turn that has no exchange to store. The recorder later counts the turn under the reason.
+// abandon ends a turn that has no exchange to store. The recorder later counts the turn by its reason.
 func (q *inbox) abandon(start *TurnStart, reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -32,7 +32,7 @@ type SessionItem struct {
 	Withheld []string  `json:"withheld"`
 	Control  bool      `json:"control"`  // in the control group
 	Excluded bool      `json:"excluded"` // excluded from the experiment
-	Refused  bool      `json:"refused"`  // the upstream accepts the session's requests only unchanged
+	Refused  bool      `json:"refused"`  // the upstream rejected an inserted block, and requests are forwarded unchanged
 	Reward   *float64  `json:"reward"`   // null: no feedback, or open
 	Tier     int       `json:"tier,omitempty"`
 	Verdict  string    `json:"verdict"`
@@ -194,9 +194,9 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.Listed, rec *
 	return x, nil
 }
 
-// addBuiltIn adds the loop warning and the measured sections of rules files to the matched lessons. Only the assignment
-// a names them. shared reports that the session shares its assignment with the other sessions of a unit. Such a session
-// gets only the loop warning, and only if the session has a loop.
+// addBuiltIn adds the loop warning and the measured sections of rules files, which only the assignment a names, to the
+// matched lessons. shared reports that the session shares its assignment with the other sessions of a unit. Such a
+// session gets only the loop warning, and only if the session has a loop.
 func (x *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()

@@ -31,9 +31,9 @@ func (s *Store) LatePosts() int64 {
 // OutboxLimit returns the largest number of bytes that the rows of the outbox may take on the disk; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
-// updateLag updates Tally.Pending and state.oldestUndelivered. While rows are only in the outbox, the end of the oldest
-// exchange is unknown. state.oldestUndelivered then keeps its value, or becomes the present time if it is 0. The caller
-// holds shipper.deliveryMu.
+// updateLag updates Tally.Pending, state.outboxBytes and state.oldestUndelivered. While rows are only in the outbox,
+// the end of the oldest exchange is unknown. state.oldestUndelivered then keeps its value, or becomes the present time
+// if it is 0. The caller holds shipper.deliveryMu.
 func (s *Store) updateLag() {
 	h, shipper := s.shipper.handoff, s.shipper
 	h.mu.Lock()

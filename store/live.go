@@ -13,18 +13,19 @@ import (
 
 const (
 	defaultSessions = 20_000
-	idleAfter       = 10 * time.Minute // time since the last use after which a session leaves memory
+	idleAfter       = 10 * time.Minute // time since its last use after which a session may leave memory
 	reservedShare   = 16               // 1/reservedShare of the limit is reserved for sessions that continue
 	sweepExamined   = 4096             // maximum number of sessions that one sweep examines
 	addExamined     = 16               // maximum number of sessions that one addition examines
 )
 
-// liveSessions holds the sessions in memory, in the order of their last use, and never more than a limit. Without the limit, a
-// flood of new sessions would take all memory. A session leaves memory only when no request pins the session and the
-// backend has its row. While the backend is down, the row in the outbox suffices, and evictedFlush records that a
-// look-up may miss the session. If no session can leave, memory is full, and add returns nil.
+// liveSessions holds the sessions in memory, in the order of their last use, and never more than a limit. Without the
+// limit, a flood of new sessions would take all memory. A session leaves memory only when no request pins the session
+// and the backend has its row. While the backend is down, a row in the outbox suffices. evictedFlush then records that
+// a look-up may miss the session. If no session can leave, memory is full, and add returns nil.
 //
-// A flush is one run of the recorder, which collects rows for the outbox. The numbers of flushes ascend.
+// A flush is one run of the recorder, which collects rows for the outbox. Each flush has a higher number than the flush
+// before.
 type liveSessions struct {
 	mu    sync.Mutex
 	byID  map[session.ID]*Session
@@ -33,8 +34,8 @@ type liveSessions struct {
 	// tenants has the sessions of each tenant with a session in memory, most recently used first.
 	tenants     map[string]*list.List
 	tenantLimit int // maximum number of sessions of one tenant; 0 means no limit
-	// volatile reports that the backend stores nothing. A session that leaves memory is then lost, so that sessions
-	// leave memory only at the limit, not by their age.
+	// volatile reports that the backend stores nothing. A session that leaves memory is then lost. Sessions therefore
+	// leave memory only at the limit, and not because they are idle.
 	volatile bool
 	replica  string // name of this process among the replicas
 	// evictedFlush is the newest flush with the row of a session that left memory before the backend had
@@ -56,7 +57,7 @@ type Session struct {
 	unmarkedOptOut atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
 	forgotten      atomic.Bool   // the session was deleted, and its row must not be written again
 	// numbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was redacted yet.
-	// Only the recorder uses numbers.
+	// Only the recorder uses placeholderNumbers.
 	placeholderNumbers *redact.Numbers
 	// unsure reports that the session began while the backend did not answer, and that an older record of the session
 	// may still exist.
@@ -77,7 +78,7 @@ func newLiveSessions(limit, tenantLimit int, volatile bool, replica string) *liv
 	}
 }
 
-// get pins a session, and moves the session to the front of the order of use; nil means not in memory.
+// get returns and pins a session, and marks the session as the most recently used; nil means not in memory.
 func (l *liveSessions) get(id session.ID, now time.Time) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +89,7 @@ func (l *liveSessions) get(id session.ID, now time.Time) *Session {
 	return s
 }
 
-// peek pins a session, and does not change the order of use; nil means not in memory.
+// peek is like get, but does not change the order of use.
 func (l *liveSessions) peek(id session.ID) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +100,7 @@ func (l *liveSessions) peek(id session.ID) *Session {
 	return s
 }
 
-// use pins a session, and moves the session to the front of the order of use. The caller holds mu.
+// use pins a session, and marks the session as the most recently used. The caller holds mu.
 func (l *liveSessions) use(s *Session, now time.Time) {
 	s.pins.Add(1)
 	s.lastUse.Store(now.Unix())
@@ -215,8 +216,9 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 	}
 }
 
-// evictStored removes a session that no request pins, if its row is stored. full reports that memory has no room: the
-// row in the outbox then suffices while the backend is down, and a silent session is removed, too. The caller holds mu.
+// evictStored removes a session that no request pins, if its row is stored. full reports that memory has no room. While
+// the backend is down, a row in the outbox then suffices. A session with unmarkedOptOut is removed only if full is
+// true. The caller holds mu.
 func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
 	case s.dirty.Load() || s.delayed.Load() || s.unmarkedOptOut.Load() && !full:
@@ -239,8 +241,8 @@ func (l *liveSessions) remove(s *Session) {
 	}
 }
 
-// forget removes a deleted session from memory, and reports whether the session was in memory. A
-// request that pins the session continues with the record, which no flush writes any more.
+// forget removes a deleted session from memory, and reports whether the session was in memory. A request that pins the
+// session continues with its record, but no flush writes this record any more.
 func (l *liveSessions) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,7 +51,7 @@ type spoolAccount struct {
 type spoolStub struct {
 	ID     string          `json:"id"`
 	Doc    json.RawMessage `json:"doc"`
-	Reason string          `json:"reason"` // reason of a turn without an exchange
+	Reason string          `json:"reason"` // reason for which the turn has no exchange
 }
 
 // oldSpool imports an old spool into the outbox.
@@ -216,9 +216,9 @@ func parseSpoolRecord(b []byte) (kind byte, payload []byte, size int) {
 // readBytes. A record that does not decode is skipped, and writeNext counts its exchange as lost.
 func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) error {
 	switch kind {
-	case 'O': // the earlier release restarted here, and earlier turns in progress never ended
+	case 'O': // the earlier release restarted here, so that turns that were in progress never ended
 		return errors.Join(o.writeNext(end), o.box.EndOpenTurns())
-	case 'H', 'N': // the head of a segment, or the end of a flush, with a sequence number
+	case 'H', 'N': // the head of a segment, or the end of a flush, each with a sequence number
 		if kind == 'N' && len(payload) == 8 {
 			o.lastSequence = int64(binary.LittleEndian.Uint64(payload))
 		} else if kind == 'H' {
@@ -249,7 +249,7 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 }
 
 // writeNext appends next to the outbox, together with the position end. The number of lost exchanges is the difference
-// between the last sequence number and the number of imported exchanges. write counts them as damaged.
+// between the last sequence number and the number of imported exchanges. writeNext counts them as damaged.
 func (o *oldSpool) writeNext(end spoolPosition) error {
 	o.position, o.size = end, 0
 	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })

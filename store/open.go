@@ -34,7 +34,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	_, s.state.volatile = o.Backend.(Volatile)
 	live := newLiveSessions(o.MaxSessions, o.MaxTenantSessions, s.state.volatile, o.Replica)
 
-	// The parts that requests call.
+	// The parts that serve requests.
 	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MaxMemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
 	s.changes = &changeQueue{heldByRequest: map[string][]session.Echo{}}
 	s.rewardQueue = &rewardQueue{refs: map[session.Ref]bool{}}
@@ -116,8 +116,8 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	return nil, nil //nolint:nilnil // see above
 }
 
-// openMarks reads the marks of opted-out sessions from the outbox. Without an outbox, or if no exchanges are kept, no
-// marks are kept.
+// openMarks reads the opt-out marks from the outbox. The result has no marks and keeps none if there is no outbox, or
+// if no exchanges are stored.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	if !s.options.Content.Keep {
 		box = nil

@@ -63,8 +63,8 @@ func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out boo
 	}
 }
 
-// allTurnsOptedOut reports whether all turns of a session in memory opted out, so that its feedback is ignored. If no turn is
-// visible and some turn is not judged yet, allTurnsOptedOut waits for the judgement, up to 200 ms.
+// allTurnsOptedOut reports whether all turns of a session in memory opted out, so that its feedback is ignored. If no
+// turn is visible and some turn is not judged yet, allTurnsOptedOut waits for the judgement, up to 200 ms.
 func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id session.ID) bool {
 	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)

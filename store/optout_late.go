@@ -76,7 +76,8 @@ func (l *LateOptOut) hidesAnyTurn() bool {
 	return l.rec == nil || l.rec.Unit.IsRun || len(turns) < l.rec.Thread.Turns
 }
 
-// hidesTurn reports whether a turn is hidden. A turn whose exchange is not stored counts as hidden if it may be.
+// hidesTurn reports whether a turn is hidden. A turn without a stored exchange is hidden if the session was not judged,
+// or if the record of the session lists the turn as opted out.
 func (l *LateOptOut) hidesTurn(turn int) bool {
 	stored := false
 	for i := range l.exchanges {

@@ -22,8 +22,8 @@ import (
 // maxMarks is the largest number of marks. The oldest mark is deleted first.
 const maxMarks = 100_000
 
-// optOutKeeper is the part of a shared backend that keeps marks, for a limited time. Of two marks of a session it keeps
-// the one with more items.
+// optOutKeeper is the part of a shared backend that stores marks for a limited time. If a session gets two marks, the
+// mark with more items is stored.
 type optOutKeeper interface {
 	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
@@ -35,8 +35,8 @@ type optOutMarks struct {
 	secret []byte
 	fleet  optOutKeeper // nil means this process owns the backend
 
-	mu          sync.Mutex // guards the fields below
-	byName      map[uint64]outbox.Mark
+	mu          sync.Mutex                        // guards the fields below
+	byName      map[uint64]outbox.Mark            // the marks by their names, see markName
 	order       []uint64                          // the names, oldest first
 	unsaved     []outbox.Mark                     // marks that are not in the outbox yet
 	unannounced map[session.ID]session.OptOutMark // marks that are not in the shared backend yet

@@ -34,7 +34,7 @@ const (
 	Parked  Status = "parked"  // the session is not known yet, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
 
-	Unanswered Status = "unanswered" // not stored: the post has IfAnswered, and the session or run has no successful reply
+	Unanswered Status = "unanswered" // not stored, because the post has IfAnswered and the session or run has no successful reply
 )
 
 // Posted is the result of posting one entry of feedback.
@@ -43,7 +43,7 @@ type Posted struct {
 	Session string // name of the session; "" while parked
 	Run     string // name of the run, if a run was rated
 	Status  Status
-	Work    *Owners // for a commit, branch or pull request: all rated sessions and runs, of which Session or Run is the newest
+	Work    *Owners // all sessions and runs that a post about a commit, branch or pull request rated; Session or Run is the newest
 }
 
 // Owners are the names of the sessions and runs whose tool results contain a commit, a branch or a
@@ -53,8 +53,8 @@ type Owners struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// NoRoom returns advice for the client if err reports that the session, or the tenant's parked feedback, has reached
-// its limit of entries.
+// NoRoom returns advice for the client, and true, if err reports that the session, or the tenant's parked feedback,
+// has reached its limit of entries.
 func NoRoom(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has the largest number of feedback entries (limits.feedback); to correct an entry, post its id again", true
@@ -107,8 +107,8 @@ func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Post
 	return done, err
 }
 
-// unansweredStatus returns the result Unanswered if the subject is known and has no successful reply; ok is false
-// otherwise. A rating is not refused because the subject is unknown or the backend does not answer.
+// unansweredStatus returns a result with the status Unanswered if the subject is known and has no successful reply; ok
+// is false otherwise. ok is also false if the subject is unknown or the backend does not answer.
 func (f *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (done Posted, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
@@ -178,8 +178,8 @@ func (f *poster) post(ctx context.Context, tenant string, s *subject, e feedback
 	return f.keepInOutbox(ctx, tenant, s, &e, err)
 }
 
-// postWithRetry stores feedback in the backend. If the backend is unavailable, attempt retries until limit has passed
-// or the backend counts as down.
+// postWithRetry stores feedback in the backend. If the backend is unavailable, postWithRetry retries until limit has
+// passed or the backend counts as down.
 func (f *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -250,7 +250,7 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
-	return p, nil // the parked copy does no harm, because it has the same entry id, and an id counts once
+	return p, nil // the parked copy does no harm, because it has the same id, and entries with one id count once
 }
 
 // joinByKey adds feedback to the newest known session with the subject's echo key. The bool reports whether there is
@@ -313,8 +313,8 @@ func (f *poster) parkedDelivery(ctx context.Context, tenant string, s *subject, 
 	return firstDelivery(e, parked, ok), err
 }
 
-// firstDelivery returns stored if e repeats stored, else e. ok reports that stored exists. A repeated post thus keeps
-// the time of the first post, and does not replace later feedback of the same rater.
+// firstDelivery returns stored if stored exists, as ok reports, and e repeats stored. Otherwise it returns e. A
+// repeated post thus keeps the time of the first post, and does not replace later feedback of the same rater.
 func firstDelivery(e, stored feedback.Entry, ok bool) feedback.Entry {
 	if ok && e.Repeats(&stored) {
 		return stored

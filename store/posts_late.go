@@ -18,7 +18,7 @@ import (
 
 const (
 	outboxWriteLimit  = 5 * time.Second // longest wait for the write of a post to the outbox
-	knownSessionLimit = postRetry       // longest search for the session of a post that goes to the outbox
+	knownSessionLimit = postRetry       // longest search for the session of a post that is written to the outbox
 	downLimit         = time.Second     // maximum time for a first attempt on a backend that is down
 	latePause         = time.Second     // pause after the backend failed to store a post
 	lateLimit         = time.Second     // maximum time for the delivery of late posts in one round of the shipper
@@ -29,7 +29,7 @@ const (
 // latePosts holds the posts that the backend failed to store. These late posts wait in the outbox, so that a restart
 // loses none. The goroutine of the shipper delivers them.
 type latePosts struct {
-	outbox     *outbox.Outbox // nil means no outbox: a post that the backend fails to store is lost, and its client gets the error
+	outbox     *outbox.Outbox // nil means no outbox; a post that the backend fails to store is then lost, and its client gets the error
 	now        func() time.Time
 	tombstones *tombstones
 
@@ -37,7 +37,7 @@ type latePosts struct {
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
 	queue   []*queuedPost
-	writing bool           // a goroutine runs writeQueue; there is at most one, even if the disk hangs
+	writing bool           // a goroutine runs writeQueue; at most one runs, even if the disk hangs
 	writes  sync.WaitGroup // the goroutine of writeQueue
 
 	// Only the shipper's goroutine uses the fields below.
@@ -48,7 +48,7 @@ type latePosts struct {
 
 // LateTally counts late posts that were dropped, by reason.
 type LateTally struct {
-	Unknown atomic.Int64 // the subject has no session
+	Unknown atomic.Int64 // no session was found for the post
 	Full    atomic.Int64 // the session, or the tenant's parked feedback, had reached its limit of entries
 	Bad     atomic.Int64 // the post is invalid, its delivery panicked, or the data directory cannot be written
 	Expired atomic.Int64 // the post waited too long
@@ -277,10 +277,10 @@ func (f *poster) countLate(err error) {
 	}
 }
 
-// latePostNumbers returns the numbers of a tenant's late posts that name a selected session, by a name of the
-// session, by a reply or a request, or by a sample. If all is true, it returns the numbers of all late posts of the
-// tenant. latePostNumbers reads the posts with numbers above after; last is the highest number that it read. The
-// caller is the shipper's goroutine, and must not hold handoff.mu, because latePostNumbers calls the backend.
+// latePostNumbers returns the numbers of a tenant's late posts about the sessions for which match returns true. A post
+// names its session directly, or by a reply, a request or a sample. If all is true, latePostNumbers returns the numbers
+// of all late posts of the tenant. It reads the posts with numbers above after; last is the highest number that it
+// read. The caller is the shipper's goroutine, and must not hold handoff.mu, because latePostNumbers calls the backend.
 func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, match func(session.ID) bool) (numbers []int64, last int64, err error) {
 	box := f.late.outbox
 	if box == nil || box.PostCount() == 0 {

@@ -16,7 +16,7 @@ import (
 // WorkError is the error for feedback on a commit, a branch or a pull request from which no session can be found.
 type WorkError struct {
 	Status int    // HTTP status for the client
-	Advice string // the fact and the remedy
+	Advice string // message for the client, with the remedy
 }
 
 func (e *WorkError) Error() string { return e.Advice }

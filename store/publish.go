@@ -18,12 +18,12 @@ const (
 	// overdueLimit is the longest wait of a request while writes of earlier requests exceed
 	// waitLimit.
 	overdueLimit = 3 * time.Millisecond
-	maxOverdue   = 256 // number of overdue writes above which no write begins
+	maxOverdue   = 256 // number of overdue writes above which no new write starts
 	maxUnawaited = 256 // maximum number of writes by PublishCounts at one time
 )
 
-// publisher writes decisions of turns to a shared backend before the client has the whole answer,
-// because the client's next request may reach another replica.
+// publisher writes the decisions of turns to a shared backend before the client has the end of the answer, because the
+// client's next request may reach another replica.
 type publisher struct {
 	backend  batchWriter // nil means this process owns the backend
 	optOuts  *optOutFilter
@@ -76,9 +76,9 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 }
 
 // PublishCounts starts to write the row of a session after a turn without decisions, and does not wait for the write.
-// The recorder writes the row as well, up to a second later. If the next turn reached another replica within this
-// second, it would continue with the counts of an earlier turn. The recorder's late row would then be discarded in
-// favour of the other replica's newer row. If this process owns the backend, PublishCounts does nothing.
+// The recorder also writes the row, but up to a second later. If the next turn reached another replica within this
+// second, this replica would continue with the counts of an earlier turn. The backend would then discard the recorder's
+// row, because the row of the other replica is newer. If this process owns the backend, PublishCounts does nothing.
 func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	if !p.canPublish() || p.unawaited.Load() >= maxUnawaited {
 		return

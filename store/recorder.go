@@ -26,22 +26,23 @@ type recorder struct {
 	kept       func(x *sample.Exchange) // nil means not called
 	sentiment  bool                     // the user's sentiment counts as implicit feedback
 
-	redactor   *redact.Redactor // continues the placeholder numbers of the session of each exchange
-	spare      []Turn           // empty list with capacity, for the next swap with the queue of the inbox
+	redactor   *redact.Redactor // numbers the placeholders of an exchange after those of its session's earlier exchanges
+	spare      []Turn           // empty list whose memory the queue of the inbox uses next
 	inProgress turnsInProgress
 }
 
 // turnsInProgress lists the turns in progress for which the recorder writes stubs.
 type turnsInProgress struct {
-	spare     []*TurnStart // empty list with capacity, for the next swap with the open turns of the inbox
+	spare     []*TurnStart // empty list whose memory inbox.begun uses next
 	turns     []*TurnStart // turns in progress at the last flush
 	unwritten []*TurnStart // turns whose stub is in handoff.next
 }
 
-// record writes new turns to the outbox. A crash loses at most the turns since the last call. record works in pieces of
-// pieceBytes, because redaction, encoding and writing copy each exchange. If many turns end at once, for example when
-// the network fails, the copies of all exchanges would otherwise take most of the memory. If all is true, record also
-// writes the rows of the sessions in changeQueue.delayed.
+// record writes new turns to the outbox. A crash loses at most the turns since the last call. If all is true, record
+// also writes the rows of the sessions in changeQueue.delayed.
+//
+// record works in pieces of pieceBytes, because redaction, encoding and writing copy each exchange. If many turns end
+// at once, for example when the network fails, the copies of all exchanges would otherwise take most of the memory.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
@@ -133,7 +134,7 @@ func (r *recorder) collectChanges(now time.Time, all bool) {
 	r.handoff.flushCount++
 	dirty, echoes := r.changes.drain(now, all, r.handoff.flushCount, r.state.delivered.Load())
 	for _, ses := range dirty {
-		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // set before dirty is cleared, because one of the two must keep the session in memory
+		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // set before dirty is cleared, because at every moment one of the two fields must keep the session in memory
 		ses.dirty.Store(false)
 		encoded := false
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
@@ -200,7 +201,8 @@ func (r *recorder) markStubs(written bool) {
 	r.inProgress.unwritten = r.inProgress.unwritten[:0]
 }
 
-// newStub returns the stub of a turn for the outbox: identity and decisions without content.
+// newStub returns the stub of a turn for the outbox, with the identity and the decisions of the turn and without its
+// content.
 func (r *recorder) newStub(x *sample.Exchange) outbox.Stub {
 	redactor := r.redactor
 	redactor.Reset()

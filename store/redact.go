@@ -116,7 +116,7 @@ func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool)
 		return session.Row{}, false
 	}
 	ses.unjudged.Store(len(ses.Record.OptOut.PendingTurns) > 0)
-	if ses.Record.Unit.IsRun && !ses.Record.OptOut.HasStorableSession { // all turns so far opted out, or are not judged
+	if ses.Record.Unit.IsRun && !ses.Record.OptOut.HasStorableSession { // all turns so far opted out, or are not judged yet
 		ses.unmarkedOptOut.Store(true)
 		return session.Row{}, false
 	}

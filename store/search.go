@@ -20,8 +20,8 @@ type Found struct {
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search looks for the texts of h in the exchanges of a session, and reports whether each non-empty text was found. The
-// result is the first hit of the words or, if no words are searched, of the error or the tool.
+// search looks for the texts of s in the exchanges of a session, and reports whether each non-empty text was found. The
+// returned Found is the first hit of the words or, if no words are searched, of the error or the tool.
 func (a *Archive) search(ctx context.Context, l *session.Listed, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.isDamaged(l.Row.Tenant, l.Row.ID, err) {

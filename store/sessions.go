@@ -11,7 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// defaultLookupTimeout is the default of Options.LookupTimeout, the longest wait of a request for a look-up in the backend.
+// defaultLookupTimeout is the default of Options.LookupTimeout, the longest wait of a request for a look-up in the
+// backend.
 const defaultLookupTimeout = 45 * time.Millisecond
 
 // maxCandidates is the largest number of sessions that a look-up of one echo key returns to a request.
@@ -62,8 +63,8 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
-// fetchRecord reads a session's record from the backend, within Options.LookupTimeout, and reports whether the session is
-// closed. rec is nil if the backend has no such session.
+// fetchRecord reads a session's record from the backend, within Options.LookupTimeout, and reports whether the session
+// is closed. rec is nil if the backend has no such session.
 func (s *sessions) fetchRecord(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
@@ -147,9 +148,9 @@ func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
-// refresh replaces the record in memory by the stored record if the stored record is newer, because another replica has
-// continued the session. A stand-in, the record of a session that began while the backend did not answer, counts as
-// older than any other record.
+// refresh replaces the record in memory by the stored record if the stored record is newer. The stored record is newer
+// after another replica has continued the session. A stand-in, the record of a session that began while the backend did
+// not answer, counts as older than any other record.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()

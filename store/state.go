@@ -25,7 +25,7 @@ type state struct {
 	durable           atomic.Int64 // number of the newest flush that the outbox has
 	lagging           atomic.Bool  // some rows are only in the outbox, and must be read back
 	lookupsMayMiss    atomic.Bool  // rows of an unknown number of sessions are only in the outbox, and look-ups may miss these sessions
-	heldBytes         atomic.Int64 // bytes of exchanges in memory
+	heldBytes         atomic.Int64 // bytes of the exchanges in memory, in the inbox and in batches
 	oldestUndelivered atomic.Int64 // end of the oldest exchange or post that the backend does not have, in Unix microseconds; 0 means the backend has all
 	outboxBytes       atomic.Int64 // size of the rows of the outbox on the disk
 	mustReread        atomic.Bool  // the outbox was damaged, and the shipper must read all undelivered rows again
@@ -75,7 +75,7 @@ func newDoneSignal() *doneSignal { return &doneSignal{done: make(chan struct{})}
 
 func (d *doneSignal) close() { d.once.Do(func() { close(d.done) }) }
 
-// Tally counts the work of a store, for metrics and doctor. All fields but Pending only grow.
+// Tally counts the work of a store, for metrics and for precept doctor. All fields except Pending only increase.
 type Tally struct {
 	Exchanges       atomic.Int64 // exchanges written to the backend
 	Incomplete      atomic.Int64 // written exchanges that were cut, aborted or failed

@@ -59,9 +59,9 @@ type Hooks struct {
 	Erased          func()                           // called when sessions were deleted, on request or by age; nil means not called
 	Kept            func(x *sample.Exchange)         // called for every exchange that is kept, after redaction; must not change x; nil means not called
 	// Damaged is called when a list or an export leaves out a session with a damaged exchange; nil means not called.
-	Damaged func(of session.Ref, err error)
-	// Before is called before each step on a session or an exchange; nil means not called. Tests make a
-	// step panic with Before.
+	Damaged func(ref session.Ref, err error)
+	// Before is called before each step on a session or an exchange; nil means not called. Tests use Before to make a
+	// step panic.
 	Before func(step label.Step, id session.ID, exchange string)
 }
 
@@ -176,10 +176,10 @@ func (s *Store) AddMember(unit *Session, rec *session.Record) {
 // Release ends a pin. If the turn changed the record of the session, Release queues the session's row for the recorder.
 func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 
-// Refresh reads a session from the backend again, within Options.LookupTimeout. It is called if another replica may have
-// continued the session. A stand-in is a session that began while the backend did not answer. A stand-in adopts the
-// stored record, and is excluded from the experiment, because one of its turns got no lessons. If the backend does not
-// answer, the session stays unchanged.
+// Refresh reads a session from the backend again, within Options.LookupTimeout. It is called if another replica may
+// have continued the session. A stand-in is a session that began while the backend did not answer. A stand-in adopts
+// the stored record, and is excluded from the experiment, because one of its turns got no lessons. If the backend does
+// not answer, the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
 // Rejoin reads a unit (a run or a parent session) from the backend again, if other replicas may have flipped coins of
@@ -208,8 +208,8 @@ func (s *Store) Member(ctx context.Context, tenant string, id session.ID) (membe
 	return s.sessions.member(ctx, tenant, id)
 }
 
-// Newest returns the newest record of a session that closes. This is the record in memory, or the record in row if the
-// session is not in memory or another replica has continued it.
+// Newest returns the newest record of a session that closes. This is the record in memory. It is the record in row if
+// the session is not in memory, or if another replica has continued the session.
 func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.newest(row) }
 
 // Snapshot returns a copy of the record of a session in memory, without the texts; nil means the session is not in
@@ -228,8 +228,8 @@ func (s *Store) Abandon(start *TurnStart) { s.inbox.Abandon(start) }
 // exchanges is full, Offer drops and counts the turn, and returns false.
 func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 
-// AddEchoes records echo keys. In this process, feedback finds the sessions of the keys at once. In other replicas it
-// finds them after the next delivery.
+// AddEchoes records echo keys. In this process, feedback finds the sessions of the keys at once. In other replicas,
+// feedback finds the sessions after the next delivery.
 func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
 // HoldKeys is like AddEchoes, for the keys of a request whose exchange may have opted out. The keys are written only
@@ -251,7 +251,7 @@ func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 
 // Publish writes the decisions of a turn to a shared backend before the client has the end of the response, because
 // the client's next request may reach another replica. unit is the run or the parent whose coins the session shares;
-// nil if none. answered is as in OptedOut. waited is the time for which the request has already waited for the
+// nil means none. answered is as in OptedOut. waited is the time for which the request has already waited for the
 // backend. A write that fails or takes too long loses nothing, because the recorder's next batch has the same rows.
 // Without other replicas Publish does nothing.
 func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {

@@ -24,12 +24,12 @@ type writer struct {
 	failed     func(step label.Step, err error)
 }
 
-// refusedOutcome marks an exchange that the backend can never store.
+// refusedOutcome is the outcome of an exchange that the backend can never store.
 const refusedOutcome = "refused"
 
-// write writes a batch to the backend. It writes rows, echo keys and exchanges, then implicit feedback, then moves the
-// feedback that is parked under the keys to their sessions. An exchange that the backend can never store gets
-// refusedOutcome.
+// write writes the rows, echo keys and exchanges of a batch to the backend, then its implicit feedback. Last, it moves
+// the feedback that is parked under the echo keys to the sessions of the keys. An exchange that the backend can never
+// store gets refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	remaining := w.tombstones.withoutDeleted(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
 	b.forgottenCount += int64(len(b.exchanges) - len(remaining.Exchanges)) // exchanges of deleted sessions stay in the account

@@ -30,7 +30,7 @@ type Account struct {
 // DroppedDamaged is the reason in Account.Dropped for exchanges that were lost in a damaged outbox file.
 const DroppedDamaged = "damaged"
 
-// counts holds the values of the table account.
+// counts holds the values of the table account in the file.
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
 	Sequence                              int64 // sequence number of the last row
@@ -55,7 +55,7 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// isNewer reports whether c is newer than other. This follows from the numbers of exchanges and rows, which only grow.
+// isNewer reports whether c is newer than other. It compares the numbers of exchanges and rows, which only increase.
 func (c *counts) isNewer(other *counts) bool {
 	return c.Admitted > other.Admitted || c.Sequence > other.Sequence
 }
@@ -122,8 +122,8 @@ func writeCounts(c *sqlite.Conn, stored, current *counts) error {
 	return nil
 }
 
-// account returns the Account for these counts. open is the number of turns in progress. They count as spooled if
-// running reports that a precept process has the file open, else as incomplete.
+// account returns the Account for these counts. openTurns is the number of turns in progress. running reports that a
+// precept process has the file open. The turns in progress then count as spooled, else as incomplete.
 func (c *counts) account(openTurns int64, running bool) Account {
 	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}, LateFeedback: c.Posts}
 	maps.Copy(a.Dropped, c.dropped)
@@ -153,7 +153,7 @@ func ReadAccount(path string, running bool) (Account, error) {
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without write access to the directory, SQLite reads only with immutable
+		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without write access to the directory, SQLite can read the file only as immutable
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}

@@ -34,9 +34,9 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	return b.counts.Sequence, nil
 }
 
-// writeWithRepair calls change, which writes to the file. If the disk is full, write copies SQLite's write-ahead log
-// into the file, so that SQLite can reuse the space of the log, and calls change again. If the file is damaged, write
-// replaces the file, and calls change again. The caller holds mu.
+// writeWithRepair calls change, which writes to the file. If the disk is full, writeWithRepair copies SQLite's
+// write-ahead log into the file, so that SQLite can reuse the space of the log, and calls change again. If the file is
+// damaged, writeWithRepair replaces the file, and calls change again. The caller holds mu.
 func (b *Outbox) writeWithRepair(change func() error) error {
 	err := classify(change())
 	if errors.Is(err, ErrFull) && b.checkpoint("RESTART") == nil {
@@ -50,8 +50,8 @@ func (b *Outbox) writeWithRepair(change func() error) error {
 	return err
 }
 
-// transact runs fn in a transaction that also writes the counts, and the turns that CountBypassed has recorded. If the
-// transaction fails, transact restores the counts in memory. The caller holds mu.
+// transact runs change in a transaction that also writes the counts, and the turns that CountBypassed has recorded. If
+// the transaction fails, transact restores the counts in memory. The caller holds mu.
 func (b *Outbox) transact(change func() error) (err error) {
 	before := b.counts.clone()
 	defer func() {
@@ -140,7 +140,7 @@ func (b *Outbox) appendRow(r *Row) error {
 	return nil
 }
 
-// insertRow writes a row under its sequence number. It binds the parameters itself, because sqlitex is slower.
+// insertRow writes a row under its sequence number. It does not use sqlitex, which is slower.
 func insertRow(c *sqlite.Conn, r *Row) error {
 	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 )
 
 // replace sets a damaged file aside, under another name, and opens a new file with the readable rows of the damaged
-// file. damage is the error that showed the damage. The caller holds mu, and does not hold reading.
+// file. damage is the error that showed the damage. The caller holds mu, and does not hold readerMu.
 func (b *Outbox) replace(damage error) (err error) {
 	b.readerMu.Lock()
 	defer b.readerMu.Unlock()
@@ -93,7 +93,7 @@ func (l loss) String() string {
 }
 
 // salvage copies the readable rows of the damaged file at path to the new file, and counts the other exchanges as lost.
-// memory holds the counts in memory, which are zero if the file was never open.
+// inMemory holds the counts in memory, which are zero if the file was never open.
 func (b *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if oldErr == nil {
@@ -130,7 +130,7 @@ func (b *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	return lost, err
 }
 
-// fileContents describes the rows that are in the file, to be compared with the account.
+// fileContents counts the rows of the file, to be compared with the account.
 type fileContents struct {
 	spooledExchanges int64 // exchanges of the rows that the store does not have
 	lastSequence     int64 // sequence number of the newest row
@@ -166,9 +166,9 @@ func (found *fileContents) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == found.spooledExchanges && c.Sequence >= found.lastSequence && c.Posts == found.posts
 }
 
-// reconcile corrects target, the newest known account, by the contents of the file, and makes it the account.
-// Exchanges that target counts and the file lacks are counted as dropped, with the reason DroppedDamaged. The caller
-// has started a transaction.
+// reconcile makes target, the newest known account, the account of the file, and corrects it by the contents of the
+// file. Exchanges that target counts and that are not in the file are counted as dropped, with the reason
+// DroppedDamaged. The caller has started a transaction.
 func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := b.readContents(target.Delivered)
 	if err != nil {

@@ -25,15 +25,14 @@ func (b *Outbox) Marks() (list []Mark, err error) {
 	return list, classify(err)
 }
 
-// KeepMarks writes marks. If there are more than maxMarks afterwards, KeepMarks deletes the oldest ones.
+// KeepMarks writes marks. It then deletes the oldest marks until at most maxMarks remain.
 func (b *Outbox) KeepMarks(list []Mark, maxMarks int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.writeWithRepair(func() error {
 		return b.transact(func() error {
 			for _, m := range list {
-				// A known mark keeps its place, so that the mark of the oldest session is deleted
-				// first.
+				// A known mark keeps its place in the order, so that the mark of the oldest session is deleted first.
 				err := execute(b.writer, `INSERT INTO optout_marks (name, turns, items, place)
 					VALUES (?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM optout_marks))
 					ON CONFLICT (name) DO UPDATE SET turns = excluded.turns, items = excluded.items`, int64(m.Name), int64(m.Turns), int64(m.Items))

@@ -19,14 +19,14 @@ const (
 	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota, because losing a
 	// session's row is worse than losing an exchange.
 	stateAllowance = 64 << 20
-	// sparePages is the number of unused pages that stay in the file (8 MiB).
+	// sparePages is the number of unused pages (8 MiB together) that stay in the file.
 	sparePages = 1024
 	// vacuumPages is the largest number of pages that one step frees, so that no caller waits long for
 	// the lock.
 	vacuumPages = 256
 )
 
-// Kind says what the document of a row holds.
+// Kind is the kind of a row, which determines the content of its document.
 type Kind int64
 
 const (
@@ -65,11 +65,11 @@ type Flush struct {
 	Stubs []Stub
 	// Ended lists the ids of the exchanges whose turns ended. Their stubs are deleted.
 	Ended []string
-	// Dropped counts the exchanges that are not stored, by reason.
+	// Dropped is the number of exchanges that are not stored, by reason.
 	Dropped map[string]int64
 	// Scrub makes the next Tidy also remove the content of deleted rows from the file, as RequestScrub does.
 	Scrub bool
-	// Notes are values by their keys. Note returns the value of a key.
+	// Notes are values of the caller by their keys. The method Note of Outbox returns the value of a key.
 	Notes map[string]string
 	// Carried is the account of an earlier file, which is added to the account of this file; nil means none.
 	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither
@@ -89,7 +89,8 @@ type Options struct {
 	// TenantQuotaBytes is the maximum total size of the rows of one tenant in bytes (limits.tenant_bytes); 0 means no
 	// limit.
 	TenantQuotaBytes int64
-	// Tenants is true if several tenants may share the queue. Refuses then returns the tenants with the most bytes.
+	// MultiTenant reports that several tenants may share the queue. When the queue becomes full, RefusedTenants then
+	// returns the tenants with the most bytes.
 	MultiTenant bool
 	Now         func() time.Time
 	// Damaged is called with a message for the operator when the file is damaged or lacks rows that its
@@ -117,7 +118,7 @@ type Outbox struct {
 
 	postCount atomic.Int64 // number of posts in the file, for readers that must not wait for mu
 
-	readerMu sync.Mutex // guards reader; a holder of mu may lock reading, not the reverse
+	readerMu sync.Mutex // guards reader; a holder of mu may lock readerMu, not the reverse
 	reader   *sqlite.Conn
 }
 

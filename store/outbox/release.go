@@ -82,7 +82,7 @@ func (b *Outbox) Release(safe int64) error {
 		b.shrink()
 		_ = b.makeBallast() // tried again before each write
 	}
-	if err == nil && b.hasBallast { // if the ballast is missing, the disk is full, and a scrub needs space
+	if err == nil && b.hasBallast { // without a ballast the disk is full, and a scrub would need space
 		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, which never happens
 		// in an idle queue. An empty queue is therefore scrubbed.
 		rows, countErr := queryInt(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")

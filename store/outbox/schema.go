@@ -17,8 +17,8 @@ const schemaVersion = 1
 // applicationID marks a SQLite file as an outbox of precept: "prec" in ASCII.
 const applicationID = 0x70726563
 
-// schema creates the tables. The sequence numbers are assigned by this package, because SQLite would start again at 1
-// after the table was empty. Table begun has the stubs of the turns in progress.
+// schema creates the tables. This package assigns the sequence numbers itself, because SQLite would start again at 1
+// after the table was empty. The table begun has the stubs of the turns in progress.
 const schema = `
 CREATE TABLE outbox (
 	sequence  INTEGER PRIMARY KEY,

@@ -57,8 +57,8 @@ func (s *shares) remove(sums map[string]int64) {
 	}
 }
 
-// CrowdingTenants returns the tenants that each have at least minBytes of rows, if they together have at least half of the
-// bytes of all rows. Otherwise it returns none.
+// CrowdingTenants returns the tenants that each have at least minBytes of rows, if they together have at least half of
+// the bytes of all rows. Otherwise it returns none.
 func (b *Outbox) CrowdingTenants(minBytes int64) (tenants []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,8 +83,8 @@ type Refused struct {
 }
 
 // RefusedTenants returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
-// exchanges of the tenants with the most bytes are refused first. If the queue has no limits for tenants, the result
-// is empty, and Append may refuse the whole flush.
+// exchanges of the tenants with the most bytes are refused first. If the bytes of each tenant are not counted, the
+// result is empty, and Append may refuse the whole flush.
 func (b *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -48,9 +48,9 @@ func (b *Outbox) FreeSpace() {
 	b.shrink()
 }
 
-// shrink removes all unused pages from the file, in steps. On a full disk a step must not write more than the deleted
-// ballast has freed. Each step therefore removes few pages, then copies the write-ahead log into the file. The caller
-// holds mu.
+// shrink removes all unused pages from the file, in steps. On a full disk a step must not write more bytes than the
+// deleted ballast has freed. Each step therefore removes few pages, then copies the write-ahead log into the file. The
+// caller holds mu.
 func (b *Outbox) shrink() {
 	for {
 		n, err := b.vacuum(0, ballastBytes/pageBytes/4)
@@ -72,8 +72,8 @@ func (b *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 }
 
 // checkpointForBallast copies the write-ahead log into the file if the new pages in the log take more than half of the
-// ballast. Otherwise rows could not be deleted on a full disk: the log shrinks only if the file can grow by its new
-// pages, and the space for this is that of the ballast. The caller holds mu.
+// size of the ballast. On a full disk, the log can be copied only if its new pages fit into the space of the deleted
+// ballast. Otherwise no row could be deleted. The caller holds mu.
 func (b *Outbox) checkpointForBallast() error {
 	pages, err := queryInt(b.writer, "PRAGMA page_count")
 	if err != nil {
@@ -86,8 +86,8 @@ func (b *Outbox) checkpointForBallast() error {
 	return sqlitex.ExecuteTransient(b.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
-// trimLog truncates the write-ahead log to trimmedLogBytes bytes, to get space for the ballast. This size suffices to write
-// the account. The caller holds mu.
+// trimLog truncates the write-ahead log to trimmedLogBytes bytes, to get space for the ballast. This size suffices to
+// write the account. The caller holds mu.
 func (b *Outbox) trimLog() error {
 	limit := func(n int) error {
 		return sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
