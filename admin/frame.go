@@ -289,7 +289,7 @@ func (p pager) html(f frame) g.Node {
 		return h.A(h.Href(f.With("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
 	}
 	return pagerOf(
-		h.Span(g.Textf("%d to %d of %d", p.from+1, p.to, p.total)),
+		h.Span(g.Textf("%s to %s of %s", count(p.from+1), count(p.to), count(p.total))),
 		g.If(p.from > 0, to(p.number-1, "prev", "Previous")),
 		g.If(p.to < p.total, to(p.number+1, "next", "Next")),
 	)

@@ -79,7 +79,7 @@ func (v *breakdownView) list(f frame) g.Node {
 		return g.Group{
 			h.P(h.Class("warning"), g.Textf("Exploratory. Lessons are withheld at random from all sessions together, so an "+
 				"effect in a part of the sessions is a hint, not a verdict. Effects are moved towards the mean of "+
-				"their lesson, and intervals are widened for the %d cells of the page.", len(v.cells))),
+				"their lesson, and intervals are widened for the %s cells of the page.", count(len(v.cells)))),
 			scroll(labelled("Effects by "+v.by.Name), v.table(f, v.cells[p.from:p.to])), p.html(f),
 		}
 	case v.reading:

@@ -95,7 +95,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		wantText []string
 	}{
 		"without a price": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a>`, ">500 000<", "no price of the models is known", ">2000<", "treated, 50% cached; control 1000, 0% cached",
+			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a>`, ">500,000<", "no price of the models is known", ">2,000<", "treated, 50% cached; control 1,000, 0% cached",
 			`href="/lessons?verdict=helps" aria-label="Proven lessons: 1 lesson">1</a> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
 		"with a price":                      {"/", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
@@ -108,7 +108,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		}},
 		"invalid":          {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a>`, "!counting"}},
 		"no control":       {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
-		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
+		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500,000<"}},
 		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
 		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
 		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
@@ -189,10 +189,10 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
 		"note":                   {func(w *pageData) { w.row.Note = "as if" }, []string{"(as if)"}},
 		"note of an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not use the effect. Look at Health", "(the coins are off)"}},
-		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12 357", "The verdict needs 12 345 more picks"}},
+		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "The verdict needs 12,345 more picks"}},
 		"prompt cache":           {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
 		"prompt cache change":    {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
-		"input tokens":           {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1200<", "1000 without the lesson"}},
+		"input tokens":           {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1,200<", "1,000 without the lesson"}},
 		"judge scores":           {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No opinion of a judge"}},
 		"plain difference":       {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"planned looks": {func(w *pageData) {

@@ -60,8 +60,8 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 		return html.UnescapeString(body(t, res))
 	}
 	first := get("")
-	if got := slugsOf(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2002") {
-		t.Errorf("first page: got %d rows, want %d and the text \"1 to 100 of 2002\"", len(got), rowsPerPage)
+	if got := slugsOf(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2,002") {
+		t.Errorf("first page: got %d rows, want %d and the text \"1 to 100 of 2,002\"", len(got), rowsPerPage)
 	}
 	if !f.reports.asked.Bands {
 		t.Error("the page requested a report without daily intervals, which the sparklines need")
@@ -88,8 +88,8 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 			t.Errorf("%s: got first lessons %q, want %s first", query, got[:min(3, len(got))], want)
 		}
 	}
-	if page := get("?sort=name&page=9999"); !strings.Contains(page, "2001 to 2002 of 2002") {
-		t.Error("a page number after the last does not show the last page, with \"2001 to 2002 of 2002\"")
+	if page := get("?sort=name&page=9999"); !strings.Contains(page, "2,001 to 2,002 of 2,002") {
+		t.Error("a page number after the last does not show the last page, with \"2,001 to 2,002 of 2,002\"")
 	}
 	if page := get("?q=nobody"); !strings.Contains(page, "No lesson matches the filter") {
 		t.Error("the page without a matching lesson lacks \"No lesson matches the filter\"")

@@ -68,7 +68,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 	}{
 		"no problem": {func(*admin.Health) {}, []string{
 			`<div class="good"><dt>`, `<span class="value">healthy</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
-			"precept v1, go1, process 7, since <time", "of 12 345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
+			"precept v1, go1, process 7, since <time", "of 12,345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
 			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for its session</th><td>2</td>`,
 			`<th scope="row">Late samples</th><td>3</td>`, `<th scope="row">Sessions and runs</th><td>9</td>`, "No entries. Approvals", "1 of 2 keys differ from their defaults",
 			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td data-label="Value" class="text wrap"><code>0.25</code></td><td data-label="Default" class="text wrap quiet"><code>0.1</code>`,
@@ -90,7 +90,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"dropped exchanges":  {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
 		"figures": {func(h *admin.Health) {
 			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
-		}, []string{`>Lessons</h2>`, `<td>12 345</td>`, `<td class="text bad">one is bad</td>`}},
+		}, []string{`>Lessons</h2>`, `<td>12,345</td>`, `<td class="text bad">one is bad</td>`}},
 		"rejected configuration": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"was rejected; the previous configuration stays in effect: line 3"}},
 	} {
 		page := onPage(t, "/health", func(_ *wordSource, o *admin.Options) {

@@ -261,7 +261,7 @@ func (v *overviewView) effects(f frame) g.Node {
 		heading("effects", "Effect of each lesson"),
 		scroll(labelledBy("effects"), t.html(f, false)),
 		quiet(
-			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %d. ", overviewRows, len(v.rows))),
+			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, count(len(v.rows)))),
 			h.A(h.Href(f.inReport("/lessons")), g.Text("All lessons, to sort and filter")),
 		),
 		g.Iff(len(v.waiting) > 0, func() g.Node {

@@ -80,7 +80,7 @@ func (v *queueView) html(f frame) g.Node {
 		return g.Group{title("Queue"), emptyQueue(), queueKeys()}
 	}
 	return g.Group{
-		title("Queue", quiet(g.Textf("%d to decide. ", v.pager.total), keys("?"), g.Text(" shows the keys."))),
+		title("Queue", quiet(g.Text(count(v.pager.total)+" to decide. "), keys("?"), g.Text(" shows the keys."))),
 		g.Map(v.items, func(x queueItem) g.Node { return x.html(f) }),
 		v.pager.html(f),
 		queueKeys(),
@@ -239,7 +239,7 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 	}
 	total := g.Node(nil)
 	if n := l.Support(); n > len(list) {
-		total = h.P(g.Textf("%d sessions support the lesson. The list names %d of them.", n, len(list)))
+		total = h.P(g.Textf("%s sessions support the lesson. The list names %d of them.", count(n), len(list)))
 	}
 	return h.Div(total, h.Ul(h.Class("checks"), some(list, h.Li, func(e lesson.Evidence) g.Node {
 		note := e.Kind

@@ -94,7 +94,7 @@ func (v *runView) html(f frame) g.Node {
 		ifElse(len(v.run.Sessions) > 0,
 			sessionTable(f, g.Text("Oldest first."), v.run.Sessions, v.prices),
 			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
-		g.If(v.run.More > 0, quiet(g.Text(fmt.Sprintf("%d further sessions are not listed.", v.run.More)))),
+		g.If(v.run.More > 0, quiet(g.Text(count(v.run.More)+" further sessions are not listed."))),
 	}
 }
 

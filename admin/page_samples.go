@@ -45,7 +45,7 @@ func (v *samplesView) html(f frame) g.Node {
 		),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "") }),
 		f.olderPager(g.If(v.found.Read > 0, h.Span(
-			g.Textf("%d shown", len(v.found.Samples)), g.If(clear != "", g.Textf(" of %d read", v.found.Read)),
+			g.Text(count(len(v.found.Samples))+" shown"), g.If(clear != "", g.Text(" of "+count(v.found.Read)+" read")),
 		)), q.After, v.found.Next),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.exports(f) }),
 	}
@@ -58,7 +58,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	case filtered:
 		older := ifElse(v.found.Next != "", "There are older samples.", "Use fewer filters.")
 		return empty("No matching sample", h.P(g.Textf(
-			"None of the %d samples read matches. %s", v.found.Read, older)))
+			"None of the %s samples read matches. %s", count(v.found.Read), older)))
 	default:
 		return empty("No sample yet", h.P(g.Text(
 			"Samples are built when a session closes: reward.close_after after its beginning.")))

@@ -68,8 +68,8 @@ func (v *sessionsView) html(f frame) g.Node {
 				chips(f, sessionFilters()),
 				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", searched) }),
 				v.pager(f, g.If(v.found.Read > 0, h.Span(
-					g.Textf("%d shown", len(v.found.Sessions)),
-					g.If(clear != "", g.Group{g.Textf(" of the %d sessions ", v.found.Read), searched}),
+					g.Text(count(len(v.found.Sessions))+" shown"),
+					g.If(clear != "", g.Group{g.Textf(" of the %s sessions ", count(v.found.Read)), searched}),
 				))),
 				g.If(!f.Viewer && len(v.found.Sessions) > 0, v.exports(f)),
 				quiet(g.Text("Redacted and opted-out text is never stored.")),
@@ -162,7 +162,7 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 		))
 	case v.found.Next != "":
 		return empty("No matching session", h.P(
-			g.Textf("None of the %d sessions ", v.found.Read), searched,
+			g.Textf("None of the %s sessions ", count(v.found.Read)), searched,
 			g.Text(ifElse(v.query.OldestFirst, " matches. There are newer sessions.", " matches. There are older sessions.")),
 		))
 	case v.query.Session != "":
@@ -171,7 +171,7 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 		return empty("No matching session", h.P(g.Text("No session is in this time range. Use another range, or select another tenant.")))
 	default:
 		return empty("No matching session", h.P(g.Textf(
-			"None of the %d sessions matches. Use fewer filters, or select another tenant.", v.found.Read)))
+			"None of the %s sessions matches. Use fewer filters, or select another tenant.", count(v.found.Read))))
 	}
 }
 

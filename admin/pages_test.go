@@ -40,7 +40,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
-	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</a>") || !strings.Contains(page, "no price of the models") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
+	if page := get(""); !strings.Contains(page, "2,000,000</a>") || !strings.Contains(page, "no price of the models") || !strings.Contains(page, "treated, 50% cached; control 1,000,000, 60% cached") {
 		t.Error("without a price, the page lacks the tokens of the week, the note about the price or the cached shares")
 	}
 	prices = Prices{Models: price.Flat(2, 0.2)}

@@ -58,7 +58,7 @@ func (p *Prices) Section(r *report.Row) string {
 		return input * ((1-share)*fresh + share*cached) / picks / 1e6
 	}
 	text := func(input, share float64) string {
-		s := fmt.Sprintf("%.0f input tokens a session, %.0f%% cached", input, 100*share)
+		s := fmt.Sprintf("%s input tokens a session, %.0f%% cached", report.GroupedAmount(input, 0), 100*share)
 		if picks > 0 {
 			s += ", " + p.amount(cost(input, share))
 		}
@@ -70,14 +70,14 @@ func (p *Prices) Section(r *report.Row) string {
 		if more < 0 {
 			verb, more = "saves", -more
 		}
-		note += fmt.Sprintf("; so far the measurement %s about %s in %d rewarded sessions without the section", verb, p.amount(more), r.NWithheld)
+		note += fmt.Sprintf("; so far the measurement %s about %s in %s without the section", verb, p.amount(more), countOf(r.NWithheld, "rewarded session"))
 	}
 	return note
 }
 
 // amount formats money with the currency.
 func (p *Prices) amount(x float64) string {
-	text := strconv.FormatFloat(x, 'f', ifElse(x < 1, 4, 2), 64)
+	text := report.GroupedAmount(x, ifElse(x < 1, 4, 2))
 	if p.Currency != "" {
 		text += "\u00a0" + p.Currency
 	}

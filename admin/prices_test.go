@@ -51,7 +51,7 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 	f.reports.report.Lessons[2].Tokens, f.reports.report.Lessons[2].TokensTotal = 100, 1_000_000
 	for path, want := range map[string][]string{
 		"/sessions":         {"10.50\u00a0USD", "2.00\u00a0USD", "tokens; no price"},
-		"/":                 {"1 000 000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
+		"/":                 {"1,000,000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
 		"/lessons/helpful":  {"10.00 USD", "0.0010\u00a0USD an injection"},
 		"/compare?by=model": {"Cost a session, USD", "10.5000"},
 		"/compare": { // one of the two sessions has a price, and one has a reward
@@ -60,14 +60,14 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 			`mean reward 1.00 of <a href="/sessions?agent=coder&arm=injected&lesson=helpful&min_reward=0">1 session</a>`,
 		},
 		"/api/compare":         {`"sessions":2,"reward":1,"rewarded":1`},
-		"/runs/r":              {"12.50 USD", "3 300 001 tokens; the cost is without 1 session without a price"},
+		"/runs/r":              {"12.50 USD", "3,300,001 tokens; the cost is without 1 session without a price"},
 		"/api/sessions":        {`"cost":10.5`, `"cost":2`, `"cost":null`},
 		"/api/export/sessions": {`"cost":10.5`, `"cost":2`, `"cost":null`},
 		"/api/export/sessions?format=csv": {
 			",1000000,100000,10.5,", ",1000000,200000,2,", ",1000000,1,,",
 		},
 	} {
-		page := strings.ReplaceAll(html.UnescapeString(body(t, f.do(t, "GET", path, bearer(token)))), "\u202f", " ")
+		page := html.UnescapeString(body(t, f.do(t, "GET", path, bearer(token))))
 		for _, text := range want {
 			if !strings.Contains(page, text) {
 				t.Errorf("%s lacks %q", path, text)

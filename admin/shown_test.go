@@ -27,7 +27,7 @@ func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options
 	if res.StatusCode != http.StatusOK || main == "" {
 		t.Fatalf("%s: got status %d and a main part of %d bytes, want status 200 and a non-empty main part", target, res.StatusCode, len(main))
 	}
-	return strings.ReplaceAll(html.UnescapeString(main), "\u202f", " ")
+	return html.UnescapeString(main)
 }
 
 // checkPage checks that a page contains each wanted text. A text with a leading ! must be absent.

@@ -85,10 +85,10 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 		change   func(*wordSource, *admin.Options)
 		wantText string
 	}{
-		"overview": {"/", lessons(lesson.Active), "The first 25 of 10000."}, "overview with long errors": {"/", fillHealth, "xxx…</a>"},
-		"lessons": {"/lessons", lessons(lesson.Active), "1 to 100 of 10000"}, "queue": {"/queue", lessons(lesson.Candidate), "1 to 20 of 10000"},
-		"queue with long texts": {"/queue?backtest=word", wordy, "and 4900 more"}, "lesson": {"/lessons/word?backtest=1", wordy, "and 4900 more"},
-		"session": {"/sessions/s-1", fillTranscript, "and 4902 more"}, "sessions": {"/sessions", fillLists, "and 400 more"},
+		"overview": {"/", lessons(lesson.Active), "The first 25 of 10,000."}, "overview with long errors": {"/", fillHealth, "xxx…</a>"},
+		"lessons": {"/lessons", lessons(lesson.Active), "1 to 100 of 10,000"}, "queue": {"/queue", lessons(lesson.Candidate), "1 to 20 of 10,000"},
+		"queue with long texts": {"/queue?backtest=word", wordy, "and 4,900 more"}, "lesson": {"/lessons/word?backtest=1", wordy, "and 4,900 more"},
+		"session": {"/sessions/s-1", fillTranscript, "and 4,902 more"}, "sessions": {"/sessions", fillLists, "and 400 more"},
 		"samples": {"/samples", fillLists, "further bytes</pre>"}, "health": {"/health", fillHealth, "further bytes</code>"},
 	} {
 		page := onPage(t, c.target, c.change)

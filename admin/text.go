@@ -24,21 +24,8 @@ func ifElse[T any](condition bool, then, otherwise T) T {
 // none is shown in place of a missing value.
 const none = "–"
 
-// count formats a whole number. From five characters on, the digits are in groups of three.
-func count[N int | int64](n N) string {
-	text := strconv.FormatInt(int64(n), 10)
-	if len(text) < 5 {
-		return text
-	}
-	var b strings.Builder
-	for i, r := range text {
-		if left := len(text) - i; i > 0 && left%3 == 0 && text[i-1] != '-' {
-			b.WriteRune('\u202f') // a narrow no-break space
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+// count formats a whole number, with commas between the thousands.
+func count[N int | int64](n N) string { return report.Grouped(int64(n)) }
 
 // sum adds up counts.
 func sum[N int | int64](counts map[string]N) (n N) {
@@ -88,7 +75,7 @@ func fixed(x *float64, digits int) string {
 	if x == nil {
 		return none
 	}
-	return strconv.FormatFloat(*x, 'f', digits, 64)
+	return report.GroupedAmount(*x, digits)
 }
 
 // points formats an effect in points of reward: 0.05 becomes +5.0, and -0.0004 becomes −0.04.
@@ -108,7 +95,10 @@ func signed(x float64) string {
 }
 
 func withSign(x float64, digits int) string {
-	text := fmt.Sprintf("%+.*f", digits, x)
+	text := report.GroupedAmount(x, digits)
+	if x >= 0 && !strings.HasPrefix(text, "-") {
+		text = "+" + text
+	}
 	if strings.Trim(text, "-0.") == "" {
 		text = "+" + text[1:]
 	}

@@ -14,9 +14,9 @@ func TestFormatFunctions(t *testing.T) {
 	for got, want := range map[string]string{
 		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "−0.04", points(new(-0.00001)): "+0.0", points(new(1.0)): "+100.0",
 		signed(0): "0", signed(0.4): "0", signed(-0.4): "0", signed(12.6): "+13", signed(-12.6): "−13",
-		count(9999): "9999", count(10000): "10\u202f000", count(-12345): "-12\u202f345", count(1234567): "1\u202f234\u202f567", count(-123): "-123",
-		countOf(1, "lesson"): "1 lesson", countOf(0, "lesson"): "0 lessons", countOf(20000, "cell"): "20\u202f000 cells",
-		fixed(nil, 2): none + "", fixed(new(0.125), 3): "0.125", fixed(new(1.0), 2): "1.00", fixed(new(1200.4), 0): "1200",
+		count(999): "999", count(1000): "1,000", count(-12345): "-12,345", count(1234567): "1,234,567", count(-123): "-123", count(-1234): "-1,234",
+		countOf(1, "lesson"): "1 lesson", countOf(0, "lesson"): "0 lessons", countOf(20000, "cell"): "20,000 cells",
+		fixed(nil, 2): none + "", fixed(new(0.125), 3): "0.125", fixed(new(1.0), 2): "1.00", fixed(new(1200.4), 0): "1,200", withSign(-1234.5, 2): "−1,234.50", withSign(1234567, 0): "+1,234,567", withSign(0, 1): "+0.0",
 		percent(0.255): "26%", percent(0): "0%",
 		bytesOf(0): "0 B", bytesOf(1023): "1023 B", bytesOf(1024): "1.0 KiB", bytesOf(1 << 20): "1.0 MiB", bytesOf(3 << 29): "1.5 GiB", bytesOf(1 << 50): "1024.0 TiB",
 		cut("abc", 3): "abc", cut("abcd", 3): "abc…", cut("äöüß", 3): "äöü…", cut("", 3): "",
@@ -35,10 +35,10 @@ func TestCountKeepsDigits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
 		text := count(n)
-		if strings.ReplaceAll(text, "\u202f", "") != strconv.FormatInt(n, 10) {
+		if strings.ReplaceAll(text, ",", "") != strconv.FormatInt(n, 10) {
 			t.Fatalf("count(%d) = %q, want the digits unchanged", n, text)
 		}
-		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), "\u202f") {
+		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), ",") {
 			if i > 0 && len(group) != 3 || group == "" {
 				t.Fatalf("count(%d) = %q, want groups of three digits", n, text)
 			}

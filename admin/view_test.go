@@ -48,7 +48,7 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
-	const want = `<p class="warning">Not included: 1204 sessions that closed with another definition of the reward: feedback of users, else results of verifiers; a session closes 1h after its first request.</p>`
+	const want = `<p class="warning">Not included: 1,204 sessions that closed with another definition of the reward: feedback of users, else results of verifiers; a session closes 1h after its first request.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
 		t.Errorf("the overview lacks %q", want)
 	}

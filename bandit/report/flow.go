@@ -95,13 +95,13 @@ func (r *Report) FlowSentence() string {
 	if r.Provisional {
 		closed = "closed or open"
 	}
-	text := fmt.Sprintf("%s: %s %s, %s in the experiment, %s excluded", title, grouped(f.Closed), closed, grouped(f.InExperiment), grouped(f.Excluded))
+	text := fmt.Sprintf("%s: %s %s, %s in the experiment, %s excluded", title, Grouped(f.Closed), closed, Grouped(f.InExperiment), Grouped(f.Excluded))
 	if len(f.ExcludedBy) == 0 {
 		return text
 	}
 	var reasons []string
 	for _, e := range f.ExcludedBy {
-		reasons = append(reasons, ExclusionPhrase(e.Reason)+" "+grouped(e.Sessions))
+		reasons = append(reasons, ExclusionPhrase(e.Reason)+" "+Grouped(e.Sessions))
 	}
 	return text + " (" + strings.Join(reasons, ", ") + ")"
 }
@@ -109,23 +109,35 @@ func (r *Report) FlowSentence() string {
 // Groups returns the sessions of the experiment by group, and the sessions that count with their run, in sentences.
 func (f *Flow) Groups() (list []string) {
 	if f.InExperiment > 0 {
-		text := fmt.Sprintf("in the experiment: %s treated, %s control, ", grouped(f.Treated), grouped(f.Control))
+		text := fmt.Sprintf("in the experiment: %s treated, %s control, ", Grouped(f.Treated), Grouped(f.Control))
 		if f.MeasuredRules > 0 {
-			text += grouped(f.MeasuredRules) + " with a measured section, "
+			text += Grouped(f.MeasuredRules) + " with a measured section, "
 		}
-		list = append(list, text+fmt.Sprintf("%s without a match; with a reward: %s", grouped(f.Unmatched), grouped(f.Rewarded)))
+		list = append(list, text+fmt.Sprintf("%s without a match; with a reward: %s", Grouped(f.Unmatched), Grouped(f.Rewarded)))
 	}
 	if f.Members > 0 {
-		list = append(list, "further sessions, each counted with its run or parent session: "+grouped(f.Members))
+		list = append(list, "further sessions, each counted with its run or parent session: "+Grouped(f.Members))
 	}
 	return list
 }
 
-// grouped formats a count with commas between the thousands.
-func grouped(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
+// Grouped formats n with a comma before each group of three digits: 1,234,567.
+func Grouped(n int64) string { return groupDigits(strconv.FormatInt(n, 10)) }
+
+// GroupedAmount formats x with the given number of decimals, and with commas as Grouped does.
+func GroupedAmount(x float64, decimals int) string {
+	return groupDigits(strconv.FormatFloat(x, 'f', decimals, 64))
+}
+
+// groupDigits inserts the commas between the thousands of a decimal number, which may have a sign and a fraction.
+func groupDigits(number string) string {
+	whole, fraction := number, ""
+	if point := strings.IndexByte(number, '.'); point >= 0 {
+		whole, fraction = number[:point], number[point:]
 	}
-	return text
+	first := len(whole) - len(strings.TrimLeft(whole, "+-"))
+	for i := len(whole) - 3; i > first; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return whole + fraction
 }
