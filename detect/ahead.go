@@ -9,30 +9,30 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of the concurrent inspection. Within these bounds, all pending lines together need less memory than one
+// Bounds of the concurrent inspection. The bounds keep the memory of all pending lines together below the memory of one
 // long transcript.
 const (
 	maxInspectors     = 8       // number of goroutines
-	maxConcurrentLine = 1 << 20 // size of a line in bytes; the reading goroutine inspects longer lines itself
+	maxConcurrentLine = 1 << 20 // size of a line in bytes; the goroutine that reads the file inspects longer lines itself
 )
 
-// inspectors inspect the transcripts of JSON lines on several goroutines, and emit the findings in the order of
-// the lines. One core inspects only 40 MB per second, and the lines of a file are independent.
+// inspectors inspect the transcripts of JSON lines on several goroutines, and emit the findings in the order of the
+// lines. The lines of a file are independent, and one core inspects only 40 MB per second.
 //
-// The goroutine that reads the file calls add, drain and close. The goroutine of deliver calls emit and
-// reportError, in the order of the calls of add. After drain returns, deliver has no line left, so the reading
-// goroutine may itself call emit.
+// The goroutine that reads the file calls add, drain and close. The goroutine of deliver calls emit and reportError, in
+// the order of the calls of add. No line is pending after drain returns, so the goroutine that reads the file may then
+// call emit itself.
 type inspectors struct {
 	emit        func(Finding) error
 	reportError func(start int, raw []byte, rec wire.Recording, err error)
 	judge       func(*inspectedLine) // reads and judges the transcript of a line
 
-	work, ordered chan *inspectedLine
-	pending       sync.WaitGroup // counts the lines that were added and are not delivered yet
-	running       sync.WaitGroup // counts the goroutines
-	stopped       atomic.Bool    // true after emit returned an error or an inspection panicked
-	err           error          // the error of emit; valid after drain
-	panicked      any            // the cause of the panic of an inspection; valid after drain
+	work, ordered chan *inspectedLine // each line is in both: work feeds the inspection, ordered feeds deliver
+	pending       sync.WaitGroup      // counts the lines that were added and are not delivered yet
+	running       sync.WaitGroup      // counts the goroutines
+	stopped       atomic.Bool         // true after emit returned an error or an inspection panicked
+	err           error               // the error of emit; valid after drain
+	panicked      any                 // the cause of the panic of an inspection; valid after drain
 }
 
 // inspectedLine is a line with a transcript, and the result of its inspection.
@@ -47,8 +47,8 @@ type inspectedLine struct {
 	panicked any
 }
 
-// startInspectors starts n goroutines that inspect lines, and one goroutine that delivers the findings. close
-// ends all of these goroutines.
+// startInspectors starts n goroutines that inspect lines, and one goroutine that delivers the findings. The method
+// close stops all of these goroutines.
 func startInspectors(n int, emit func(Finding) error) *inspectors {
 	p := &inspectors{emit: emit, judge: (*inspectedLine).judge, work: make(chan *inspectedLine, n), ordered: make(chan *inspectedLine, 2*n)}
 	for range n {
@@ -62,8 +62,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add queues the transcript raw, which is line number start of the file, and blocks while too many lines are
-// pending. The caller must not change raw afterwards.
+// add queues the transcript raw, which is line number start of the file, and blocks while too many lines are pending.
+// After an error of emit, add returns the error. The caller must not change raw afterwards.
 func (p *inspectors) add(raw []byte, start int) error {
 	if p.stopped.Load() {
 		return p.drain()
@@ -85,14 +85,15 @@ func (p *inspectors) drain() error {
 	return p.err
 }
 
-// close ends the goroutines and waits for them.
+// close stops the goroutines and waits for them.
 func (p *inspectors) close() {
 	close(p.work)
 	close(p.ordered)
 	p.running.Wait()
 }
 
-// inspect judges a line. A panic is recovered and stored, so that drain can repeat it.
+// inspect judges a line. inspect recovers from a panic and stores the cause, so that drain can panic with the same
+// cause.
 func (p *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {

@@ -15,23 +15,23 @@ import (
 // option of a command, the words of a search. Calls that differ only in budgets are attempts of one call. If
 // several attempts have the same result, another budget will not change the result.
 
-// Numbers of attempts with the same result that make a loop.
+// A loop is at least this number of attempts with the same result.
 const (
 	minFailedAttempts  = 3
 	minSuccessAttempts = 3
 )
 
 // countAttempts returns the number of successive attempts of the newest call that have the same result. The count
-// ends at a user turn, at an attempt with another result, and at another call that may have changed
-// results. budgetsDiffer is true if the budgets of the attempts differ, and warned if an earlier attempt already
-// got a warning.
+// ends at a user turn, at an attempt with another result, and at another call that may have changed the results of
+// later calls. budgetsDiffer is true if the budgets of the attempts differ. warned is true if an earlier attempt
+// already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.looseIdentity() == 0 {
 		return 0, false, false
 	}
 	count = 1
-	var between []*step // other calls since the last attempt that was read
+	var between []*step // other calls after the oldest attempt that was counted
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
@@ -52,7 +52,7 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 	}
 }
 
-// attempt returns the hash that all attempts of a call share.
+// attempt returns a hash of the call that all its attempts share.
 func (s *step) attempt() uint32 {
 	if loose := s.looseIdentity(); loose != 0 {
 		return loose
@@ -64,7 +64,7 @@ func (s *step) attempt() uint32 {
 // 0, which means a missing hash.
 func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
-// repeatsAttempts reports whether the newest call and its earlier attempts are a loop.
+// repeatsAttempts reports whether the newest call and its earlier attempts form a loop.
 func repeatsAttempts(steps func(int) *step) bool {
 	count, budgetsDiffer, warned := countAttempts(steps)
 	newest := steps(0)
@@ -116,8 +116,8 @@ func (c *toolCall) looseIdentity(tool, args string) uint32 {
 	return shortHash(combineHashes(xxhash.Sum64String(tool), c.hashArgs(loose)))
 }
 
-// withoutBudget returns the value v of the argument k without its budgets. If the whole value is a budget, the
-// result has the kind noValue. budget is false, and loose is meaningless, if the argument has no budget.
+// withoutBudget returns the value v of the argument k without its budgets (loose). If the whole value is a budget,
+// loose has the kind noValue. If the argument has no budget, budget is false and the caller must ignore loose.
 func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, budget bool) {
 	switch v.kind {
 	case stringValue:
@@ -156,16 +156,16 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// haveSimilarQueries reports whether two searches share most of their words, or the words of one search include
-// all words of the other. Two calls without words of a search are similar, too.
+// haveSimilarQueries reports whether two searches share more than half of their words, or one search has all words of
+// the other. Two calls that search for no words are similar, too.
 func haveSimilarQueries(a, b *step) bool {
 	x, y := a.memo.queryWords, b.memo.queryWords
 	common := x & y
 	return common == x || common == y || 2*bits.OnesCount64(common) > bits.OnesCount64(x|y)
 }
 
-// queryWords returns the set of the words of a search as bits, 0 for a call that searches for no words. Only the
-// first five bytes of a word count.
+// queryWords returns the words of a search as a set of 64 bits, 0 for a call that searches for no words. Each word
+// sets the bit that the hash of its first five bytes selects.
 func (c *toolCall) queryWords() (set uint64) {
 	if _, names := c.looseFind(); names != "" {
 		return wordSet(names)
@@ -181,8 +181,8 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// wordSet returns the words of a query as a set of 64 bits. Names in code are split into words, so that maxRetries
-// equals max_retries.
+// wordSet returns the set of queryWords for the words of a query. Names in code are split into words, so that
+// maxRetries and max_retries give the same set.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -241,8 +241,8 @@ func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind returns a find command reduced to its folders (found), and the names that the command searches for.
-// Both are empty if the command is not find, or if find does more than list files.
+// looseFind returns a find command reduced to the folders to search (found), and the file names that the command
+// searches for. Both are empty if the command is not find, or if find does more than list files.
 func (c *toolCall) looseFind() (found, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -307,10 +307,10 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	return collapseSpaces(strings.Join(words, " ")), true
 }
 
-// isBudget reports whether a word is a number, with or without a unit (30, 30s, 2.5), and so may be the value of
+// isBudget reports whether a word is a number, with or without a unit (30, 30s, 2.5). Such a word may be the value of
 // a budget.
 func isBudget(w string) bool {
-	if w == "" || !isDigit(w[0]) { // avoids the error of ParseFloat, which allocates a copy of the word
+	if w == "" || !isDigit(w[0]) { // the error that ParseFloat returns would allocate a copy of the word
 		return false
 	}
 	_, err := strconv.ParseFloat(strings.TrimRight(w, "smhkMG"), 64)
@@ -326,10 +326,10 @@ func isLineRange(w string) bool {
 // maxUndo is the number of the newest steps that are searched for an edit and its reversal.
 const maxUndo = 32
 
-// repeatsUndo reports whether the newest edit was made before and then undone: A to B, B to A, A to B. A call that
-// writes a whole file does not name the replaced text, so each of the two versions must then be written twice. An
-// agent may undo a repair on purpose to see a test fail. Therefore one more edit is needed if the commands between
-// the edits, or the results of these commands, differ.
+// repeatsUndo reports whether the newest edit repeats an edit that was undone: A to B, B to A, A to B. A call that
+// writes a whole file does not name the replaced text, so each of the two versions must be written twice. An agent may
+// undo a repair on purpose to see a test fail. Therefore a loop needs one more edit if the commands between the edits,
+// or the results of these commands, differ.
 func repeatsUndo(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
@@ -381,7 +381,7 @@ type checksBetweenEdits struct {
 	differ           bool  // two commands, or two results of one command, differ
 }
 
-// add adds a command that the agent ran just before the n newest edits. Commands are added the newest first.
+// add adds a command that the agent ran just before the n newest edits. The caller adds the newest command first.
 func (c *checksBetweenEdits) add(s *step, n int) {
 	switch {
 	case c.newest == nil:
@@ -408,7 +408,7 @@ func (c *toolCall) path() string {
 	return ""
 }
 
-// undoIdentity returns the identity of the edit that would undo an edit, 0 if the call does not name the replaced
+// undoIdentity returns the identity of the edit that reverses the given edit, 0 if the call does not name the replaced
 // text.
 func undoIdentity(tool, args string) uint64 {
 	var top map[string]json.RawMessage

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// purpose is the purpose of a call, derived from the tool's name and the arguments. The purpose decides how a
-// result is judged: the output of a shell line by line, but the content of a file only if the whole content is a
-// short error message.
+// purpose is the purpose of a call, derived from the tool's name and the arguments. The purpose decides how a result is
+// judged. For example, the output of a shell is searched line by line, but the content of a file is a failure only if
+// the whole content is a short error message.
 type purpose uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	purposeSearch                // searches the text of files
 	purposeEdit                  // changes files
 	purposeWeb                   // fetches pages, drives a browser
-	purposePlan                  // notes of the agent: plans, thoughts, to-do lists
+	purposePlan                  // writes notes of the agent, such as plans, thoughts and to-do lists
 	purposeWait                  // polls or waits
 )
 
@@ -74,7 +74,7 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	return c
 }
 
-// computePurpose returns the purpose of the call by the words of the tool's name and by the arguments.
+// computePurpose returns the purpose of the call. The words of the tool's name and the arguments decide.
 func (c *toolCall) computePurpose() purpose {
 	command, _ := c.args.get("command")
 	switch {
@@ -104,6 +104,7 @@ func (c *toolCall) computePurpose() purpose {
 	return purposeOther
 }
 
+// hasExecName reports whether the tool's name says that the tool runs commands or code.
 func (c *toolCall) hasExecName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
@@ -114,9 +115,9 @@ func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
 
-// nameHas reports whether a word of the tool's name is one of ws. As a method instead of a function value, nameHas
-// keeps ws off the heap.
-func (c *toolCall) nameHas(ws ...string) bool { return hasAny(c.nameWords, ws...) }
+// nameHas reports whether a word of the tool's name is one of words. A method keeps words off the heap, unlike a
+// function value.
+func (c *toolCall) nameHas(words ...string) bool { return hasAny(c.nameWords, words...) }
 
 // hasFileArg reports whether an argument, by its name, is a file or a folder.
 func (c *toolCall) hasFileArg() bool {
@@ -125,8 +126,8 @@ func (c *toolCall) hasFileArg() bool {
 
 // runsCode reports whether the tool runs source code instead of a shell command.
 func (c *toolCall) runsCode() bool {
-	_, code := c.args.get("code", "cell", "source")
-	return code || c.nameMatches("code")
+	_, hasCode := c.args.get("code", "cell", "source")
+	return hasCode || c.nameMatches("code")
 }
 
 // commandText returns the command in the arguments, "" for none. The argument is a string, a list of words, or a

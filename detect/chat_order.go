@@ -8,11 +8,10 @@ import (
 // A chat front end asks for tags, follow-up questions or a title in a single message that contains an instruction
 // and the quoted conversation. Each program has its own wording, and operators write their own templates.
 
-// chatOrder returns the kind of housekeeping that a message with a quoted conversation asks for, "" for none. The
-// first instruction before the conversation decides. If that instruction asks for no housekeeping, the first
-// instruction in the paragraph after the conversation decides. An agent that keeps its history in a single message
-// is not mistaken for a front end, because its message begins with other instructions. low is the message in lower
-// case.
+// chatOrder returns the kind of housekeeping that a message with a quoted conversation asks for, "" for none. low is
+// the message in lower case. The first instruction before the conversation decides. If that instruction asks for no
+// housekeeping, the first instruction in the paragraph after the conversation decides. An agent that sends its history
+// in a single message is not mistaken for a front end, because the message begins with other instructions.
 func (p *phrases) chatOrder(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
@@ -21,23 +20,23 @@ func (p *phrases) chatOrder(low string) string {
 	return cmp.Or(p.firstInstruction(before), p.firstInstruction(after))
 }
 
-// splitChat returns the text before a quoted conversation and the last paragraph after the conversation. ok is
-// false if the text quotes no conversation. A conversation is quoted in tags, or as lines of both speakers.
+// splitChat returns the text before a quoted conversation and the last paragraph after the conversation. A conversation
+// is quoted in tags, or as lines of both speakers. ok is false if the text quotes no conversation.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
-	tagged, asks, answers := false, false, false
+	hasTag, hasUser, hasModel := false, false, false
 	for line := range strings.Lines(low) {
-		tag, asked, answered := p.quoteLine(line)
-		if tag || asked || answered {
+		isTag, isUser, isModel := p.quoteLine(line)
+		if isTag || isUser || isModel {
 			if first < 0 {
 				first = offset
 			}
 			end = offset + len(line)
 		}
-		tagged, asks, answers = tagged || tag, asks || asked, answers || answered
+		hasTag, hasUser, hasModel = hasTag || isTag, hasUser || isUser, hasModel || isModel
 		offset += len(line)
 	}
-	if !tagged && !(asks && answers) {
+	if !hasTag && !(hasUser && hasModel) {
 		return "", "", false
 	}
 	after = strings.TrimSpace(low[end:])
@@ -47,9 +46,9 @@ func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	return low[:first], after, true
 }
 
-// quoteLine reports whether a line is a tag around a quoted conversation (tag), or quotes a person (asks)
-// or a model (answers).
-func (p *phrases) quoteLine(line string) (tag, asks, answers bool) {
+// quoteLine reports whether a line is a tag around a quoted conversation (isTag), a line of the user (isUser) or a line
+// of the model (isModel).
+func (p *phrases) quoteLine(line string) (isTag, isUser, isModel bool) {
 	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
 	if rest, ok := strings.CutPrefix(line, "<"); ok {
 		name, _, closed := strings.Cut(strings.TrimPrefix(rest, "/"), ">")

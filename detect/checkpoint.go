@@ -7,16 +7,17 @@ import (
 	"precept/internal/wire"
 )
 
-// Some providers store the conversation, so a request contains only the new items. For such a conversation, the
-// record of the session keeps a checkpoint: the newest steps in checkpointSize bytes each.
+// Some providers store the conversation, so a request contains only the new items. For such a conversation, the record
+// of the session holds a checkpoint. A checkpoint is the version in one byte, and the newest steps in checkpointSize
+// bytes each.
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, looseIdentity, query, tool, message
 )
 
-// flags returns pointers to the booleans of a step that a checkpoint stores, the lowest bit first. failed and
-// skipped encode the outcome of the step: failed is an error, skipped is a pending or refused call.
+// flags returns pointers to the booleans of a step that a checkpoint stores, the lowest bit first. failed and skipped
+// encode the outcome of the step. failed is true for an error, and skipped for a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
@@ -26,9 +27,9 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 	}
 }
 
-// LoopsSince returns the loops in a request that does not contain its history, and the checkpoint to pass with the
-// next request (next). checkpoint is the result next of the previous request, nil for the first request. A retry of
-// a request passes the same checkpoint as the first attempt. warned and recall are as for Results.Loops.
+// LoopsSince returns the loops in a request that does not contain its history, and the checkpoint for the next request
+// (next). checkpoint is the value of next after the previous request, nil for the first request. The caller passes the
+// same checkpoint with a retry of a request as with the first attempt. warned and recall are as for Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -78,10 +79,10 @@ func writeCheckpoint(steps []*step) []byte {
 		}
 		out = binary.LittleEndian.AppendUint64(out, key)
 		out = binary.LittleEndian.AppendUint64(out, sum)
-		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // small
-		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsSince
+		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // Unix exit codes and HTTP statuses fit in 16 bits
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // LoopsSince numbers batches with 16 bits
 		out = binary.LittleEndian.AppendUint16(out, flags)
-		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.whereHash)) //nolint:gosec // see identity
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.whereHash)) //nolint:gosec // a hash of 16 bits
 		out = binary.LittleEndian.AppendUint32(out, loose)
 		out = binary.LittleEndian.AppendUint64(out, s.memo.queryWords)
 		out = binary.LittleEndian.AppendUint32(out, tool)
@@ -112,7 +113,7 @@ func readCheckpoint(state []byte) []*step {
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,
-				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // as written
+				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // writeCheckpoint converted an int; the sign is restored
 			}},
 		}
 		var failed, skipped bool

@@ -5,12 +5,11 @@ import (
 )
 
 // maxText is the number of bytes at each end of a result that are read. Tools report a failure at the start or at
-// the end of their output.
+// the end of the output.
 const maxText = 48 << 10
 
 // Classify judges the result of a tool call. isError is the error flag of the API: +1 for an error, -1 for no
-// error, 0 for no flag. Refusals, the flag, exit codes and fields decide first; the wording of the text decides
-// only if none of them does.
+// error, 0 for no flag. The wording of the text decides only if no refusal, flag, exit code or field decides.
 func Classify(toolName, args, text string, isError int8) Judgement {
 	p := wording()
 	call := p.analyseCall(toolName, args)
@@ -50,8 +49,8 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 // readsFile reports whether the call reads or searches files, so that the result quotes files.
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
-// judgeFlagged judges a result with the error flag. The result is an error, except for a command whose exit code
-// means "nothing found". classify has already handled refusals.
+// judgeFlagged judges a result whose error flag is set. The result is an error, unless the exit code means "nothing
+// found", or a field says that the call is pending or was refused.
 func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -109,8 +108,8 @@ func judgeText(text string, call *toolCall, depth int) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// quotesQuery reports whether the first line of a result contains the words that the call searches for. The line is
-// then a match of the search, not an error message.
+// quotesQuery reports whether the first line of a result contains the words that the call searches for. Such a line is
+// a match of the search, not an error message.
 func (c *toolCall) quotesQuery(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
@@ -140,7 +139,7 @@ func (c *toolCall) isEnvelope(v lenientValue) bool {
 	return len(v.keys) > 0 && c.phrases.areKeys("result", v.keys)
 }
 
-// judgeExec judges the output of a command or program.
+// judgeExec judges the result of a command or program, which may be in the frame of a harness.
 func judgeExec(text string, call *toolCall) Judgement {
 	r := call.phrases.unframe(text)
 	if !r.hasCode {
@@ -154,8 +153,8 @@ func judgeExec(text string, call *toolCall) Judgement {
 	return judgeExit(r, call)
 }
 
-// judgeExit judges the result of a command by the exit code. If the exit code is missing or not that of the
-// important program, the output decides.
+// judgeExit judges the result of a command by the exit code. If the exit code is missing, or another program in the
+// command line hides it, the output decides.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.code == 1 && r.empty && call.phrases.inList("program quiet", call.shell.lastProgram):
@@ -231,6 +230,7 @@ func (p *phrases) endsInTimeOut(body string) bool {
 	return (last == body || strings.IndexByte("[<", last[0]) >= 0) && p.reportsTimeOut(last)
 }
 
+// codeRule returns the rule of a success: "exit-code" if the result has an exit code, and "" otherwise.
 func codeRule(r shellResult) string {
 	if r.hasCode {
 		return "exit-code"
@@ -238,8 +238,8 @@ func codeRule(r shellResult) string {
 	return ""
 }
 
-// judgeRead judges the result of a tool that reads. Only a short result that is an error message, or a result that
-// begins with <tool_use_error>, is a failure.
+// judgeRead judges the result of a tool that reads files. Only a short result that is an error message, or a result
+// that begins with <tool_use_error>, is a failure.
 func (p *phrases) judgeRead(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -256,7 +256,7 @@ func (p *phrases) judgeRead(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// judgeEdit judges the result of a tool that changes files. Such tools report a failure in a few known
+// judgeEdit judges the result of a tool that changes files. Such tools report a success or a failure in a few known
 // sentences.
 func (p *phrases) judgeEdit(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
@@ -305,8 +305,8 @@ func judgeOther(text string, call *toolCall) Judgement {
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
 		return Judgement{Outcome: Error, Rule: "text:traceback"}
 	}
-	page := call.purpose == purposeWeb || strings.HasPrefix(text, "Address: ")
-	if rule, bad := p.errorPageRule(text, page); bad {
+	isPage := call.purpose == purposeWeb || strings.HasPrefix(text, "Address: ")
+	if rule, bad := p.errorPageRule(text, isPage); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
 	if p.allShellErrors(text) && !call.nameMatches("text") {
@@ -315,7 +315,7 @@ func judgeOther(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// clip returns a text whose middle is removed if the text has more than 2*maxText bytes.
+// clip returns the text, without its middle if the text has more than 2*maxText bytes.
 func clip(text string) string {
 	if len(text) <= 2*maxText {
 		return text
@@ -331,7 +331,7 @@ const (
 	OK      Outcome = "ok"
 	Error   Outcome = "error"
 	Pending Outcome = "pending" // the call continues in the background, and has neither succeeded nor failed
-	Refusal Outcome = "refusal" // a person or a rule did not allow the call, so the tool did not run
+	Refusal Outcome = "refusal" // the call was not allowed (see Refuser), so the tool did not run
 )
 
 // Judgement is the outcome of one tool result, with the rule that decided.
@@ -346,10 +346,10 @@ type Judgement struct {
 // Refuser is the origin of a refusal.
 type Refuser string
 
-// Refusers. Only the refusal of a user is feedback.
+// Refusers. Only the user's refusal is feedback.
 const (
 	NoRefuser Refuser = ""
-	Person    Refuser = "person"   // a person at the keyboard refused or interrupted
-	Policy    Refuser = "policy"   // a rule of the configuration
-	Headless  Refuser = "headless" // no person was present to ask
+	Person    Refuser = "person"   // the user refused or interrupted the call
+	Policy    Refuser = "policy"   // a rule in the configuration of the harness refused the call
+	Headless  Refuser = "headless" // the call needed the user's consent, but the harness runs without a user
 )

@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// A domain tool is any tool except those for commands, files, pages and notes. Examples are a translation, a search
-// for films and a booking. Such tools often answer in plain language. The content that a tool returns may contain
-// words such as "failed". A tool that acts reports in the first clause of its answer if nothing was done.
+// A domain tool is any tool except the tools for commands, files, pages and notes. Examples are a translation, a search
+// for films and a booking. Such a tool often answers in plain language, and the content of its answer may contain
+// words such as "failed". If a tool that acts did nothing, the first clause of its answer usually says so.
 
-// isContent reports whether a text that matches the failure rule is the content that the tool returns, not a message
+// isContent reports whether a text that matches the failure rule is content that the tool returns, not a message
 // about the call. A text that begins with "Error:" is content only for a tool that returns arbitrary text.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
@@ -47,8 +47,7 @@ func (c *toolCall) returnsRecords() bool {
 // maxClause is the maximum length, in bytes, of an answer that may be a message about the call.
 const maxClause = 300
 
-// isProse reports whether an answer consists of a few paragraphs of prose, without a heading, a table, a code block
-// or a patch.
+// isProse reports whether an answer is short and has no heading, table, code block or patch.
 func isProse(text string) bool {
 	const maxLen, maxLines = 1500, 20
 	return len(text) <= maxLen && strings.Count(text, "\n") < maxLines &&
@@ -95,15 +94,15 @@ func (c *toolCall) domainFailureRule(text string) string {
 	return ""
 }
 
-// reportsLimit reports whether any sentence of an answer names a limit or a refusal, and no sentence confirms the
-// action: "Refunds are only possible within 30 days."
+// reportsLimit reports whether an answer names a limit or a refusal and does not confirm the action: "Refunds are only
+// possible within 30 days."
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
 	return limited && !c.confirmsAction(low)
 }
 
-// withoutHarmlessNo removes negations that also occur in the report of a success: "no further action is required".
+// withoutHarmlessNo removes negations that also occur in a report of success, such as "no further action is required".
 func (p *phrases) withoutHarmlessNo(low string) string {
 	for _, no := range p.lists["harmless-no"] {
 		low = strings.ReplaceAll(low, no, "")
@@ -157,8 +156,8 @@ func (c *toolCall) isPastParticipleOfName(word string) bool {
 	})
 }
 
-// looksUp reports whether a tool returns one requested object. For a tool that searches or lists, an empty result is
-// no failure.
+// looksUp reports whether a tool returns one requested object, so that a missing object is a failure. For a tool that
+// searches or lists, an empty result is no failure.
 func (c *toolCall) looksUp() bool {
 	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }
@@ -228,7 +227,7 @@ func (c *toolCall) hasArgument(text string) bool {
 	})
 }
 
-// changesState reports whether a tool changes state. The first known verb in its name decides.
+// changesState reports whether a tool changes state. The first known verb in the tool's name decides.
 func (c *toolCall) changesState() bool {
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })

@@ -8,9 +8,9 @@ import (
 
 // An envelope is the JSON, or the Python literal, in which an API or a harness returns an answer.
 
-// judgeEnvelope judges a result by the fields of its envelope for success, error, exit code and status. Fields of
-// the answer itself are data and do not count. decided is false if no field decides. depth is the number of
-// envelopes around this one.
+// judgeEnvelope judges a result by the envelope's fields for success, error, exit code and status. Fields of the
+// answer inside the envelope are data and do not count. decided is false if no field decides. depth is the number of
+// envelopes around v.
 func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return judgeArray(v, call, depth)
@@ -22,15 +22,15 @@ func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgeme
 // arrays.
 func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
-	ran := 0
+	results := 0
 	for _, e := range v.vals {
 		if kind, ok := e.get("type"); ok && kind.raw == "text" {
 			t, _ := e.get("text")
 			texts = append(texts, t.text())
 		}
 		ok, _ := e.get("success")
-		if _, query := e.get("query", "command", "result"); query && ok.kind == boolValue {
-			ran++
+		if _, isResult := e.get("query", "command", "result"); isResult && ok.kind == boolValue {
+			results++
 			if !ok.isTrue {
 				if judgement, found := judgeObject(e, call, depth+1); found {
 					return judgement, true
@@ -46,7 +46,7 @@ func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	if len(texts) > 0 && len(texts) == len(v.vals) {
 		return judgeText(strings.Join(texts, "\n"), call, depth+1), true
 	}
-	if ran > 0 && ran == len(v.vals) {
+	if results > 0 && results == len(v.vals) {
 		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
 	}
 	return Judgement{}, false
@@ -54,29 +54,29 @@ func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 
 // judgeObject judges a JSON object by the first field that decides. The result is false if no field decides.
 func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
-	known := call.phrases
+	p := call.phrases
 	if depth > 3 {
 		return Judgement{}, false
 	}
-	if by, rule := known.refusalField(v); by != NoRefuser {
+	if by, rule := p.refusalField(v); by != NoRefuser {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
 	}
 	if judgement, ok := judgeExitField(v, call); ok {
 		return judgement, true
 	}
-	if rule := known.errorField(v); rule != "" {
+	if rule := p.errorField(v); rule != "" {
 		return Judgement{Outcome: Error, Rule: rule}, true
 	}
-	if judgement, ok := known.judgeStatusField(v); ok {
+	if judgement, ok := p.judgeStatusField(v); ok {
 		return judgement, true
 	}
-	if known.unfinishedField(v) {
+	if p.isUnfinishedTask(v) {
 		return Judgement{Outcome: Pending, Rule: "json:status"}, true
 	}
 	if judgement, ok := judgeOutputFields(v, call); ok {
 		return judgement, true
 	}
-	if known.onlyErrorMessage(v) {
+	if p.isOnlyErrorMessage(v) {
 		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
 	if rule := call.fieldFailureRule(v); rule != "" {
@@ -85,13 +85,14 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	if judgement, ok := judgeWrapped(v, call, depth); ok {
 		return judgement, true
 	}
-	if ok, has := v.get("success", "ok"); has && ok.kind == boolValue && ok.isTrue {
+	if success, _ := v.get("success", "ok"); success.kind == boolValue && success.isTrue {
 		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
 	}
 	return Judgement{}, false
 }
 
-// refusalField returns the refusal of a harness in a text field of an envelope.
+// refusalField returns the origin and the rule of a harness's refusal in a text field of an envelope, NoRefuser for
+// none.
 func (p *phrases) refusalField(v lenientValue) (by Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
@@ -103,8 +104,8 @@ func (p *phrases) refusalField(v lenientValue) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// judgeExitField judges by an exit code: {"stdout":...,"exit_code":3},
-// {"output":...,"metadata":{"exit_code":1}}.
+// judgeExitField judges by the field of an exit code, a time-out or a killed command:
+// {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}. The result is false without such a field.
 func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	code, ok := v.get(call.phrases.lists["key exit"]...)
 	if !ok {
@@ -112,8 +113,8 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 			code, ok = meta.get(call.phrases.lists["key exit"]...)
 		}
 	}
-	_, streams := v.get("stdout", "stderr")
-	if _, output := v.get("output", "out"); streams || output && call.purpose == purposeExec && len(v.keys) <= 4 {
+	_, hasStreams := v.get("stdout", "stderr")
+	if _, hasOutput := v.get("output", "out"); hasStreams || hasOutput && call.purpose == purposeExec && len(v.keys) <= 4 {
 		if timedOut, _ := v.get("timed_out", "timedOut", "timeout"); timedOut.kind == boolValue && timedOut.isTrue {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
@@ -141,7 +142,8 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	return judgeExit(shellResult{body: body, code: n, hasCode: true, empty: body == ""}, call), true
 }
 
-// judgeOutputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}.
+// judgeOutputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}. The result is
+// false for an object without the field stderr.
 func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	stdout, _ := v.get("stdout")
 	stderr, ok := v.get("stderr")
@@ -172,30 +174,30 @@ func (p *phrases) errorField(v lenientValue) string {
 		return "json:errors"
 	}
 	if e, _ := v.get("detail"); len(e.vals) > 0 && len(v.keys) == 1 { // FastAPI
-		if _, where := e.vals[0].get("loc"); where {
+		if _, hasLocation := e.vals[0].get("loc"); hasLocation {
 			return "json:errors"
 		}
 	}
-	// If the answer has a verdict on a validated object, its errors belong to the object, not to the call. GraphQL
-	// may return data together with errors.
-	_, verdict := v.get("valid", "is_valid", "isvalid")
+	// If the answer says whether an object is valid, the errors belong to the object, not to the call. GraphQL may
+	// return data together with errors.
+	_, isValidation := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
-	if !verdict && data.isEmpty() && e.kind != numberValue && !e.isEmpty() {
+	if !isValidation && data.isEmpty() && e.kind != numberValue && !e.isEmpty() {
 		return "json:errors"
 	}
 	return ""
 }
 
-// isFalse reports whether the value of a field is false. 0 counts as false only in an object with at most four
-// fields.
+// isFalse reports whether the value of a field is false. The number 0 counts as false only in an object with at most
+// four fields.
 func isFalse(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
 }
 
-// judgeStatusField judges by a status: {"status":404,"title":...}, {"statusCode":"500"},
-// {"status":"error"}.
+// judgeStatusField judges by a field that reports a failure as a status: {"status":404,"title":...},
+// {"statusCode":"500"}, {"status":"error"}. The result is false without such a field.
 func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	switch s, _ := v.get("status", "result"); strings.ToLower(s.raw) {
 	case "error":
@@ -203,12 +205,12 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	case "fail", "failed", "failure":
 		// A status with a reason, or in a small object, belongs to the call. Any other status belongs to the
 		// requested object.
-		_, reasoned := v.get("message", "reason", "error", "msg", "detail")
-		if reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
+		_, hasReason := v.get("message", "reason", "error", "msg", "detail")
+		if hasReason && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
 		}
 	}
-	if _, reasoned := v.get(p.lists["key reason"]...); !reasoned {
+	if _, hasReason := v.get(p.lists["key reason"]...); !hasReason {
 		return Judgement{}, false
 	}
 	for _, k := range p.lists["key status"] {
@@ -220,17 +222,17 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// unfinishedField reports whether an object is a task that is still running. The object must have the id of a task,
+// isUnfinishedTask reports whether an object is a task that is still running. The object must have the id of a task,
 // because other objects, such as an order, may also have the status "pending".
-func (p *phrases) unfinishedField(v lenientValue) bool {
+func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	s, _ := v.get("status", "state")
-	_, task := v.get(p.lists["key task"]...)
-	return task && len(v.keys) <= 8 && p.inList("runs-on", strings.ToLower(s.raw))
+	_, hasTaskID := v.get(p.lists["key task"]...)
+	return hasTaskID && len(v.keys) <= 8 && p.inList("runs-on", strings.ToLower(s.raw))
 }
 
-// onlyErrorMessage reports whether an answer consists only of an error message: {"message":"Not Found"},
+// isOnlyErrorMessage reports whether an answer consists only of an error message: {"message":"Not Found"},
 // {"detail":"..."}.
-func (p *phrases) onlyErrorMessage(v lenientValue) bool {
+func (p *phrases) isOnlyErrorMessage(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
 		return false
 	}
@@ -248,8 +250,8 @@ func (p *phrases) onlyErrorMessage(v lenientValue) bool {
 	return p.isErrorMessageField(message)
 }
 
-// judgeWrapped judges the answer that a field of an envelope contains. The result is false if the answer decides
-// nothing.
+// judgeWrapped judges the answer in a field of an envelope. The result is false if no field holds an answer that
+// decides.
 func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.phrases.lists["key answer"] {
 		inner, _ := v.get(k)

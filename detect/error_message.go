@@ -40,8 +40,8 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError reports whether a text begins with the words of an error. Some words may also begin other content
-// ("Forbidden Planet is a film"). Such words count only in a short text or at the end of a clause.
+// startsWithError reports whether a text begins with words that report an error. Some of these words may also begin
+// other content ("Forbidden Planet is a film"). Such words count only in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
@@ -57,12 +57,12 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 			return true
 		}
 	}
-	_, counted, _ := strings.Cut(low, " ")
+	_, afterCount, _ := strings.Cut(low, " ")
 	switch {
 	case strings.HasPrefix(low, "near \"") && strings.Contains(low, "\": syntax error"), // SQLite
 		strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: "), // ClickHouse
 		strings.Contains(cutText(low, 60), ": net::err_"),                             // Chromium
-		low[0] >= '1' && low[0] <= '9' && hasPrefixOf(counted, p.lists["counted-errors"]),
+		low[0] >= '1' && low[0] <= '9' && hasPrefixOf(afterCount, p.lists["counted-errors"]),
 		strings.Contains(low, " tool was called with invalid arguments"), // opencode
 		strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found"):
 		return true
@@ -99,7 +99,7 @@ func firstSentence(low string) string {
 	return low
 }
 
-// endsWithMissing reports whether a text is one short sentence that names a missing or forbidden object.
+// endsWithMissing reports whether a sentence says that an object is missing or forbidden, or that something failed.
 func (p *phrases) endsWithMissing(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer, not a failure
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
@@ -113,8 +113,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text starts with a phrase for a missing object. If the phrase ends with a full stop and
-// the text ends before it, the full stop may be absent.
+// missingAt reports whether a text starts with a phrase for a missing object. At the end of the text, the full stop of
+// a phrase may be absent.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -188,9 +188,9 @@ func (p *phrases) hasErrorTitle(head string) bool {
 	return hasPrefixOf(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
 }
 
-// errorPageRule returns the rule of an error page, and false for other texts. If page is true, an error on a line of
-// its own also counts. Otherwise it does not, because prose may quote such a line.
-func (p *phrases) errorPageRule(text string, page bool) (string, bool) {
+// errorPageRule returns the rule of an error page, and false for other texts. If isPage is true, a line that begins
+// with "Error: " also counts. In other texts such a line does not count, because prose may quote an error.
+func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {
 	case containsAny(head, "](chrome-error://", "(about:neterror"),
@@ -210,7 +210,7 @@ func (p *phrases) errorPageRule(text string, page bool) (string, bool) {
 		switch {
 		case n <= 12 && hasPrefixOf(low, p.lists["page-heading"]):
 			return "http", true
-		case page && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
+		case isPage && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
 			if rule, bad := p.errorMessageRule(strings.TrimLeft(low[6:], " ")); bad {
 				return rule, true
 			}

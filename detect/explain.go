@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Explanation says why a finding has its label.
+// Explanation is the reason for the label of a finding.
 type Explanation struct {
 	Finding     Finding `json:"finding"`
 	Rule        string  `json:"rule"`             // rule of the finding; "" if no rule decided
-	Meaning     string  `json:"meaning"`          // explanation of the rule for people
+	Meaning     string  `json:"meaning"`          // explanation of the rule in plain words
 	Text        string  `json:"text"`             // the line that decided, cut to maxExplained bytes
 	Line        int     `json:"line"`             // number of the line in the text of the item, from 1
 	Byte        int     `json:"byte"`             // offset of the line in the text of the item
@@ -40,15 +40,15 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 // maxExplained is the number of bytes of a text or of arguments in an explanation.
 const maxExplained = 300
 
-// evidence returns the first line that decided the judgement, or the first line of the text if no single line
-// decided. same reports whether a line alone has the judgement of the whole text.
-func evidence(text string, same func(line string) bool) (e Explanation) {
+// evidence returns the first line that alone has the judgement of the whole text. If no line has, evidence returns the
+// first line that is not blank. hasSameJudgement reports whether a line alone has the judgement of the whole text.
+func evidence(text string, hasSameJudgement func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {
 		n++
 		if t := strings.TrimSpace(line); t != "" {
 			found := Explanation{Text: cutRunes(t, maxExplained), Line: n, Byte: offset}
-			if same(t) {
+			if hasSameJudgement(t) {
 				return found
 			}
 			if e.Line == 0 {
@@ -60,7 +60,7 @@ func evidence(text string, same func(line string) bool) (e Explanation) {
 	return e
 }
 
-// explainResult explains a result by the first line that has the same judgement, and by the arguments of the call.
+// explainResult explains the judgement of a result by a line of the result and by the arguments of the call.
 func explainResult(s *step) Explanation {
 	v := s.outcome()
 	e := evidence(s.call.result.text, func(line string) bool {
@@ -71,7 +71,7 @@ func explainResult(s *step) Explanation {
 	return e
 }
 
-// explainTurn explains the opinion in a turn by the first line that has the same opinion.
+// explainTurn explains the opinion in a user turn by a line of the turn.
 func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	if words == "" {
 		words = text
@@ -82,7 +82,7 @@ func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	})
 }
 
-// meaningOf returns an explanation of the rule of a finding for people.
+// meaningOf returns an explanation of a finding's rule in plain words.
 func meaningOf(f Finding) string {
 	family, _, _ := strings.Cut(f.Rule, ":")
 	switch {
@@ -112,7 +112,7 @@ func meaningOf(f Finding) string {
 		"json":          "a field of the JSON result decides, or the JSON has no field for an error",
 		"text":          "the text has the words of a failure at the start or at the end",
 		"page":          "the page is an error page",
-		"refusal":       "a person, a rule or a headless harness did not allow the call",
+		"refusal":       "the user, a rule or a headless harness did not allow the call",
 		"pending":       "the call continues in the background",
 		"edited":        "the tool confirms the edit",
 		"matches":       "the text is a match of the search, not an error message",

@@ -6,9 +6,9 @@ import (
 )
 
 // A tool that acts may answer with fields, in JSON ({"status": "REJECTED"}) or as lines ("status: rejected"). A
-// flag, a status or a count shows whether the tool did anything. A reason shows why it did not.
+// flag, a status or a count shows whether the tool did anything. A reason shows why the tool did nothing.
 
-// fieldEvidence is what the fields of one object in an answer say about the action.
+// fieldEvidence holds the statements about the tool's action in the fields of one object of an answer.
 type fieldEvidence struct {
 	done    bool // a flag, a count or a status confirms the action
 	created bool // the answer names a new or changed object
@@ -40,7 +40,7 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 }
 
 // readFields returns the evidence in an object. If the fields of the object have no evidence, readFields returns the
-// evidence in the objects that it contains.
+// evidence in the objects inside of the fields.
 func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	const maxDepth = 2
 	for i, key := range v.keys {
@@ -127,8 +127,8 @@ func (c *toolCall) sharesStemWithName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 }
 
-// statusWords returns a status as words in lower case: "NOT_APPROVED" becomes "not approved". The result is "" for a
-// text that is too long to be a status.
+// statusWords returns a status as words in lower case, such as "not approved" for "NOT_APPROVED". The result is "" for
+// a text that is too long to be a status.
 func statusWords(status string) string {
 	const maxStatus = 40
 	if len(status) > maxStatus {
@@ -164,7 +164,7 @@ func (c *toolCall) hasMissingObject(v lenientValue) bool {
 }
 
 // fieldsOfLines returns the fields of an answer whose first paragraph consists of lines "key=value" or "key: value",
-// or of the rows of a table with two columns. The result has no fields for other answers.
+// or of the rows of a table with two columns. For other answers, the returned value has no fields.
 func fieldsOfLines(text string) (v lenientValue) {
 	const maxKey, minFields = 30, 2
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n\n")
@@ -173,13 +173,13 @@ func fieldsOfLines(text string) (v lenientValue) {
 		if line == "" || strings.Trim(line, "|-: ") == "" {
 			continue
 		}
-		sign := strings.IndexAny(line, "=:|")
-		if sign <= 0 || sign > maxKey || len(v.keys) > maxFields {
+		separator := strings.IndexAny(line, "=:|")
+		if separator <= 0 || separator > maxKey || len(v.keys) > maxFields {
 			return lenientValue{}
 		}
 		v.kind = objectValue
-		v.keys = append(v.keys, strings.Trim(line[:sign], " *"))
-		v.vals = append(v.vals, lenientValue{kind: stringValue, raw: strings.Trim(line[sign+1:], " *")})
+		v.keys = append(v.keys, strings.Trim(line[:separator], " *"))
+		v.vals = append(v.vals, lenientValue{kind: stringValue, raw: strings.Trim(line[separator+1:], " *")})
 	}
 	if len(v.keys) < minFields {
 		return lenientValue{}

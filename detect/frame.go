@@ -8,7 +8,7 @@ import (
 
 // A frame is the lines and the tags that a harness adds to the output of a command.
 
-// shellResult is the result of a command, without its frame.
+// shellResult is the result of a command without the frame.
 type shellResult struct {
 	phrases *phrases
 	body    string // output of the command
@@ -17,15 +17,15 @@ type shellResult struct {
 	empty   bool   // the command printed nothing
 }
 
-// scriptFrame is the beginning of the result of a Codex program that ran commands (see scriptCommands).
+// scriptFrame is the first word of the result of a Codex program that ran commands (see scriptCommands).
 const scriptFrame = "Script "
 
-// frameLines is the maximum number of lines of the frame at each end of a result.
+// frameLines is the maximum number of lines at each end of a result that are read as lines of the frame.
 const frameLines = 12
 
-// unframe removes the frame of the harness: exit codes, chunk ids, wall times, shell numbers, the
-// prompt at the end. The forms are those of known agents. A number inside the output of the command
-// is not an exit code.
+// unframe removes the frame of the harness from a result and returns the output and the exit code. Lines of a frame
+// hold, for example, exit codes, chunk ids, wall times and the numbers of shells. Only the frames of known agents are
+// removed. A number inside the output of the command is not an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
@@ -42,7 +42,7 @@ func (p *phrases) unframe(text string) shellResult {
 // setCode sets the exit code, and reports whether num is a number.
 func (r *shellResult) setCode(num string) bool {
 	num = strings.TrimSpace(num)
-	if num == "" { // avoids the error of Atoi, which is allocated, in the usual case
+	if num == "" { // the usual case; Atoi would allocate an error
 		return false
 	}
 	n, err := strconv.Atoi(num)
@@ -52,7 +52,7 @@ func (r *shellResult) setCode(num string) bool {
 	return err == nil
 }
 
-// readHead reads the lines of a frame before the output, up to the first line that belongs to no frame.
+// readHead reads and removes the lines of a frame before the output, up to the first line that belongs to no frame.
 func (r *shellResult) readHead() {
 	rest := r.body
 	for range frameLines {
@@ -128,7 +128,8 @@ func (r *shellResult) readAttribute(text string) {
 
 // readCodeSentence reads the exit code from a sentence that a harness writes about the command, and reports whether t
 // is such a sentence: "Command executed in terminal within working directory '/srv'. Exit code: 1", "[The command
-// completed with exit code 130. CTRL+C was sent.]". If a signal ended the command, the exit code is set to 137.
+// completed with exit code 130. CTRL+C was sent.]". If the sentence says that a signal ended the command,
+// readCodeSentence sets the exit code to 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -161,23 +162,23 @@ func (r *shellResult) readCodeLine(t string) bool {
 	unsigned := withoutSigns(t)
 	bare := strings.Trim(unsigned, "[]<>().*#= ")
 	bare, _, _ = strings.Cut(bare, " (")
-	says := strings.TrimRight(bare, "0123456789")
-	number := bare[len(says):]
-	says = strings.TrimSuffix(says, "-")
+	label := strings.TrimRight(bare, "0123456789")
+	number := bare[len(label):]
+	label = strings.TrimSuffix(label, "-")
 	key := strings.Map(func(c rune) rune {
 		if strings.ContainsRune(" _-:=", c) {
 			return -1
 		}
 		return c
-	}, strings.ToLower(says))
+	}, strings.ToLower(label))
 	// A harness puts a bracket or a symbol before the line, or begins the line with a capital.
 	marked := strings.IndexByte("[<(", t[0]) >= 0 || unsigned != t || strings.HasPrefix(t, "Exit status ")
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
-// isCodeLabel reports whether key, the letters before a number, names an exit code. marked is true if the line has
-// the mark of a harness. Labels such as "exit" and "exit status" need the mark, because scripts and go run print
-// them, too.
+// isCodeLabel reports whether key names an exit code. key is the label before a number, in lower case and without
+// separators. marked is true if the line has the mark of a harness. Labels such as "exit" and "exit status" need the
+// mark, because scripts and go run print such labels, too.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -215,7 +216,7 @@ func (r *shellResult) readTailLine(t string) bool {
 	return false
 }
 
-// leadingCode returns the exit code in the first line of a failed call, 0 for none.
+// leadingCode returns the exit code that the first line of a result names, 0 for none.
 func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
@@ -230,6 +231,7 @@ func (p *phrases) leadingCode(first string) int {
 	return 0
 }
 
+// betweenTags returns the text between the first open and the next end. The result is false if either is missing.
 func betweenTags(text, open, end string) (string, bool) {
 	_, rest, ok := strings.Cut(text, open)
 	if !ok {
@@ -239,8 +241,8 @@ func betweenTags(text, open, end string) (string, bool) {
 	return inner, ok
 }
 
-// unwrapText removes the text that harnesses write around a result: a heading, an assignment ("# var_3 = \"...\""),
-// a prompt, and reminders.
+// unwrapText removes the text that harnesses write around a result, such as a heading, an assignment
+// ("# var_3 = \"...\""), a prompt or a reminder.
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
@@ -273,8 +275,8 @@ func unescapeLines(text string) string {
 	}
 	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
 		inner := text[1 : n-1]
-		sentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
-		if sentence || strings.Contains(inner, `\n`) { // not a value such as "failed"
+		isSentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
+		if isSentence || strings.Contains(inner, `\n`) { // not a value such as "failed"
 			return unescape(inner)
 		}
 	}
@@ -296,8 +298,8 @@ func trimPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assignedValue returns the value in a line `# name = "value"`, which harnesses print that store results in
-// variables.
+// assignedValue returns the value in a line `# name = "value"`. Harnesses that store results in variables print such
+// lines.
 func assignedValue(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {
@@ -313,8 +315,9 @@ func assignedValue(text string) (string, bool) {
 	return value, true
 }
 
-// readScript reads the results of the commands that a Codex program ran: one JSON line with an exit code per
-// command. The exit code is the last one that is not 0. A body with other lines stays unchanged.
+// readScript reads the results of the commands that a Codex program ran. The result of each command is a JSON line with
+// an exit code. The last exit code that is not 0 becomes the exit code of the program. A body with other lines stays
+// unchanged.
 func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {
@@ -322,9 +325,9 @@ func (r *shellResult) readScript() {
 			continue
 		}
 		v, ok := parseLenient(line)
-		code, coded := v.get("exit_code")
-		output, has := v.get("output")
-		if !ok || !coded || !has || code.kind != numberValue || output.kind != stringValue {
+		code, hasCode := v.get("exit_code")
+		output, hasOutput := v.get("output")
+		if !ok || !hasCode || !hasOutput || code.kind != numberValue || output.kind != stringValue {
 			return
 		}
 		if !r.hasCode || code.num != 0 {

@@ -9,21 +9,21 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, one batch at a time. A batch is an answer of the model with its calls, and
-// the results and turns that follow the answer.
+// history reads a conversation backwards, one batch at a time. A batch is an answer of the model with its calls,
+// together with the results and user turns that follow the answer.
 type history struct {
 	req         *wire.Request
-	res         *Results
-	firstNew    int     // items from this index on are new
-	answerStart int     // index of the first item of the answer that made the newest calls
-	unreadEnd   int     // items before this index are not read yet
-	steps       []*step // newest first
+	res         *Results // cache for the judgements of new results; nil for no cache
+	firstNew    int      // items from this index on are new
+	answerStart int      // index of the first item of the answer that made the newest calls
+	unreadEnd   int      // items before this index are not read yet
+	steps       []*step  // newest first
 	batchNumber int
-	visitsLeft  int             // reads of a step that are left, for all judged steps together
-	searches    int             // number of searches for an earlier call in the bytes of the history
-	earlier     map[uint64]bool // identities of the calls before answerStart; nil until maxSearches are exceeded
-	warned      map[string]bool
-	recall      func(string) (wire.Call, bool)
+	visitsLeft  int                            // reads of a step that are left, for all judged steps together
+	searches    int                            // number of searches for an earlier call in the bytes of the history
+	earlier     map[uint64]bool                // identities of the calls before answerStart; nil up to maxSearches searches
+	warned      map[string]bool                // ids of the calls whose results got a warning
+	recall      func(string) (wire.Call, bool) // returns calls of earlier replies by their ids; may be nil
 }
 
 // stepBack returns the i-th step back from the newest step. The result is nil if there is no such step, or if no
@@ -40,7 +40,7 @@ func (h *history) stepBack(i int) *step {
 	return h.steps[i]
 }
 
-// readBatch reads the next older batch. The result is false if the whole conversation was already read.
+// readBatch reads the next older batch. It returns false if the whole conversation was already read.
 func (h *history) readBatch() bool {
 	if h.unreadEnd <= 0 {
 		return false
@@ -57,19 +57,19 @@ func (h *history) readBatch() bool {
 		s.mediaHash += media
 	}
 	calls := map[string]wire.Call{}
-	var order []wire.Call
+	var ordered []wire.Call
 	for h.unreadEnd > 0 && h.req.Role(h.unreadEnd-1) == wire.RoleAssistant {
 		h.unreadEnd--
-		made := h.req.Item(h.unreadEnd).Calls
-		for _, c := range made {
+		itemCalls := h.req.Item(h.unreadEnd).Calls
+		for _, c := range itemCalls {
 			calls[c.ID] = c
 		}
-		for _, c := range slices.Backward(made) {
-			order = append(order, c)
+		for _, c := range slices.Backward(itemCalls) {
+			ordered = append(ordered, c)
 		}
 	}
-	slices.Reverse(order)
-	h.assignCalls(h.steps[first:], calls, order)
+	slices.Reverse(ordered)
+	h.assignCalls(h.steps[first:], calls, ordered)
 	return true
 }
 
@@ -96,9 +96,9 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// assignCalls sets the call of each result. A result with an id gets the call with this id, from the answer before
-// the results (calls) or from an earlier answer. A result without an id gets the call at the same position in that
-// answer (ordered).
+// assignCalls sets the call of each result in steps. calls and ordered hold the calls of the answer before the results.
+// A result with an id gets the call with this id, from that answer or from an earlier answer. A result without an id
+// gets the call at the same position in the answer.
 func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -125,8 +125,8 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 	}
 }
 
-// callOf returns the call with the id from the request, or else from recall, which returns calls of earlier requests
-// and may be nil.
+// callOf returns the call with the given id in the request. For a call that is not in the request, callOf asks recall,
+// which returns calls of earlier requests and may be nil.
 func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.CallOf(id)
 	if !ok && recall != nil {
@@ -136,7 +136,8 @@ func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool))
 }
 
 // hasEarlierCall reports whether an answer before the batch of a step made the same call, or an attempt of the call
-// (attempts.go). It decodes only the items whose bytes contain literals of the call.
+// (attempts.go). Decoding is expensive, so hasEarlierCall decodes only the items whose bytes contain all literals of
+// the call.
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.withCall {
 		return true
@@ -166,8 +167,9 @@ func (h *history) hasEarlierCall(s *step) bool {
 	return false
 }
 
-// hasEarlierResult reports whether one of the newest items before the batch of a step may contain an equal result. It
-// decodes no item: it searches the raw bytes for a part of the result that JSON writes without escapes.
+// hasEarlierResult reports whether one of the newest items before the batch of a step may contain an equal result.
+// Instead of decoding items, hasEarlierResult searches the raw bytes for a part of the result that JSON writes without
+// escapes.
 func (h *history) hasEarlierResult(s *step) bool {
 	const maxItems, maxRaw = 8, 1 << 10
 	lead := []byte(unescapedLead(s.call.result.text))
@@ -199,8 +201,8 @@ func unescapedLead(text string) string {
 	return cutText(longest, maxLead)
 }
 
-// hasIndexedCall returns the answer of hasEarlierCall from an index of all earlier calls, which it builds at the
-// first use. The index keeps the cost linear for an answer with many calls.
+// hasIndexedCall is hasEarlierCall with an index of all earlier calls. The first use builds the index. The index keeps
+// the cost linear for an answer with many calls.
 func (h *history) hasIndexedCall(s *step) bool {
 	if h.earlier == nil {
 		h.earlier = make(map[uint64]bool)
@@ -222,15 +224,15 @@ func (h *history) hasIndexedCall(s *step) bool {
 type needle struct {
 	word     string
 	rarestAt int // offset of the rarest byte in word
-	rarity   int // index of this byte in commonBytes, or len(commonBytes)
+	rarity   int // index of the rarest byte in commonBytes, or len(commonBytes)
 }
 
 // commonBytes lists the most frequent bytes in the JSON of calls, the most frequent byte first. All other bytes are
 // rarer.
 const commonBytes = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 
-// needlesOf returns needles for words. The needle with the rarest byte comes first, because an item most likely lacks
-// this needle.
+// needlesOf returns needles for words. The needle with the rarest byte comes first, because the first needle rejects
+// most items.
 func needlesOf(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
@@ -293,8 +295,7 @@ const (
 	maxLabelLines = 3
 )
 
-// trimLabel returns the text of a result. If a label of an unknown form ("Command make returned:") precedes a
-// failure, the text begins at the failure.
+// trimLabel returns the text of a result without a label of the harness ("Command make returned:") before a failure.
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text
@@ -316,7 +317,8 @@ func trimLabel(r wire.Result) string {
 	return r.Text
 }
 
-// Bounds of the search for loops in one request. A client controls the size of the request.
+// Bounds of the search for loops in one request. The bounds are needed because a client controls the size of the
+// request.
 const (
 	maxLoops    = 64      // number of loops that are reported
 	maxVisits   = 1 << 18 // number of reads of a step, for all judged results together

@@ -16,7 +16,7 @@ type Finding struct {
 	Kind   string `json:"kind"`  // tool_result | loop | user
 	Label  string `json:"label,omitempty"`
 
-	Rule string `json:"-"` // rule that decided, shown only to people
+	Rule string `json:"-"` // rule that decided; only the text output shows it
 	Tool string `json:"-"` // name of the tool of a result or a loop
 }
 
@@ -48,8 +48,9 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	}, pool)
 }
 
-// inspectList emits the findings of one conversation in the order in which a proxy would have made them. Each step is
-// judged once, and the texts of old steps are dropped, so the cost is linear in the length of the conversation.
+// inspectList emits the findings of one conversation, in the order in which a proxy would make these findings during
+// the conversation. Each step is judged once, and the texts of old steps are dropped, so the cost is linear in the
+// length of the conversation.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seenPrefixes: map[uint64]bool{}, visitsLeft: maxVisits}
 	old := map[Judgement]*judgedCall{}
@@ -61,19 +62,19 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 		for to < req.Len() && req.Role(to) != wire.RoleAssistant {
 			to++
 		}
-		judged := len(t.steps)
+		judgedCount := len(t.steps)
 		t.readBatch(to)
-		t.findLoops(t.steps[judged:])
+		t.findLoops(t.steps[judgedCount:])
 		for i := from; i < to; i++ {
 			t.bytesSinceForget += len(req.Raw(i))
 			if err := t.emitItem(i); err != nil {
 				return err
 			}
 		}
-		for _, s := range t.steps[judged:] {
+		for _, s := range t.steps[judgedCount:] {
 			s.dropText(req, old)
 		}
-		if t.bytesSinceForget > keptTexts {
+		if t.bytesSinceForget > maxDecodedBytes {
 			req.Forget()
 			t.bytesSinceForget = 0
 		}
@@ -86,8 +87,8 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 // linear in the length of the conversation.
 const visitsPerStep = 64
 
-// keptTexts is the total size of the items, in bytes, after which inspectList drops the decoded items.
-const keptTexts = 1 << 20
+// maxDecodedBytes is the total size of the inspected items, in bytes, after which inspectList drops the decoded items.
+const maxDecodedBytes = 1 << 20
 
 // inspection finds the results, loops and opinions of users in one conversation.
 type inspection struct {
@@ -105,8 +106,7 @@ type inspection struct {
 	answer           string // newest text of the assistant
 }
 
-// readBatch appends the steps of the batch that ends before item end: the results and turns that follow one assistant
-// message.
+// readBatch appends the steps of the batch that ends before item end (see history).
 func (t *inspection) readBatch(end int) {
 	h := history{req: t.req, firstNew: t.req.Len(), unreadEnd: end, batchNumber: t.batchNumber}
 	h.readBatch()
@@ -119,23 +119,23 @@ func (t *inspection) readBatch(end int) {
 
 // findLoops finds the loops that the newest steps complete.
 func (t *inspection) findLoops(steps []*step) {
-	repeated := func(s *step) bool {
-		found := s.withCall || !s.isUser && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
+	mayLoop := func(s *step) bool {
+		repeats := s.withCall || !s.isUser && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
 			batch, ok := t.firstBatch[key]
 			if !ok {
 				batch, t.firstBatch[key] = s.batch, s.batch
 			}
-			found = found || key != 0 && batch != s.batch
+			repeats = repeats || key != 0 && batch != s.batch
 		}
 		if !s.isUser {
 			t.seenPrefixes[s.hashPrefix()] = true
 		}
-		return found
+		return repeats
 	}
 	before := len(t.steps) - len(steps)
 	for i, s := range steps {
-		loop, ok := t.finder.judge(s, repeated, func(back int) *step {
+		loop, ok := t.finder.judge(s, mayLoop, func(back int) *step {
 			if t.visitsLeft--; t.visitsLeft < 0 || back > before+i {
 				return nil
 			}
@@ -147,7 +147,7 @@ func (t *inspection) findLoops(steps []*step) {
 	}
 }
 
-// emitItem emits the findings of an item: results, loops, and the opinion of the user.
+// emitItem emits the findings of an item, which are its results, its loops and the user's opinion.
 func (t *inspection) emitItem(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
 		t.answer = newestAnswer(t.req.Item(i), t.answer)

@@ -26,7 +26,7 @@ type KindInfo struct {
 
 const (
 	maxKindText = 12 << 10 // number of bytes that are searched at each end of a failed result
-	maxKindLine = 600      // number of bytes of a line that are searched
+	maxKindLine = 600      // number of bytes at the start of a line that are searched
 	maxKinds    = 6        // number of kinds of one result, without the broader kinds
 )
 
@@ -42,7 +42,7 @@ func Kinds(text string, j Judgement) []Kind {
 	return search.kinds()
 }
 
-// KnownKinds returns all kinds in the order of the table.
+// KnownKinds returns all kinds in the order of kinds.tsv.
 func KnownKinds() []KindInfo { return slices.Clone(compiledKinds().kinds) }
 
 // NearestKind returns the kind whose name is most similar to name. known is true if name itself is a kind.
@@ -56,15 +56,16 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind and has its name,
-// its broader kind and its meaning. Kinds returns the kinds in the order of these lines. Every other line has a kind,
-// a pattern, and an example of a line that matches the pattern.
+// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with the name, the
+// broader kind and the meaning. "also" means KindInfo.additional, and "rest" means KindInfo.fallback. Kinds returns the
+// kinds in the order of the declarations. Every other line has a kind, a pattern, and an example of a line that matches
+// the pattern.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. byWord is an index: every line that matches a pattern contains at least one of the
-// words under which byWord holds the pattern.
+// kindTable is the compiled table. byWord is an index of the patterns by word. Every line that matches a pattern
+// contains at least one of the words under which byWord holds the pattern.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -122,8 +123,8 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.index(rows)
 }
 
-// index compiles the rows and adds each pattern to byWord. Of the words, or groups of alternative words, of a pattern,
-// index uses the one that occurs in the fewest patterns.
+// index compiles the rows and adds each pattern to byWord. A pattern has several words, or groups of alternative words,
+// that a line must contain. index adds the pattern under the word or group that occurs in the fewest patterns.
 func (t *kindTable) index(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -135,7 +136,7 @@ func (t *kindTable) index(rows []kindRow) error {
 			}
 		}
 	}
-	total := func(group []string) (n int) {
+	usesOf := func(group []string) (n int) {
 		for _, w := range group {
 			n += uses[w]
 		}
@@ -146,7 +147,7 @@ func (t *kindTable) index(rows []kindRow) error {
 		if len(p.words) == 0 {
 			return fmt.Errorf("%s: the pattern %q holds no whole word", r.position, r.pattern)
 		}
-		words := slices.MinFunc(p.words, func(a, b []string) int { return cmp.Or(total(a)-total(b), len(b[0])-len(a[0])) })
+		words := slices.MinFunc(p.words, func(a, b []string) int { return cmp.Or(usesOf(a)-usesOf(b), len(b[0])-len(a[0])) })
 		for _, word := range words {
 			t.byWord[word] = append(t.byWord[word], *p)
 		}
@@ -154,7 +155,7 @@ func (t *kindTable) index(rows []kindRow) error {
 	return nil
 }
 
-// Steps of one search. maxKindSteps limits the time of a search to some milliseconds.
+// A step is the unit of the cost of one search. maxKindSteps limits a search to a few milliseconds.
 const (
 	maxKindSteps = 1 << 19
 	lineSteps    = 32      // cost of a line before its comparisons, which cost one step each
@@ -171,7 +172,8 @@ type kindScan struct {
 	stepsLeft int  // remaining steps
 }
 
-// searchResult searches a result. If the text has no kind, the exception, the HTTP status or the exit code decides.
+// searchResult searches a result. code is the HTTP status or the exit code of the result. If no pattern matches the
+// text, an exception, the HTTP status or the exit code decides.
 func (s *kindScan) searchResult(text string, code int) {
 	s.searchText(text)
 	code = cmp.Or(s.status, code)
@@ -224,7 +226,7 @@ func (s *kindScan) searchLines(text string) {
 // maxFieldDepth is the maximum depth of the JSON fields that are searched.
 const maxFieldDepth = 6
 
-// searchFields searches the strings and numbers of a JSON value. key is the name of the field with the value.
+// searchFields searches the strings and numbers in a JSON value. key is the name of the field that holds the value.
 func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	if s.stepsLeft--; depth > maxFieldDepth || s.stepsLeft <= 0 {
 		return
@@ -259,14 +261,14 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	}
 }
 
-// searchLine finds the kinds of one line. These are the first matching kind of the table, and all matching kinds that
-// the table declares with "also".
+// searchLine finds the kinds of one line. These are the first kind in the table with a matching pattern, and all
+// additional kinds with a matching pattern.
 func (s *kindScan) searchLine(line string) {
 	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || quotesFile(line) {
 		return
 	}
 	line = normalLine(line)
-	first := len(s.found)
+	first := len(s.found) // index of the first matching kind
 	for i := 0; i < len(line); {
 		if !isKindWordByte(line[i]) {
 			i++
@@ -295,7 +297,7 @@ func (s *kindScan) searchLine(line string) {
 	}
 }
 
-// kinds returns the found kinds, then their broader kinds.
+// kinds returns at most maxKinds kinds that were found, and then their broader kinds.
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {

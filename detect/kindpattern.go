@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// kindPattern is a pattern that matches a whole line of a failed result in lower case. In a pattern, * matches any
-// text, % one or more characters except a blank, # one or more digits, and {a|b} the literal a or b. A backslash
-// makes the next character literal. A literal next to a * matches only at a word boundary.
+// kindPattern is a pattern for a whole line of a failed result, which is in lower case. In a pattern, * matches any
+// text, % one or more characters except a blank, # one or more digits, and {a|b} the literal a or b. A backslash makes
+// the next character literal. A literal next to a * matches only at a word boundary.
 type kindPattern struct {
 	kind  int
 	parts []patternPart
-	words [][]string // a matching line contains a word of each group
+	words [][]string // groups of words; a matching line contains at least one word of each group
 }
 
 // patternPart is a literal with its alternatives (texts), or a wildcard.
@@ -57,8 +57,9 @@ func compileKind(kind int, pattern string) kindPattern {
 }
 
 // wordGroups returns the groups of kindPattern.words for one part. A single literal gives one group per whole word.
-// Alternatives give one group with a word of each alternative, or no group if an alternative has no whole word.
-// before and after are true if the neighbouring part may continue the first or the last word.
+// Alternatives give one group with a word of each alternative, or no group if an alternative has no whole word. before
+// is true if the part before may continue the first word, and after is true if the part after may continue the last
+// word.
 func (part *patternPart) wordGroups(before, after bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], before, after) {
@@ -94,8 +95,8 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns the words of a literal. If before is true, a part before the literal may continue its first word,
-// which is then left out. after does the same for the last word.
+// wholeWords returns the words of a literal. It omits the first word if before is true, because a part before the
+// literal may continue this word. It omits the last word if after is true.
 func wholeWords(text string, before, after bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
 	if before && len(words) > 0 && isKindWordByte(text[0]) {
@@ -107,14 +108,14 @@ func wholeWords(text string, before, after bool) []string {
 	return words
 }
 
-// isKindWordByte reports whether a byte is part of a word. All bytes outside of ASCII count as letters.
+// isKindWordByte reports whether a byte belongs to a word. All bytes outside of ASCII count as letters.
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
-// matches reports whether the pattern matches the line. Each comparison decrements steps. If no steps are left, the
-// result is false.
+// matches reports whether the pattern matches the line. Each comparison decrements steps. matches returns false if no
+// steps are left.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
-// matchAt reports whether the parts of the pattern from index part on match line[at:].
+// matchAt reports whether the parts with index part and higher match line[at:].
 func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
@@ -141,8 +142,8 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	}
 }
 
-// matchRest reports whether the parts after a *, from index part on, match the line from some word boundary at or after
-// offset at.
+// matchRest reports whether the parts after a * match the end of the line that begins at some word boundary, at or
+// after offset at. part is the index of the first of these parts.
 func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	if part == len(p.parts) {
 		return at == 0 || at == len(line) || !isInsideWord(line, at)
@@ -185,8 +186,8 @@ func isInsideWord(line string, at int) bool {
 	return at > 0 && at < len(line) && isKindWordByte(line[at-1]) && isKindWordByte(line[at])
 }
 
-// normalLine returns a line in lower case, without colours, and without the symbols, tags and labels at its start. A
-// line is cut to maxKindLine bytes.
+// normalLine returns the first maxKindLine bytes of a line in lower case, without colours, and without the symbols,
+// tags and labels at the start.
 func normalLine(line string) string {
 	t := strings.ToLower(strings.ReplaceAll(plainLine(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
 	if strings.Contains(t, "\xe2\x80") {
@@ -214,8 +215,8 @@ func normalLine(line string) string {
 	return strings.TrimSpace(t)
 }
 
-// quotesFile reports whether a line quotes the content of a file: a match of a search, a numbered
-// line, or a line of a diff.
+// quotesFile reports whether a line quotes the content of a file. Such a line is a match of a search, a numbered line,
+// or a line of a diff.
 func quotesFile(line string) bool {
 	if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && len(line) > 1 && line[1] != ' ' && line[1] != '-' && !isLetter(line[1]) {
 		return true

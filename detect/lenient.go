@@ -10,10 +10,10 @@ import (
 )
 
 // Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds.
-// lenientParser reads all three. Strings are slices of the text. Values beyond the bounds are skipped.
+// lenientParser reads all three. The strings of a value are slices of the text. Values beyond these bounds are skipped.
 const (
-	maxDepth    = 6       // depth of a value; deeper values are skipped
-	maxNesting  = 200     // depth of the nesting; the recursive parser refuses a deeper text
+	maxDepth    = 6       // depth of the values that are read
+	maxNesting  = 200     // depth of the values that are skipped; a deeper text is invalid, because the parser is recursive
 	maxElements = 16      // number of elements of an array that are read
 	maxLenient  = 1 << 20 // number of bytes of a text that are read
 )
@@ -47,7 +47,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value of the first name that is a key of the object. The case of keys does not matter.
+// get returns the value of the first of names that is a key of the object. The case of keys does not matter.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -74,7 +74,7 @@ func parseLenient(text string) (lenientValue, bool) {
 	return v, ok
 }
 
-// parseComplete is parseLenient with another result: complete is true if no part of the text was skipped or cut off.
+// parseComplete is parseLenient with one more result. complete is true if no part of the text was skipped or cut off.
 func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -103,14 +103,15 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 //nolint:gochecknoglobals // safe for concurrent use
 var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
 
+// lenientParser is a recursive-descent parser of one text. Its methods read the value at offset and advance offset.
 type lenientParser struct {
 	text       string
 	offset     int  // of the next byte to read
 	skipDepth  int  // number of skipped values around the offset; while positive, values are parsed and dropped
 	invalid    bool // the text is not JSON; truncated JSON is valid
-	incomplete bool // the value lacks a part of the text
+	incomplete bool // a part of the text was skipped or cut off
 
-	// Keys and values of the open objects and arrays, the outermost first.
+	// Keys and values of the objects and arrays that are not closed yet, the outermost first.
 	keys []string
 	vals []lenientValue
 }
@@ -148,7 +149,7 @@ func (p *lenientParser) object(depth int) lenientValue {
 	return lenientValue{kind: objectValue, keys: cutTail(&p.keys, keys), vals: cutTail(&p.vals, vals)}
 }
 
-// members appends the keys and values of the object at p.i to p.keys and p.vals.
+// members appends the keys and values of the object at the offset to p.keys and p.vals.
 func (p *lenientParser) members(depth int) {
 	p.offset++
 	for !p.invalid {
@@ -191,7 +192,7 @@ func (p *lenientParser) array(depth int) lenientValue {
 	return lenientValue{kind: arrayValue, vals: cutTail(&p.vals, vals)}
 }
 
-// elements appends the elements of the array at p.i to p.vals.
+// elements appends the elements of the array at the offset to p.vals.
 func (p *lenientParser) elements(depth int) {
 	p.offset++
 	for first := len(p.vals); !p.invalid; {
@@ -220,16 +221,17 @@ func (p *lenientParser) elements(depth int) {
 	}
 }
 
-// cutTail removes the elements of the list from index from on. It returns a copy of the removed elements, nil for none.
+// cutTail removes the elements with index from and higher from the list, and returns a copy of the removed elements,
+// nil for none.
 func cutTail[T any](list *[]T, from int) []T {
 	tail := (*list)[from:]
 	if len(tail) == 0 {
 		return nil
 	}
-	kept := slices.Clone(tail)
+	removed := slices.Clone(tail)
 	clear(tail)
 	*list = (*list)[:from]
-	return kept
+	return removed
 }
 
 // quoted returns the text between the quotes of the string at the offset. A string without a closing quote extends to
@@ -238,7 +240,7 @@ func (p *lenientParser) quoted() string {
 	q := p.text[p.offset]
 	start := p.offset + 1
 	for j, end := start, -1; j < len(p.text); {
-		if end < j { // search for the quote once, not after every escape
+		if end < j { // searching for the quote after every escape would take quadratic time
 			if end = strings.IndexByte(p.text[j:], q); end < 0 {
 				end = len(p.text)
 			} else {
@@ -280,8 +282,9 @@ func (p *lenientParser) literal() lenientValue {
 	return lenientValue{}
 }
 
-// atTruncation reports whether a mark of truncation ("...", "<truncated>") is near the offset, or the text ends there.
-// If so, atTruncation moves the offset to the end, so that the parser keeps the values before the mark.
+// atTruncation reports whether a mark of truncation ("...", "<truncated>") is near the offset, or the offset is the end
+// of the text. In both cases, atTruncation moves the offset to the end, so that the parser keeps the values before the
+// mark.
 func (p *lenientParser) atTruncation() bool {
 	from := max(p.offset-8, 0)
 	near := p.text[from:min(p.offset+24, len(p.text))]
@@ -292,7 +295,7 @@ func (p *lenientParser) atTruncation() bool {
 	return false
 }
 
-// unescape resolves the escapes of JSON and Python. An unknown escape loses only its backslash.
+// unescape replaces the escapes of JSON and Python by their characters. An unknown escape loses only its backslash.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

@@ -15,8 +15,8 @@ const (
 	strongEvidence        // a tool's summary of its failure, which counts in any line
 )
 
-// gradeLine returns the rule that a line of a program's output matches, and the weight of the line. t must be a result
-// of plainLine.
+// gradeLine returns the rule that a line of a program's output matches, and the weight of the line. t is the line as
+// plainLine returns it.
 func (p *phrases) gradeLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", noEvidence
@@ -157,8 +157,8 @@ func fileBefore(t, mark string) string {
 	return ""
 }
 
-// countsFailures reports whether a line counts failures: "3 examples, 1 failure" (rspec), "3 tests, 1
-// failure" (mix), "1 fail" (bun), "2 issues:" (golangci-lint).
+// countsFailures reports whether a line counts failures: "3 examples, 1 failure" (rspec), "3 tests, 1 failure" (mix),
+// "1 fail" (bun), "2 issues:" (golangci-lint).
 func countsFailures(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
@@ -169,7 +169,8 @@ func countsFailures(t string) bool {
 	return false
 }
 
-// cutPosition removes a line and a column ("12:5: ") from the start of a text. ok is false if there are none.
+// cutPosition removes the numbers of a line and a column ("12:5: ") from the start of a text. ok is false if the text
+// does not begin with such numbers.
 func cutPosition(s string) (rest string, ok bool) {
 	line, rest, _ := strings.Cut(s, ":")
 	column, rest, ok := strings.Cut(rest, ": ")
@@ -187,7 +188,7 @@ func isLintError(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// startsWithPosition reports whether a text begins with numbers of a line and a column: "12:5: undefined: x".
+// startsWithPosition reports whether a text begins with the numbers of a line and a column: "12:5: undefined: x".
 func startsWithPosition(s string) bool {
 	_, ok := cutPosition(s)
 	return ok
@@ -258,13 +259,13 @@ func isExceptionLine(t string) bool {
 			rest = rest[end+1:]
 		}
 	}
-	names := []string{"Error", "Exception", "NotFound", "KeyboardInterrupt", "SystemExit"}
-	named := slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(last, n) })
-	return named && (rest == "" || strings.HasPrefix(rest, ": "))
+	suffixes := []string{"Error", "Exception", "NotFound", "KeyboardInterrupt", "SystemExit"}
+	isException := slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(last, suffix) })
+	return isException && (rest == "" || strings.HasPrefix(rest, ": "))
 }
 
-// isShellError reports whether a shell or one of its utilities reports a failure: "ls: x: No such
-// file or directory".
+// isShellError reports whether a line is an error message of a shell or of a utility: "ls: x: No such file or
+// directory".
 func (p *phrases) isShellError(t string) bool {
 	i := strings.IndexByte(t, ':')
 	if i < 1 || i > 40 || len(t) > 400 {
@@ -295,9 +296,9 @@ func pytestFails(t string) bool {
 
 // isPytestSummary reports whether a line is the summary of pytest -q: "1 failed, 7 passed in 0.12s".
 func isPytestSummary(t string) bool {
-	counts, took, ok := strings.Cut(t, " in ")
-	took, _, _ = strings.Cut(took, " ")
-	if !ok || !isDigit(t[0]) || !strings.HasSuffix(took, "s") || !isDigit(took[0]) {
+	counts, duration, ok := strings.Cut(t, " in ")
+	duration, _, _ = strings.Cut(duration, " ")
+	if !ok || !isDigit(t[0]) || !strings.HasSuffix(duration, "s") || !isDigit(duration[0]) {
 		return false
 	}
 	for count := range strings.SplitSeq(counts, ", ") {

@@ -10,7 +10,7 @@ type Loop struct {
 	CallID string // id of the newest call of the loop
 	Tool   string
 	Args   string // arguments of the newest call, as sent
-	Rule   string // "failed-again", "same-again", "same-answer", "same-failure", "no-change", "nothing-new", "cycle" or "edit-undo": see meaningOf
+	Rule   string // rule that found the loop, such as "failed-again"; meaningOf explains the rules
 	Again  bool   // the loop already has a warning, and gets the second and last one
 }
 
@@ -19,7 +19,7 @@ const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // successes of a command whose output does not report the success
 	minSuccess = 5 // other successes, because an agent may read the same file several times
-	minGesture = 3 // clicks that leave the page unchanged
+	minGesture = 3 // clicks and inputs that leave the page unchanged
 
 	minAfterWarning = 2 // equal results since the first warning that cause the second warning
 )
@@ -28,8 +28,8 @@ const (
 // these steps, so the bound limits the cost of a turn.
 const maxSteps = 64
 
-// judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) returns the i-th step back. It
-// returns nil if there is no such step or if no visits are left, but never for steps(0).
+// judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) returns the i-th step before the
+// newest step, or nil if there is no such step or no visits are left. steps(0) is never nil.
 func judgeStep(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.outcome()
@@ -65,14 +65,14 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 }
 
 // countStreak returns the number of successive results of the newest call that equal its newest result (count), the
-// number of warnings among them, and the number of results since the newest warning. The streak ends where the state
-// may have changed: at a call with side effects, at a wait, at a user turn, and at another result of the same
-// call. A streak of successes also ends where another call shows a change. Results are equal if outcome, exit code
-// (see sameCode) and text are equal.
+// number of warnings among these results, and the number of results since the newest warning. The streak ends at a
+// step after which the result may differ, which is a call with side effects, a wait, a user turn, or another result of
+// the same call. A streak of successes also ends at two equal calls with different results. Results are equal if
+// outcome, exit code (see sameCode) and text are equal.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
-	newest, crossed := steps(0), false // crossed: a user turn is between step s and the newest call
+	newest, crossed := steps(0), false // crossed is true if a user turn is between step s and the newest call
 	count, sinceWarning = 1, 1
-	var between []*step // other calls since the last equal call that was read
+	var between []*step // other calls after the oldest equal call that was counted
 	succeeds := newest.outcome().Outcome == OK
 	for i := 1; ; i++ {
 		s := steps(i)
@@ -105,8 +105,8 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 }
 
 // changesResults reports whether one of the steps may have changed the results of later calls. If shown is true, two
-// successive steps that are the same call with different results also count as a change. To judge every step of a
-// conversation would cost milliseconds, so the callers first find an equal call before the steps.
+// successive steps that are the same call with different results also count as a change. changesResults judges the
+// steps, which is expensive, so the callers first look for an equal call before the steps.
 func changesResults(steps []*step, shown bool) bool {
 	for i, s := range steps {
 		if s.mayChangeResults() || shown && i > 0 && showsChange(steps[i-1], s) {
@@ -128,8 +128,8 @@ func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.plans || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether the last rounds*n steps consist of the same n steps, repeated with equal results, and
-// whether fits accepts each step.
+// repeatsLast reports whether fits accepts each of the last rounds*n steps, and these steps are rounds repetitions of
+// the same n steps with equal results.
 func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bool {
 	last := make([]*step, rounds*n)
 	for i := range last {
@@ -149,16 +149,16 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 	return !sameCall(last[0], last[1])
 }
 
-// keepsStreak reports whether a streak of failures continues across a user turn. The user may have repaired
-// the machine, so the streak of a shell, a file tool or a browser ends. The streak of any other tool continues, unless
-// the user reports a change or the failure is transient.
+// keepsStreak reports whether a streak of failures continues across a user turn. The user may have repaired the
+// machine, so a streak of a shell, a file tool or a browser ends. A streak of any other tool continues, unless the user
+// reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.outcome()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop is a cheap test:
-// it returns false for a step that cannot complete a loop.
+// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop is a cheap test
+// that returns false for a step that cannot complete a loop.
 func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
@@ -171,8 +171,8 @@ func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	return loops
 }
 
-// loopFinder judges steps, the oldest first. found holds the calls of the loops that were found, because equal calls of
-// one answer are reported as a single loop.
+// loopFinder finds loops in steps that it gets in order, the oldest first. found holds the calls of the loops so far.
+// Equal calls of one answer are a single loop.
 type loopFinder struct{ found map[answeredCall]bool }
 
 // answeredCall identifies equal calls of one answer.
@@ -189,7 +189,7 @@ func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back in
 	}
 	loop, ok := judgeStep(func(back int) *step {
 		switch {
-		case back == 0: // no visits are needed
+		case back == 0: // s itself is not counted as a visit
 			return s
 		case back > maxSteps:
 			return nil

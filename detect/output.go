@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// lastLines is the number of lines at the end of an output that count as its last lines, which show how the program
-// ended.
+// lastLines is the number of lines at the end of an output that show how the program ended.
 const lastLines = 4
 
 // outputFailureRule returns the rule of a failure that the output of a program shows, and false for none. A tool's
@@ -76,8 +75,8 @@ func endsInTraceback(body string) bool {
 	return after < lastLines
 }
 
-// isNodeCrash reports whether the output ends like the output of a Node program that an exception ended: with the
-// version of Node.
+// isNodeCrash reports whether one of the last eight lines is the version of Node. Node prints its version after an
+// exception that ended the program.
 func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
@@ -137,18 +136,18 @@ func (p *phrases) allShellErrors(body string) bool {
 	return allLines(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// onlyOwnErrors reports whether the output of a read-only command consists of errors of the shell or of the command's
-// own programs. Advice may follow the first error. Errors of other programs do not count, because the command may print
-// a file or a log.
+// onlyOwnErrors reports whether the output of a read-only command consists of errors of the shell or of the programs in
+// the command line. Advice may follow the first error. Errors of other programs do not count, because the command may
+// print a file or a log.
 func (c *shellCommand) onlyOwnErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	errs := hasPrefixOf(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
-	if strings.Count(body, "\n") < 12 && (errs || c.startsWithProgram(first) && c.phrases.isOwnError(first)) {
+	isKnownError := hasPrefixOf(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
+	if strings.Count(body, "\n") < 12 && (isKnownError || c.startsWithProgram(first) && c.phrases.isOwnError(first)) {
 		return true
 	}
-	filters := c.phrases.inList("program filters", c.lastProgram)
+	endsInFilter := c.phrases.inList("program filters", c.lastProgram)
 	return allLines(body, func(t string) bool {
-		return c.phrases.isShellError(t) && c.startsWithProgram(t) || !filters && c.phrases.line.command.match(t)
+		return c.phrases.isShellError(t) && c.startsWithProgram(t) || !endsInFilter && c.phrases.line.command.match(t)
 	})
 }
 
@@ -169,18 +168,18 @@ func allLines(body string, accept func(line string) bool) bool {
 	return n > 0
 }
 
-// hasOwnError reports whether a program of the command reports a failure in the first two lines or in the last lines.
-// For git, the failure may be in any line.
+// hasOwnError reports whether a program in the command line reports a failure in the first two lines or in the last
+// lines. For git, the failure may be in any line.
 func (c *shellCommand) hasOwnError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false
 	}
-	git := !c.phrases.inList("program filters", c.lastProgram) &&
+	runsGit := !c.phrases.inList("program filters", c.lastProgram) &&
 		slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
 	count, n := strings.Count(strings.TrimSpace(body), "\n")+1, 0
 	for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
 		n++
-		if git && (strings.HasPrefix(line, "error: ") || strings.HasPrefix(line, "fatal: ")) {
+		if runsGit && (strings.HasPrefix(line, "error: ") || strings.HasPrefix(line, "fatal: ")) {
 			return true
 		}
 		if n > 2 && n <= count-lastLines {
@@ -193,7 +192,7 @@ func (c *shellCommand) hasOwnError(body string) bool {
 	return false
 }
 
-// isOwnError reports whether a line begins with the name of a program and a colon, and has a word for a failure.
+// isOwnError reports whether a line begins with the name of a program and a colon, and contains a word for a failure.
 func (p *phrases) isOwnError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
@@ -218,7 +217,7 @@ func (p *phrases) isOwnError(t string) bool {
 	return false
 }
 
-// startsWithProgram reports whether a line begins with the name of a shell or of a program of the command.
+// startsWithProgram reports whether a line begins with the name of a shell or of a program in the command line.
 func (c *shellCommand) startsWithProgram(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimSuffix(name, " ")

@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// Each line of a list has a class, a language, a phrase and a test case, separated by tabs. The test case is a text
-// whose judgement depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
+// Each line of phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The test
+// case is a text whose judgement depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
-	phrasesText string // wordings of people, programs and agents
+	phrasesText string // wordings of users, programs and agents
 	//go:embed calls.tsv
 	callsText string // names of tools, arguments, programs and fields
 )
@@ -35,7 +35,7 @@ type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
 
-	toolLists map[string][]string // by word of a tool's name: the lists of class "tool" that contain the word
+	toolLists map[string][]string // for each word of a tool's name, the lists of class "tool" that contain the word
 
 	waits, polls, launchers commandList
 
@@ -43,19 +43,19 @@ type phrases struct {
 	line    linePhrases
 
 	refusals                 []refusalWording
-	synthetic                []ruledPhrase // beginnings of texts of an agent in the role of the user
+	synthetic                []ruledPhrase // beginnings of user messages that a harness writes
 	sideSentences, sideRoles []ruledPhrase // sentences and roles in side requests of agents
 	sideOrders               []ruledPhrase // objects of the housekeeping of chat front ends
 }
 
-// messagePhrases are phrases of error messages.
+// messagePhrases are phrases of error messages (see phrases.errorMessageRule).
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // the phrases lack their leading blank
+	missing                       prefixes // phrases inside of a message, without the leading blank
 }
 
-// linePhrases are phrases at the start of the lines of a program's output.
+// linePhrases are phrases at the start of the lines of a program's output (see phrases.gradeLine).
 type linePhrases struct {
 	command, errorLine, shell, strong, weak prefixes
 }
@@ -77,6 +77,7 @@ type ruledPhrase struct{ rule, text string }
 // prefixes holds phrases by their first byte.
 type prefixes [256][]ruledPhrase
 
+// add adds a phrase with its rule.
 func (p *prefixes) add(phrase, rule string) {
 	p[phrase[0]] = append(p[phrase[0]], ruledPhrase{rule, phrase})
 }
@@ -106,7 +107,7 @@ func (p *prefixes) rule(s string) string {
 type listLine struct {
 	class    string // its first word decides which field of phrases gets the phrase
 	phrase   string
-	testCase string // test case: a text whose judgement depends on the phrase
+	testCase string // a text whose judgement depends on the phrase
 	position string // file and line number
 }
 
@@ -200,8 +201,7 @@ func compile(list []listLine) *phrases {
 	return p
 }
 
-// refusalWording is the start of a sentence with which a harness refuses a call. The sentence is at the start of one of
-// the first lines of the result.
+// refusalWording is the start of a line with which a harness refuses a call (see readRefusal).
 type refusalWording struct {
 	text string // lower case
 	by   Refuser

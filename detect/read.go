@@ -14,7 +14,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Transcript is a conversation from a file.
+// Transcript is a recorded conversation.
 type Transcript struct {
 	Source, ID string
 	Request    *wire.Request // the whole conversation in one request
@@ -26,7 +26,8 @@ type Transcript struct {
 // transcript is skipped, and the returned error names its line number. An error of each stops Read.
 func Read(r io.Reader, each func(Transcript) error) error { return read(r, each, nil) }
 
-// read is Read with concurrent inspection. If pool is not nil, transcripts of JSON lines go to pool instead of each.
+// read is Read with concurrent inspection. If inspectors is not nil, the transcripts of JSON lines go to inspectors
+// instead of each.
 func read(r io.Reader, each func(Transcript) error, inspectors *inspectors) error {
 	rd := &transcriptReader{each: each, inspectors: inspectors, in: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if inspectors != nil {
@@ -38,8 +39,8 @@ func read(r io.Reader, each func(Transcript) error, inspectors *inspectors) erro
 		return errors.New("the text is UTF-16; save it as UTF-8")
 	}
 	err := rd.readAll()
-	if failed := rd.drain(); failed != nil {
-		err = failed
+	if drainErr := rd.drain(); drainErr != nil {
+		err = drainErr
 	}
 	if errors.Is(err, errEmpty) {
 		return err
@@ -55,14 +56,15 @@ func read(r io.Reader, each func(Transcript) error, inspectors *inspectors) erro
 
 var errEmpty = errors.New("the input is empty")
 
-// transcriptReader splits a text into the JSON objects on the top level and the elements of arrays on the top level.
+// transcriptReader splits a text into transcripts, which are the JSON objects on the top level and the objects in
+// arrays on the top level.
 type transcriptReader struct {
 	each           func(Transcript) error
 	inspectors     *inspectors // nil means the transcripts of JSON lines go to each, too
 	in             *bufio.Reader
 	stopped        bool    // each returned an error
-	lineErrors     []error // the first faults
-	moreErrorLines []int   // lines of the other faults
+	lineErrors     []error // errors of the first maxLineErrors invalid lines
+	moreErrorLines []int   // numbers of the other invalid lines
 
 	unreadBytes int64      // number of bytes of the file that are unread; 0 means unknown
 	line        int        // number of the current line, from 1
@@ -88,11 +90,11 @@ func fileSize(r io.Reader) int64 {
 // openArray is an array on the top level whose end is not read yet. The elements are transcripts, or the messages of
 // one transcript.
 type openArray struct {
-	start      int
-	count      int  // number of elements
-	needsComma bool // the next character must be a comma, a closing bracket or a line break
-	invalid    bool // an element is not valid JSON
-	messages   []byte
+	start      int    // number of the line with the opening bracket
+	count      int    // number of elements
+	needsComma bool   // the next character must be a comma, a closing bracket or a line break
+	invalid    bool   // an element is not valid JSON
+	messages   []byte // JSON of a transcript with the messages so far, without its end
 }
 
 // maxLineErrors is the maximum number of errors that are reported in full. A file of an unknown format has one error
@@ -120,13 +122,13 @@ func (r *transcriptReader) readAll() error {
 			if atStart {
 				r.dropTruncatedValue(part)
 			}
-			if failed := r.split(part); failed != nil {
-				return failed
+			if splitErr := r.split(part); splitErr != nil {
+				return splitErr
 			}
 		}
 		if atStart = bytes.HasSuffix(part, []byte("\n")); atStart {
-			if failed := r.endLine(); failed != nil {
-				return failed
+			if lineErr := r.endLine(); lineErr != nil {
+				return lineErr
 			}
 			r.line++
 		}
@@ -155,7 +157,7 @@ func (r *transcriptReader) readStructural(c byte) error {
 	case c == ',' && r.array != nil && r.array.count > 0:
 		r.array.needsComma = false
 	case c == ']' && r.array != nil:
-		return r.endList()
+		return r.endArray()
 	case r.array != nil && r.array.needsComma:
 		r.dropInvalid(r.line, errors.New("a comma is missing between two elements"))
 	default:
@@ -164,7 +166,7 @@ func (r *transcriptReader) readStructural(c byte) error {
 	return nil
 }
 
-// dropInvalid reports that line number line is not valid JSON, and drops the open value. If this is the current line,
+// dropInvalid reports that line number line is not valid JSON, and drops the open value. If line is the current line,
 // dropInvalid also skips the rest of the line.
 func (r *transcriptReader) dropInvalid(line int, why error) {
 	r.reportLineError(line, "", fmt.Errorf("the text is not JSON: %w", why))
@@ -229,20 +231,20 @@ func (r *transcriptReader) endLine() error {
 	return nil
 }
 
-// endList emits the messages of an array as one transcript.
-func (r *transcriptReader) endList() error {
-	l := r.array
+// endArray emits the messages of an array, if it has any, as one transcript.
+func (r *transcriptReader) endArray() error {
+	array := r.array
 	r.array = nil
-	if l.invalid || len(l.messages) == len(`{"messages":[`) {
+	if array.invalid || len(array.messages) == len(`{"messages":[`) {
 		return nil
 	}
-	r.open.start = l.start
-	raw := r.extend(l.messages, []byte("]}"))
+	r.open.start = array.start
+	raw := r.extend(array.messages, []byte("]}"))
 	rec, err := wire.ReadRecording(raw)
 	return r.emit(raw, rec, err)
 }
 
-// finish emits the values of the last line. It reports an empty text, and a value or an array without an end.
+// finish emits the values of the last line. finish also reports an empty text, and a value or an array without an end.
 func (r *transcriptReader) finish() error {
 	if r.open.depth > 0 {
 		r.dropInvalid(r.open.start, errTruncated)
@@ -256,7 +258,7 @@ func (r *transcriptReader) finish() error {
 	return r.endLine()
 }
 
-// emit calls each with a transcript. If err, the error of ReadRecording, is not nil, emit reports the error instead.
+// emit calls each with a transcript. err is the error of ReadRecording. If err is not nil, emit reports err instead.
 func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
@@ -275,14 +277,14 @@ func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error
 	return nil
 }
 
-// addTranscriptError adds the error of a transcript that is a line of its own.
+// addTranscriptError adds the error of a transcript in JSON lines, which begins and ends on line start.
 func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Recording, err error) {
 	location, err := describeError(raw, rec, err, "")
 	r.addLineError(start, location, err)
 }
 
-// describeError adds the id of the transcript to location. It replaces the error for invalid JSON by the more precise
-// error of the JSON decoder.
+// describeError returns location with the id of the transcript appended, and err. An error for invalid JSON is replaced
+// by the error of the JSON decoder, which is more precise.
 func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
@@ -295,7 +297,7 @@ func describeError(raw []byte, rec wire.Recording, err error, location string) (
 	return location, err
 }
 
-// drain waits until the findings of all lines that went to the inspectors are emitted.
+// drain waits until the findings of all lines that the inspectors got are emitted.
 func (r *transcriptReader) drain() error {
 	if r.inspectors == nil {
 		return nil
@@ -305,7 +307,7 @@ func (r *transcriptReader) drain() error {
 	return err
 }
 
-// reportLineError adds an error after the errors of all earlier lines.
+// reportLineError adds the error of a line, after the inspectors have added the errors of all earlier lines.
 func (r *transcriptReader) reportLineError(line int, location string, err error) {
 	_ = r.drain() // the next add, or the end of read, returns the error
 	r.addLineError(line, location, err)
@@ -336,7 +338,7 @@ func listLines(lines []int) string {
 	return "these lines cannot be read either: " + b.String()
 }
 
-// stringContent returns the content of a JSON string. For any other JSON value, it returns the JSON.
+// stringContent returns the content of a JSON string, and the unchanged JSON of any other value.
 func stringContent(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

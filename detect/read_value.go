@@ -15,17 +15,17 @@ type openValue struct {
 	escaped        bool   // the bytes so far end with the backslash of an escape
 	raw            []byte // the bytes of the value so far
 	start          int    // line on which the value begins
-	possibleStarts []int  // numbers of later lines that look like the start of another value
+	possibleStarts []int  // numbers of later lines that look like the start of another value, for the error messages
 }
 
 // partSize is the size of the read buffer in bytes.
 const partSize = 256 << 10
 
-// longValue is a size in bytes. The buffer of a longer value gets room for the whole rest of the file.
+// longValue is the size, in bytes, from which the buffer of a value gets room for the whole rest of the file.
 const longValue = 4 << 20
 
-// extend appends a part to a buffer. The buffer of a long value is grown only once, because the repeated growth of tens
-// of megabytes would need memory for two copies.
+// extend appends a part to a buffer. The buffer of a long value grows only once, because each growth of tens of
+// megabytes would need memory for two copies.
 func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	if room := len(buffer) + len(part); cap(buffer) < room && cap(buffer) > 0 {
 		if room > longValue && r.unreadBytes > 0 {
@@ -38,8 +38,8 @@ func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	return append(buffer, part...)
 }
 
-// dropTruncatedValue drops the open value if the line itself is a complete transcript. The open value then began on a
-// truncated line, and would otherwise swallow all following lines.
+// dropTruncatedValue drops the open value if the line alone is a complete transcript. In this case, the open value
+// began on a truncated line, and would otherwise include all following lines.
 func (r *transcriptReader) dropTruncatedValue(line []byte) {
 	if r.open.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return

@@ -27,8 +27,8 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt returns the refusal of a user who interrupted a running command, NoRefuser for none. A harness
-// reports the interrupt in the last line, after the output.
+// readInterrupt returns the origin and the rule of the refusal if the user interrupted the command, NoRefuser
+// otherwise. A harness reports the interrupt in the last line, after the output.
 func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -66,8 +66,8 @@ func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending returns the rule of a result that says that the call still runs, such as a command in the background. The
-// result is false for other results.
+// readPending returns the rule of a result that reports a running call, such as a command in the background. It returns
+// false for other results.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements of the tool results of one turn, because lessons, loops and signals need the same
-// judgements. The zero value is an empty cache.
+// Results caches the judgements of the tool results of one turn, because the search for lessons, for loops and for
+// signals needs the same judgements. The zero value is an empty cache.
 type Results struct {
 	listed []*judgedCall              // the first maxListed results; a short list is cheaper than a map
 	mapped map[callResult]*judgedCall // results beyond the first maxListed
@@ -21,7 +21,7 @@ type callResult struct {
 	flag             int8 // error flag of the API, see Classify
 }
 
-// judgedCall is a call with its result. It caches the analysis, the judgement and the kinds.
+// judgedCall is a call with its result, and caches the analysis of the call, the judgement and the kinds.
 type judgedCall struct {
 	result                 callResult
 	analysis               *toolCall
@@ -44,8 +44,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed returns the number of new results in the request, and the indices of the errors among them. recall returns
-// calls of earlier requests.
+// Failed returns the number of new results in the request, and the indices of the errors among these results. recall
+// returns calls of earlier requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -57,7 +57,7 @@ func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Cal
 	return len(list), failed
 }
 
-// FailedKinds returns the kinds of the errors among the new results in the request.
+// FailedKinds returns the distinct kinds of the errors among the new results in the request.
 func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wire.Call, bool)) (kinds []string) {
 	for _, found := range req.NewResults() {
 		call, _ := callOf(req, found.Result.CallID, recall)
@@ -73,7 +73,7 @@ func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wir
 	return kinds
 }
 
-// entry returns the judgedCall of a result, which it adds to the cache if missing. If r is nil, nothing is cached.
+// entry returns the judgedCall of a result, and adds a missing judgedCall to the cache. If r is nil, nothing is cached.
 func (r *Results) entry(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
@@ -102,6 +102,7 @@ func (r *Results) entry(res callResult) *judgedCall {
 // maxListed is the maximum number of results in Results.listed.
 const maxListed = 8
 
+// toolCall returns the analysis of the call.
 func (j *judgedCall) toolCall() *toolCall {
 	if j.analysis == nil {
 		call := wording().analyseCall(j.result.tool, j.result.args)
@@ -110,6 +111,7 @@ func (j *judgedCall) toolCall() *toolCall {
 	return j.analysis
 }
 
+// outcome returns the judgement of the result.
 func (j *judgedCall) outcome() Judgement {
 	if !j.hasJudgement {
 		j.hasJudgement, j.judgement = true, wording().classify(j.toolCall(), j.result.text, j.result.flag)
@@ -117,13 +119,14 @@ func (j *judgedCall) outcome() Judgement {
 	return j.judgement
 }
 
-// promptQuotes caches the result of isPromptQuoted. The items of successive calls must ascend.
+// promptQuotes caches the result of isPromptQuoted. The item of a call must not be less than the item of an earlier
+// call.
 type promptQuotes struct {
 	readTo int  // items before this index are read
-	quotes bool // the newest words of a user before item readTo are in quotes
+	quotes bool // the newest words of the user before item readTo are in quotes
 }
 
-// isPromptQuoted reports whether the newest words of a user before the item are in quotes.
+// isPromptQuoted reports whether the newest words of the user before the item are in quotes.
 func (p *promptQuotes) isPromptQuoted(req *wire.Request, item int) bool {
 	for i := item - 1; i >= p.readTo; i-- {
 		if req.Role(i) != wire.RoleUser {

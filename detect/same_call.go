@@ -21,9 +21,9 @@ const maxDecodedArgs = 256 << 10
 // descriptions are left out, because the model words them differently each time.
 func CanonicalArgs(args string) string { return wording().canonicalArgs(args, false) }
 
-// canonicalArgs returns arguments in a form that equal calls share. Numbers keep their spelling, so that 1 and 1.0 are
-// different calls. If spell is true, all spellings of a command line also have the same form (see spelling), which is
-// only good for comparisons.
+// canonicalArgs returns the arguments in a form that equal calls share. Numbers are not converted, so that 1 and 1.0
+// are different arguments. If spell is true, command lines are replaced by the result of the function spelling. This
+// form serves only for comparisons, because it is not a valid command line.
 func (p *phrases) canonicalArgs(args string, spell bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -97,8 +97,9 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 	return v
 }
 
-// isDescriptionKey reports whether a key holds a description for people. The callers drop a description only if another
-// key holds the real input, such as a command, because the description of a new issue is itself the input.
+// isDescriptionKey reports whether a key holds a description of the call for the user. The callers drop a description
+// only if another key holds the real input, such as a command, because the description of a new issue is itself the
+// input.
 func (p *phrases) isDescriptionKey(key string) bool { return p.isKey("describes", key) }
 
 // hasInputKey reports whether one of the keys holds the input of a call, such as a command.
@@ -111,8 +112,8 @@ func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	return false
 }
 
-// addLongestWords returns the three longest words of runs and of s. A word consists of ASCII letters, digits, "_", "."
-// and "-", so every JSON spelling of s contains the word unchanged.
+// addLongestWords returns the three longest words among longest and the words of s. A word consists of ASCII letters,
+// digits, "_", "." and "-", so every JSON spelling of s contains the word unchanged.
 func addLongestWords(runs []string, s string) []string {
 	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
@@ -128,9 +129,9 @@ func addLongestWords(runs []string, s string) []string {
 	return runs
 }
 
-// literals returns words that every spelling of the arguments contains, whatever the budgets. Arguments that lack one
-// of these words belong to another call. A search for the words is much cheaper than the canonical form, so most calls
-// never need that form.
+// literals returns words that the arguments of every equal call, and of every attempt of the call, contain. Arguments
+// that lack one of these words belong to another call. A search for the words is much cheaper than the canonical form,
+// so most calls never need the canonical form.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -161,12 +162,12 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
-// literals returns the three longest words of runs and of the strings and numbers in v.
+// literals returns the three longest words among longest and the words of the strings and numbers in v.
 func (v lenientValue) literals(runs []string) []string {
 	switch v.kind {
 	case stringValue:
 		return addLongestWords(runs, v.text())
-	case numberValue: // a number keeps its spelling
+	case numberValue: // as written, because 1 and 1.0 are different arguments
 		return addLongestWords(runs, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
@@ -191,7 +192,7 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete reports whether c.args holds all arguments. If not, because the arguments are too long or too deep, they
+// isComplete reports whether c.args holds all arguments. Arguments that are too long or too deep are not complete, and
 // are compared by their canonical text.
 func (c *toolCall) isComplete(args string) bool {
 	return c.complete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
@@ -237,13 +238,13 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 			sum = combineHashes(sum, c.hashValue("", e))
 		}
 		return sum
-	case noValue, numberValue, boolValue: // a number keeps its spelling: 1 and 1.0 are different
+	case noValue, numberValue, boolValue: // the hash is the hash of the text, so 1 and 1.0 are different
 	}
 	return combineHashes(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// canonicalCommand returns the canonical form of a command line. If shellLine is false, text is a program, and only
-// white space may change.
+// canonicalCommand returns the canonical form of a command line. If shellLine is false, text is the source code of a
+// program, and only white space may change.
 func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	if shellLine {
 		var spelled string
@@ -262,8 +263,8 @@ func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	return text
 }
 
-// spelling returns phrases.spelling of c.command, without a second parse if possible.
-func (c *toolCall) spelling() (command, where string) {
+// spelling returns phrases.spelling of c.command. If c.command is already parsed, spelling does not parse it again.
+func (c *toolCall) spelling() (command, settings string) {
 	if !c.shell.line.Parsed || !isPlainLine(c.command) {
 		return c.phrases.spelling(c.command)
 	}

@@ -11,8 +11,8 @@ import (
 // maxHashed is the maximum number of bytes that are hashed at each end of a result.
 const maxHashed = 32 << 10
 
-// hashResult returns a hash of a result without the parts that change from run to run, such as colours, chunk ids, wall
-// times, shell and process numbers, clock times, durations, addresses and random names.
+// hashResult returns a hash of a result that ignores colours and the parts that change from run to run, such as chunk
+// ids, the numbers of shells and processes, clock times, durations, addresses and random names.
 func hashResult(text string) uint64 { return wording().stableHash(text) }
 
 // stableHash is hashResult with the phrases p.
@@ -36,7 +36,7 @@ func (p *phrases) stableHash(text string) uint64 {
 	return d.Sum64()
 }
 
-// lineToHash returns the plain text of a line, "" for a line that changes from run to run.
+// lineToHash returns the plain text of a line, "" for a line of a frame that changes from run to run.
 func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
 	if hasPrefixOf(t, p.lists["frame-varies"]) {
@@ -52,8 +52,9 @@ const (
 	hashedBytes = 256 // number of bytes of each line
 )
 
-// endsHash returns a hash of the first and the last lines of a result, 0 if the result has no such hash. Results with
-// the same stableHash have the same endsHash. The cost does not grow with the length of the result.
+// endsHash returns a hash of the first and the last lines of a result. The value 0 means that the result has no such
+// hash. If two results have equal texts apart from the parts that stableHash ignores, their values of endsHash are
+// equal, too. The cost does not grow with the length of the result.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashed {
 		return 0
@@ -90,7 +91,7 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return p.appendStableUpTo(math.MaxInt, dst, t)
 }
 
-// appendStableUpTo is appendStable, but stops when dst has limit bytes or more.
+// appendStableUpTo is appendStable with a limit: it stops when dst has limit bytes or more.
 func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	for i := 0; i < len(t) && len(dst) < limit; {
 		if !isWordByte(t[i]) {
@@ -133,8 +134,8 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	return dst
 }
 
-// dateEnd returns the end offset of the date at offset i. If the date is part of a file name, the time that follows is
-// included: 2006-01-02T15_04_05.
+// dateEnd returns the offset of the end of the date at offset i. In a file name, such as 2006-01-02T15_04_05.log, the
+// date includes the time of day.
 func dateEnd(t string, i int) int {
 	if i += dateLen; t[i+3] == ':' {
 		return i
@@ -182,8 +183,8 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
 }
 
-// hasClientPort reports whether a word is an IPv4 address with the port of a client. This is a port from 32768 on, or
-// any port on the left side of a connection ("->").
+// hasClientPort reports whether a word is an IPv4 address with the port of a client. The port of a client is 32768 or
+// higher, or is on the left side of a connection ("->").
 func hasClientPort(w, after string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
@@ -197,7 +198,7 @@ func insideNumber(t string, i int) bool {
 
 const dateLen = len("2006-01-02")
 
-// isDate reports whether s begins with a date that a time of day follows.
+// isDate reports whether s begins with a date and a time of day.
 func isDate(s string) bool {
 	return len(s) > dateLen+3 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]+s[5:7]+s[8:dateLen]) &&
 		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && (s[dateLen+3] == ':' || s[dateLen] == 'T' && strings.IndexByte("_-", s[dateLen+3]) >= 0)
@@ -263,7 +264,7 @@ func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
 
-// isBuildStep reports whether a text is the number of a step of docker build ("#7 "), which precedes a time.
+// isBuildStep reports whether a text is the number of a step of docker build ("#7 "). A time follows the number.
 func isBuildStep(before string) bool {
 	return len(before) > 2 && before[0] == '#' && before[len(before)-1] == ' ' && isNumber(before[1:len(before)-1])
 }
@@ -328,13 +329,14 @@ func isDuration(w string, sets alphabetSet) bool {
 		alphabetsOf(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
+// startsWithUnit reports whether a text begins with a unit of time or of a transfer rate.
 func (p *phrases) startsWithUnit(after string) bool {
 	after = strings.TrimLeft(after, " ")
 	return startsWord(after, "s") || hasPrefixOf(after, p.lists["unit"])
 }
 
-// endsWithNumberLabel reports whether a text ends with the label of a number that changes from run to run. Such a
-// number identifies a shell, a process, a session or a thread, or is a duration ("took_ms": ).
+// endsWithNumberLabel reports whether a text ends with the label of a number that changes from run to run, such as the
+// number of a process, a port, the seed of a test or a duration ("took_ms": 12).
 func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	name := strings.TrimRight(low, " :=\"'")

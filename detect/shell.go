@@ -11,7 +11,7 @@ import (
 type shellCommand struct {
 	phrases      *phrases
 	readOnly     bool   // the line is valid Bash, and no command of the line changes state
-	statusMasked bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
+	statusMasked bool   // a pipe, "|| true" or "; echo" hides the exit status of the important command
 	waits        bool   // a command blocks until a time or a state is reached
 	polls        bool   // a command asks for a state, such as a health check, and no other command changes anything
 	lastProgram  string // program whose exit status is the exit status of the line
@@ -28,7 +28,7 @@ type shellPart struct {
 // analyseShell returns the analysis of a command line.
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxLaunchers) }
 
-// analyse is analyseShell for at most depth nested carriers (maxLaunchers).
+// analyse is analyseShell for at most depth nested launchers (maxLaunchers).
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until, line: line}
@@ -100,10 +100,10 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 		return !hasAny(args, "-delete", "-exec", "-execdir", "-ok") ||
 			slices.ContainsFunc(args, func(a string) bool { return p.inList("program finds", a) })
 	case "xargs":
-		run := slices.IndexFunc(args, func(a string) bool {
+		command := slices.IndexFunc(args, func(a string) bool {
 			return !strings.HasPrefix(a, "-") && p.isReadOnly(a, nil)
 		})
-		return run >= 0
+		return command >= 0
 	case "sed":
 		return !hasPrefix(args, "-i") && !hasPrefix(args, "--in-place")
 	case "perl":
@@ -123,7 +123,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	return false
 }
 
-// gitArgs returns the arguments of git from the subcommand on.
+// gitArgs returns the arguments of git without the options before the subcommand.
 func gitArgs(args []string) []string {
 	for len(args) > 1 && (args[0] == "-C" || args[0] == "-c") {
 		args = args[2:]

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Side returns the kind of housekeeping that a request asks for, "" for an ordinary request. The kinds are title,
-// summary, memory, commit, tags, follow_up, query, completion, emoji and prompt. Agents and chat front ends send such
+// Side returns the kind of housekeeping that a side request asks for, "" for an ordinary request. The kinds are title,
+// summary, memory, commit, tags, follow_up, query, completion, emoji and prompt. Agents and chat front ends send side
 // requests in addition to the conversation.
 func Side(req *wire.Request) string {
 	system, user, newest := "", "", -1
@@ -48,9 +48,9 @@ func Side(req *wire.Request) string {
 // sideHead is the number of bytes that are searched, at each end of a text, for the wordings of side requests.
 const sideHead = 4096
 
-// sideKind returns the kind of a side request by its wording, "" for an ordinary request. If the request has tools,
-// only the literal sentences of known agents count, and only at the start of a line. If it has none, paraphrases count,
-// too, because an agent cannot work without tools.
+// sideKind returns the kind of a side request by its wording, "" for an ordinary request. tools is the number of tools
+// in the request. If the request has tools, only the literal sentences of known agents count, and only at the start of
+// a line. If the request has no tools, paraphrases count, too, because an agent cannot do its work without tools.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
@@ -100,12 +100,13 @@ func (p *phrases) asksForTitle(low string) bool {
 		containsAny(low, p.lists["side-title-of"]...)
 }
 
+// asksForSummary reports whether a text asks for a summary.
 func (p *phrases) asksForSummary(low string) bool {
 	return containsAny(low, p.lists["side-summary"]...)
 }
 
-// asksForCommit reports whether a system prompt asks for a commit message. Only the system prompt counts, because a
-// person asks for a commit message in a user message.
+// asksForCommit reports whether a system prompt asks for a commit message. User messages are not searched, because a
+// user may ask for a commit message in an ordinary request.
 func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
@@ -116,8 +117,8 @@ func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstMatchingPhrase returns the index of the first phrase in list that is at the start of some line of text,
-// len(list) for none. One pass over the lines is cheaper than one search per phrase.
+// firstMatchingPhrase returns the lowest index of a phrase in list that is at the start of some line of text, len(list)
+// for none. One pass over the lines is cheaper than one search per phrase.
 func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {

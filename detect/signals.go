@@ -21,8 +21,8 @@ const (
 	TierImplicit = 3 // words, refusals and interrupts of the user in the traffic
 )
 
-// Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds, refusals and
-// interrupts of the user, and the sentiment of the user's words. recall returns calls of earlier requests.
+// Signals returns the feedback in the new items of a request. Feedback is the outcome of a test, lint or build, a
+// refusal or an interrupt of the user, or the sentiment of the user's words. recall returns calls of earlier requests.
 func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
@@ -59,8 +59,8 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 func (r *Results) resultSignal(
 	req *wire.Request, res wire.Result, recall func(string) (wire.Call, bool),
 ) (Signal, bool) {
-	made, _ := callOf(req, res.CallID, recall)
-	j := r.entry(callResult{made.Name, made.Args, res.Text, res.IsError})
+	call, _ := callOf(req, res.CallID, recall)
+	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	v := j.outcome()
 	if v.Outcome == Refusal {
 		return Signal{Feeling: Rejection, Tier: TierImplicit, Rule: v.Rule}, v.By == Person
@@ -76,9 +76,10 @@ func (r *Results) resultSignal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused a call by itself although the refusal is worded like that of a user.
-// The run command of opencode does so when no person is present. A request of this command does not offer the tool that
-// asks the user, or has the prompt in quotes. A refusal that quotes the user's feedback is not automatic.
+// isAutomatic reports whether a harness refused a call by itself, although the refusal has the wording of a user's
+// refusal. The run command of opencode, which has no user to ask, refuses calls in this way. A request of the run
+// command does not offer the tool that asks the user, or has the prompt in quotes. A refusal that quotes the user's
+// feedback is not automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
@@ -91,7 +92,7 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 }
 
 // newestAnswer returns the text of an item of the assistant, or previous if the item has no text. If both are empty,
-// the result is a blank: the agent answered, but only with calls.
+// newestAnswer returns a blank, because an empty text means that the agent has not answered yet.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Bounds of a signature. All lines of a result within these bounds are part of its signature, because any line may name
+// Bounds of a signature. The signature of a result within these bounds consists of all lines, because any line may name
 // the error.
 const (
 	maxSignature      = 1024 // bytes
@@ -12,67 +12,68 @@ const (
 	maxSignatureLine  = 300 // bytes per line
 )
 
-// Signature returns the error signature of a failed tool result, against which lessons are matched. The signature
-// consists of the lines of a short result or of the headline of a long result, without colours, stack frames and the
-// frame of the harness. It has at most maxSignature bytes.
+// Signature returns the error signature of a failed tool result, against which lessons are matched. The signature of a
+// short result consists of its lines, without colours, stack frames and the frame of the harness. The signature of a
+// long result is its headline. A signature has at most maxSignature bytes.
 func Signature(text string) string {
-	all, picked := wording().headline(text)
+	all, failureLines := wording().headline(text)
 	if len(all) <= maxSignatureLines && totalBytes(all) <= maxSignature {
-		picked = all
+		failureLines = all
 	}
-	return joinLines(dropRepeats(picked))
+	return joinLines(dropRepeats(failureLines))
 }
 
 // Headline returns the few lines of a failed tool result that describe the failure.
 func Headline(text string) string {
-	_, picked := wording().headline(text)
-	return joinLines(dropRepeats(picked))
+	_, failureLines := wording().headline(text)
+	return joinLines(dropRepeats(failureLines))
 }
 
-// headline returns two lists of lines of a failed result: all lines except stack frames, and those of them that
-// describe the failure (picked).
-func (p *phrases) headline(text string) (all, picked []string) {
+// headline returns two lists of lines of a failed result. all has all lines except stack frames. failureLines has the
+// lines that describe the failure.
+func (p *phrases) headline(text string) (all, failureLines []string) {
 	text = p.signatureText(clip(strings.TrimSpace(text)))
-	trace, cause := false, false
+	inTrace, inCause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plainLine(line)
 		if t == "" {
-			cause = false
+			inCause = false
 			continue
 		}
-		if trace && line != strings.TrimLeft(line, " \t") {
+		if inTrace && line != strings.TrimLeft(line, " \t") {
 			continue // a stack frame names a place, not a cause
 		}
 		all = append(all, t)
-		if cause { // gradle writes the cause below "* What went wrong:"
-			picked = append(picked, t)
+		if inCause { // gradle writes the cause below "* What went wrong:"
+			failureLines = append(failureLines, t)
 			continue
 		}
 		_, w := p.gradeLine(t)
-		_, isStatement := p.errorMessageRule(t)
+		_, isMessage := p.errorMessageRule(t)
 		switch {
 		case t == "* What went wrong:":
-			cause = true
+			inCause = true
 			continue
 		case strings.HasPrefix(t, "Traceback (most recent call last)"):
-			trace = true
+			inTrace = true
 			continue
 		}
-		if trace && w == noEvidence && !isStatement {
+		if inTrace && w == noEvidence && !isMessage {
 			w = weakEvidence // the line after the stack names the exception
 		}
-		trace = false
-		if w != noEvidence || isStatement || strings.HasPrefix(t, "E   ") {
-			picked = append(picked, t)
+		inTrace = false
+		if w != noEvidence || isMessage || strings.HasPrefix(t, "E   ") {
+			failureLines = append(failureLines, t)
 		}
 	}
-	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") {
+	if len(failureLines) == 0 || len(failureLines) == 1 && strings.HasPrefix(failureLines[0], "exit status ") {
 		// An "exit status" line does not describe the cause.
-		picked = firstAndLast(all)
+		failureLines = firstAndLast(all)
 	}
-	return all, picked
+	return all, failureLines
 }
 
+// totalBytes returns the size of the lines in bytes, with their line feeds.
 func totalBytes(lines []string) int {
 	n := 0
 	for _, l := range lines {
@@ -115,8 +116,8 @@ func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	return out
 }
 
-// stringsOf returns the texts in the value of a field that describes a failure. If a string contains JSON, the JSON is
-// searched.
+// stringsOf returns the texts in the value of a field that describes a failure. If the value is a string that contains
+// JSON, stringsOf returns the texts in the fields of this JSON that describe a failure.
 func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	switch v.kind {
 	case stringValue:
@@ -137,6 +138,7 @@ func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	return nil
 }
 
+// firstAndLast returns the first two and the last four lines, or all lines if these are not more.
 func firstAndLast(lines []string) []string {
 	if len(lines) <= 6 {
 		return lines
@@ -144,8 +146,8 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats returns the lines without repeated lines. If more than maxSignatureLines lines remain, only the first
-// ones and the last two are returned.
+// dropRepeats returns the lines without repeated lines. If more than maxSignatureLines lines remain, dropRepeats drops
+// lines before the last two, down to maxSignatureLines.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]

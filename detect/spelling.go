@@ -8,11 +8,11 @@ import (
 	"precept/internal/shell"
 )
 
-// spelling returns the form that all spellings of a command line share (command). The form has no quotes, no comments,
-// no wrappers such as sudo, no redirection of the error output, and no filters of the output at the end. where holds
-// the folder and the variables that the line sets for its commands. A line that is not plain (isPlainLine) stays
-// unchanged.
-func (p *phrases) spelling(cmd string) (command, where string) {
+// spelling returns the canonical form of a command line, which is equal for all spellings of the line (command). The
+// form has no quotes, no comments, no wrappers such as sudo, no redirection of the error output, and no filters of the
+// output at the end. settings holds the folder and the variables that the line sets for its commands. A line that is
+// not plain (isPlainLine) stays unchanged.
+func (p *phrases) spelling(cmd string) (command, settings string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""
 	}
@@ -41,31 +41,31 @@ func isPlainLine(cmd string) bool {
 	return true
 }
 
-// withoutRedirection removes the uses of > and & that a plain line may contain: && and redirections of the error
-// output.
+// withoutRedirection returns a replacer that removes the uses of > and & that a plain line may contain, which are &&
+// and redirections of the error output.
 //
 //nolint:gochecknoglobals // immutable
 var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer("2>&1", "", "2>/dev/null", "", "2> /dev/null", "", "&&", "")
 })
 
-// spellingOf returns the spelling of a plain line that is already parsed.
-func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where string) {
+// spellingOf is spelling for a plain line that is already parsed.
+func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, settings string) {
 	if !line.Parsed {
 		return cmd, ""
 	}
-	var parts, set []string
+	var parts, assigned []string
 	filters := 0 // number of filters at the end of the line
 	for _, c := range line.Commands {
 		prog, args := p.program(c.Words)
 		if prog == "" {
 			continue
 		}
-		set = append(set, c.Assigns...)
+		assigned = append(assigned, c.Assigns...)
 		name := c.Words[len(c.Words)-len(args)-1]
 		switch dir := name[:len(name)-len(prog)]; {
 		case prog == "cd" && len(parts) == 0:
-			set = append(set, strings.Join(args, " "))
+			assigned = append(assigned, strings.Join(args, " "))
 			continue
 		case prog == "set" && len(parts) == 0: // sets options of the shell
 			continue
@@ -75,11 +75,11 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		if len(parts) > 0 && c.Operator == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // changes only the exit code
 			continue
 		}
-		after := strings.Replace(c.Operator, ";", "&&", 1)
+		operator := strings.Replace(c.Operator, ";", "&&", 1) // the operator before the command
 		if len(parts) == 0 {
-			after = ""
+			operator = ""
 		}
-		if after == "|" && slices.Contains([]string{"tail", "head", "cat", "less", "more", "tee"}, prog) {
+		if operator == "|" && slices.Contains([]string{"tail", "head", "cat", "less", "more", "tee"}, prog) {
 			filters++
 		} else {
 			filters = 0
@@ -92,12 +92,12 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 				words[i] = strings.TrimSuffix(w, "/")
 			}
 		}
-		parts = append(parts, strings.TrimLeft(after+"\x1f", "\x1f")+strings.Join(words, "\x1f"))
+		parts = append(parts, strings.TrimLeft(operator+"\x1f", "\x1f")+strings.Join(words, "\x1f"))
 	}
 	if len(parts) == 0 {
 		return cmd, ""
 	}
-	return strings.Join(parts[:len(parts)-filters], "\x1e"), strings.Join(set, "\x1f")
+	return strings.Join(parts[:len(parts)-filters], "\x1e"), strings.Join(assigned, "\x1f")
 }
 
 // withoutRunner removes the words that only run a module or a script: "python -m" of "python -m pip", "run" of "npm run
@@ -135,9 +135,9 @@ func isKeyword(w string) bool {
 // literal, so the identity of b is rarely computed.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
-		other := &b.call.result
-		if other.tool != a.call.result.tool ||
-			slices.ContainsFunc(a.literals(), func(w string) bool { return !strings.Contains(other.args, w) }) {
+		result := &b.call.result
+		if result.tool != a.call.result.tool ||
+			slices.ContainsFunc(a.literals(), func(w string) bool { return !strings.Contains(result.args, w) }) {
 			return false
 		}
 	}
@@ -147,6 +147,6 @@ func sameCall(a, b *step) bool {
 	return a.memo.whereHash == b.memo.whereHash || a.memo.whereHash == 0 || b.memo.whereHash == 0
 }
 
-// sameCode reports whether two exit codes may belong to the same result: they are equal, or one of them is 0. A filter
-// in a pipe hides the exit code of the command, so 0 may stand in for any code.
+// sameCode reports whether two exit codes may belong to the same result, because the codes are equal or one of them is
+// 0. A filter in a pipe hides the exit code of the command, so 0 may replace any code.
 func sameCode(a, b int) bool { return a == b || a == 0 || b == 0 }

@@ -22,8 +22,8 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// sqlSpelling returns the form that all spellings of an SQL statement share. The form is in lower case outside of
-// quotes, with single blanks and without the final semicolon. ok is false if the argument is no SQL statement.
+// sqlSpelling returns the canonical form of an SQL statement. The form is in lower case outside of quotes, with single
+// blanks and without the final semicolon. ok is false if the argument is no SQL statement.
 func sqlSpelling(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -55,8 +55,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the words that every spelling of an SQL statement contains unchanged. These are the words that are
-// in lower case and are no keywords.
+// sqlNames returns the words of an SQL statement that are in lower case, are no numbers and are no keywords. Every
+// spelling of the statement contains these words unchanged.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

@@ -29,8 +29,9 @@ type step struct {
 	source *wire.Request // the request with the text of the step, after dropText
 }
 
-// dropText removes the texts of a judged step to save memory. The step keeps the computed properties, and a later use
-// of the text reads it from req again. Steps with equal judgements then share one judgedCall from old.
+// dropText removes the texts of a judged step to save memory. It first computes the properties that later steps read.
+// A later call of text reads the text from req again. Steps with equal judgements share one judgedCall, which the map
+// old holds by judgement.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.source = req
 	if s.isUser {
@@ -67,7 +68,7 @@ func (s *step) text() string {
 	return trimLabel(s.source.Item(s.item).Results[s.resultIndex])
 }
 
-// userTurn holds the user's words in one turn.
+// userTurn is a turn of the user.
 type userTurn struct {
 	words                 string
 	parsed, reportsChange bool // reportsChange is valid once parsed is true
@@ -76,8 +77,8 @@ type userTurn struct {
 // stepMemo holds the properties of a step that are computed at the first use.
 type stepMemo struct {
 	identity, resultHash                         uint64
-	endsHash                                     uint64 // see step.ends
-	whereHash                                    uint64 // hash of a command's folder and variables, or of a file
+	endsHash                                     uint64 // see step.endsHash
+	whereHash                                    uint64 // 16-bit hash of a command's folder and variables, or of an edited file's name
 	looseIdentity                                uint32 // identity without budgets (attempts.go); 0 means no budget
 	queryWords                                   uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
@@ -85,20 +86,20 @@ type stepMemo struct {
 	traits                                       callTraits
 	literals                                     []string         // see toolCall.literals
 	hasLiterals                                  bool             // literals are computed
-	hasOutcome                                   bool             // silent, timePassed and traits.repeats are set
+	hasOutcome                                   bool             // silent, timePassed, short, confirms and traits.repeats are set
 	transient, hasTransient                      bool             // the failure may end although nothing changes
 	silent                                       bool             // a shell command succeeded without a report of its success
 	fingerprint                                  *callFingerprint // see step.fingerprint
 	timePassed                                   bool             // the call waited, so that other calls may have other results
-	toolHash                                     uint32           // see step.tool
-	short                                        bool             // the result is one line of a few words, or empty; set with hasOutcome
-	confirms                                     bool             // see onlyConfirms; set with hasOutcome
+	toolHash                                     uint32           // see step.toolHash
+	short                                        bool             // the result is one line of a few words, or empty
+	confirms                                     bool             // see step.onlyConfirms
 }
 
 // callTraits are the properties of a call that do not depend on its result, except for gesture and repeats.
 type callTraits struct {
 	computed  bool // the other fields are set
-	edit      bool // edits a file; stepMemo.whereHash is the hash of the file's name
+	edit      bool // edits a file
 	exec      bool // runs a command
 	runs      bool // runs a test, lint or build, or a command that is not read-only
 	mayChange bool // may have side effects
@@ -106,10 +107,10 @@ type callTraits struct {
 	gesture   bool // clicks or types on a page, and the result shows the page
 	plans     bool // writes a note or a plan of the agent
 	wordy     bool // sends a command in plain language to another program, such as a game
-	repeats   bool // is meant to be repeated; step.outcome corrects the field if the result shows otherwise
+	repeats   bool // is meant to be repeated, such as a poll; step.outcome corrects the field by the result
 }
 
-// toolCall returns the analysed call. The first use also sets memo.traits.
+// toolCall returns the analysis of the call. The first use also sets memo.traits.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
 	if !s.memo.traits.computed {
@@ -133,8 +134,8 @@ func (s *step) identity() uint64 {
 		call := s.toolCall()
 		s.memo.identity, s.memo.hasIdentity = call.identity(s.call.result.tool, s.call.result.args), true
 		if len(call.shell.parts) > 0 {
-			if _, where := call.spelling(); where != "" {
-				s.memo.whereHash = xxhash.Sum64String(where) & 0xFFFF
+			if _, settings := call.spelling(); settings != "" {
+				s.memo.whereHash = xxhash.Sum64String(settings) & 0xFFFF
 			}
 		} else if call.purpose == purposeEdit {
 			s.memo.whereHash = xxhash.Sum64String(call.path()) & 0xFFFF
@@ -172,8 +173,8 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// outcome returns the judgement of the result. The first use also sets silent, timePassed and traits.repeats in
-// memo.
+// outcome returns the judgement of the result. The first use also sets the fields of memo that depend on the result
+// (see stepMemo.hasOutcome).
 func (s *step) outcome() Judgement {
 	v := s.call.outcome()
 	if s.memo.hasOutcome {
@@ -204,14 +205,14 @@ func (s *step) outcome() Judgement {
 	return v
 }
 
-// mayChangeResults reports whether later calls may have other results because of the step. This is so if the step had
-// or started a side effect, or waited.
+// mayChangeResults reports whether later calls may have other results because of the step, which had a side effect,
+// started one, or waited.
 func (s *step) mayChangeResults() bool {
 	v := s.outcome()
 	return s.memo.timePassed || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// isTransient reports whether the failure of a step may end although the agent changes nothing.
+// isTransient reports whether the failure of the step may end although the agent changes nothing.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
 		s.memo.transient, s.memo.hasTransient = wording().isTransient(s.outcome(), s.text()), true
@@ -219,7 +220,7 @@ func (s *step) isTransient() bool {
 	return s.memo.transient
 }
 
-// resultHash returns a hash of the result without the parts that change from run to run.
+// resultHash returns a hash of the result, which ignores the parts that change from run to run, such as clock times.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
 		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText())^s.mediaHash, true
@@ -227,7 +228,7 @@ func (s *step) resultHash() uint64 {
 	return s.memo.resultHash
 }
 
-// hashedText returns the part of the result that counts for resultHash.
+// hashedText returns the part of the result that resultHash reads.
 func (s *step) hashedText() string {
 	s.toolCall()
 	text := s.text()
@@ -248,7 +249,8 @@ func sameResult(a, b *step) bool {
 	return a.resultHash() == b.resultHash()
 }
 
-// endsHash returns a hash of the first and the last lines of the result, 0 if the hash is unknown.
+// endsHash returns a hash of the first and the last lines of the result. The value 0 means that the result has no such
+// hash.
 func (s *step) endsHash() uint64 {
 	if !s.memo.hasEndsHash {
 		s.memo.endsHash, s.memo.hasEndsHash = wording().endsHash(s.hashedText()), true
@@ -275,8 +277,8 @@ func (s *step) reportsChange() bool {
 	return s.turn.reportsChange
 }
 
-// isUnfinished reports whether a result is a short description of an unfinished task. The agent repeats such a call
-// until the task is finished.
+// isUnfinished reports whether a result is a short description of an unfinished task. An agent repeats the call until
+// the task is finished.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -359,8 +361,8 @@ func (c *toolCall) mayChange() bool {
 	return false
 }
 
-// writesFixes reports whether a test or lint command also writes files: "eslint --fix", "gofmt -w .
-// && go test".
+// writesFixes reports whether a test or lint command also writes files, such as "eslint --fix" or
+// "gofmt -w . && go test".
 func (c *toolCall) writesFixes() bool {
 	for _, part := range c.shell.parts {
 		if hasPrefix(part.args, "--fix") || hasPrefix(part.args, "--write") ||

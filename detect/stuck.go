@@ -10,7 +10,7 @@ import (
 // An agent can be stuck although each call differs from the earlier calls. In such a loop, a tool fails with the same
 // message whatever the arguments, actions leave a screen unchanged, or each result was seen before.
 
-// Numbers of results that make a loop although the calls differ, and the number of steps that are searched.
+// Numbers of results that make a loop although the calls differ, and the bound of the search.
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
@@ -26,16 +26,16 @@ func failsAlike(steps func(int) *step) bool {
 	if newest.outcome().Outcome != Error {
 		return false
 	}
-	wanted := minSameMessages
+	minCount := minSameMessages
 	if newest.isTransient() {
-		wanted++
+		minCount++
 	}
-	return reachesAlike(steps, wanted, func(s *step) bool { return s.outcome().Outcome == Error && s.messageHash() == newest.messageHash() })
+	return reachesAlike(steps, minCount, func(s *step) bool { return s.outcome().Outcome == Error && s.messageHash() == newest.messageHash() })
 }
 
 // answersAlike reports whether the last minSameScreens results of a tool are the same, although the arguments differ. A
-// short result ("The seat is taken.") does not count, because it may hold for different objects. It does count for
-// commands in plain language, as in a game ("The door is locked.").
+// short result ("The seat is taken.") does not count, because the same text may describe different objects. A short
+// result of a command in plain language, as in a game ("The door is locked."), does count.
 func answersAlike(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.outcome().Outcome != OK || newest.onlyConfirms() || newest.memo.short && !newest.memo.traits.wordy {
@@ -46,20 +46,20 @@ func answersAlike(steps func(int) *step) bool {
 	})
 }
 
-// reachesAlike reports whether the newest step and the steps before of the same tool, at least wanted steps together,
-// are alike. The search ends at a user turn, at a warning, at a wait, and at a step of the tool that is not
-// alike. For successes, the search also ends at an edit, at a command with side effects, and at a call between that
-// shows a change: two calls that are equal, with different results. A longer result of another tool counts if it is the
-// same.
-func reachesAlike(steps func(int) *step, wanted int, alike func(*step) bool) bool {
+// reachesAlike reports whether the newest answers with calls of one tool, minCount or more, have results that alike
+// accepts. The search ends at a user turn, at a warning and at a result of the tool that alike does not accept. If time
+// can change the result, the search also ends at a wait. For successes, the search also ends at a call of another tool
+// with side effects, and at two equal calls of other tools with different results. A result of another tool counts,
+// too, if alike accepts it and the newest result is a success and not short.
+func reachesAlike(steps func(int) *step, minCount int, alike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.outcome().Outcome == OK
-	heals := succeeds || newest.isTransient()
+	timeMatters := succeeds || newest.isTransient()
 	count, batch := 1, newest.batch
-	var between *step
+	var between *step // the last call of another tool that was read
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
-		if s == nil || s.isUser || s.warned || heals && s.timePassed() {
+		if s == nil || s.isUser || s.warned || timeMatters && s.timePassed() {
 			return false
 		}
 		switch same := sameTool(newest, s); {
@@ -75,7 +75,7 @@ func reachesAlike(steps func(int) *step, wanted int, alike func(*step) bool) boo
 			return false
 		case s.batch != batch:
 			batch = s.batch
-			if count++; count == wanted {
+			if count++; count == minCount {
 				return true
 			}
 		}
@@ -86,8 +86,9 @@ func reachesAlike(steps func(int) *step, wanted int, alike func(*step) bool) boo
 // showsChange reports whether two steps are the same call with different results. a may be nil.
 func showsChange(a, b *step) bool { return a != nil && sameCall(a, b) && !sameResult(a, b) }
 
-// seesNothingNew reports whether the last minKnownResults answers had only results that were seen before, of which at
-// least two differ. An edit, a wait, a poll, and a new action that is only confirmed count as progress.
+// seesNothingNew reports whether the last minKnownResults answers had only results that were seen before, and at least
+// two of these results differ. A poll or a wait ends the search, because the agent expects to see the same result. A
+// result that only confirms a new action, such as an edit, is also progress.
 func seesNothingNew(steps func(int) *step) bool {
 	var list []*step // the steps that were read, the newest first
 	back := func(i int) *step {
@@ -114,30 +115,31 @@ func seesNothingNew(steps func(int) *step) bool {
 			answers++
 		}
 		if answers == minKnownResults {
-			return slices.ContainsFunc(list[:i], func(o *step) bool { return !sameResult(o, s) })
+			return slices.ContainsFunc(list[:i], func(later *step) bool { return !sameResult(later, s) })
 		}
 	}
 }
 
-// wasSeen reports whether an earlier step of the same tool had the result of s, and s itself is no progress.
+// wasSeen reports whether an earlier step of the same tool had the same result, and s is no progress.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.outcome().Outcome
 	if v != OK && v != Error || s.memo.traits.repeats {
 		return false
 	}
-	again := v == OK && s.onlyConfirms() // a confirmed action is progress, unless the same action was confirmed before
+	needsSameCall := v == OK && s.onlyConfirms() // a confirmed action is progress, unless the same action was confirmed before
 	for i := 0; ; i++ {
-		o := earlier(i)
-		if o == nil {
+		e := earlier(i)
+		if e == nil {
 			return false
 		}
-		if o.batch != s.batch && sameTool(s, o) && sameResult(s, o) && o.outcome().Outcome == v && (!again || sameCall(s, o)) {
+		if e.batch != s.batch && sameTool(s, e) && sameResult(s, e) && e.outcome().Outcome == v && (!needsSameCall || sameCall(s, e)) {
 			return true
 		}
 	}
 }
 
-// onlyConfirms reports whether the result of an action is a short text, such as "Sent.", or the result of an edit.
+// onlyConfirms reports whether the result only confirms an action: the result of an edit, a short result of another
+// action, such as "Sent.", or an empty result.
 func (s *step) onlyConfirms() bool {
 	s.outcome()
 	return s.memo.confirms
@@ -152,7 +154,8 @@ func (s *step) timePassed() bool {
 // sameTool reports whether two steps call the same tool. Two commands must also run the same program.
 func sameTool(a, b *step) bool { return a.toolHash() != 0 && a.toolHash() == b.toolHash() }
 
-// toolHash returns a hash of the name of the tool and, for a command, of the program; 0 for an unknown tool.
+// toolHash returns a hash of the tool's name. For a command, the hash includes the name of the program. The hash of an
+// unknown tool is 0.
 func (s *step) toolHash() uint32 {
 	if s.memo.toolHash == 0 && s.call.result.tool != "" {
 		name := s.call.result.tool
@@ -197,5 +200,5 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 // maxMessageArgs is the number of bytes of the arguments whose words hashMessage leaves out.
 const maxMessageArgs = 4 << 10
 
-// hashPrefix returns a hash of the first bytes of a result. Equal results have equal hashes.
+// hashPrefix returns a hash of a part of the first bytes of the result. Equal results have equal hashes.
 func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(unescapedLead(s.call.result.text)) }

@@ -8,7 +8,7 @@ import (
 )
 
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' } // ASCII letters
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
@@ -62,8 +62,8 @@ func withoutSigns(t string) string {
 	return strings.TrimLeft(rest, " ")
 }
 
-// colourLen returns the length, in bytes, of the terminal colour sequence at the start of s, 0 for none. The escape
-// byte may be missing ("[31merror[39m").
+// colourLen returns the length, in bytes, of the terminal sequence for a colour at the start of s, 0 for none. The
+// escape byte may be missing ("[31merror[39m").
 func colourLen(s string) int {
 	i := 0
 	if s[0] == 0x1b {
@@ -126,8 +126,7 @@ func letterAt(s string, i int) bool {
 	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80
 }
 
-// fold returns a text in lower case, with single blanks between the words and with ASCII apostrophes and
-// quotes.
+// fold returns a text in lower case, with single blanks between the words and with ASCII apostrophes and quotes.
 func fold(s string) string {
 	s = strings.ToLower(s)
 	if strings.Contains(s, "\xe2\x80") { // common start of the four characters
@@ -139,15 +138,17 @@ func fold(s string) string {
 // collapseSpaces returns the words of s with one blank between two words.
 func collapseSpaces(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func hasAny(args []string, want ...string) bool {
+// hasAny reports whether one of args equals one of wanted.
+func hasAny(args []string, wanted ...string) bool {
 	for _, a := range args {
-		if slices.Contains(want, a) {
+		if slices.Contains(wanted, a) {
 			return true
 		}
 	}
 	return false
 }
 
+// hasPrefix reports whether one of args begins with prefix.
 func hasPrefix(args []string, prefix string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }
@@ -163,8 +164,9 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// userText is a user's text in the form that fold returns, with the set of all triples of successive bytes. Most
-// of several hundred phrases contain a triple that is not in the set, and so need no search.
+// userText is a user's text in the form that fold returns, with the set of its triples. A triple is three successive
+// bytes. A turn is compared with several hundred phrases. Most of these phrases contain a triple that the text lacks,
+// so the text need not be searched for them.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples
@@ -173,6 +175,7 @@ type userText struct {
 // tripleBits is the number of bits of a triple's hash. The set is large enough for maxTurnText bytes.
 const tripleBits = 14
 
+// newUserText returns the userText of a text that fold returned.
 func newUserText(low string) *userText {
 	s := &userText{text: low}
 	for i := 2; i < len(low); i++ {
@@ -182,8 +185,7 @@ func newUserText(low string) *userText {
 	return s
 }
 
-// tripleHash hashes three bytes (Knuth, The Art of Computer Programming 3, 6.4: multiplicative
-// hashing).
+// tripleHash returns the multiplicative hash of three bytes (Knuth, The Art of Computer Programming 3, 6.4).
 func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }

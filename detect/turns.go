@@ -10,21 +10,22 @@ type Feeling string
 // Feelings. The feedback API uses the same names.
 const (
 	Approval   Feeling = "approval"
-	Correction Feeling = "correction" // the person wants the work done in another way
-	Rejection  Feeling = "rejection"  // the person disapproves of the answer
+	Correction Feeling = "correction" // the user wants the work done in another way
+	Rejection  Feeling = "rejection"  // the user disapproves of the answer
 	Thanks     Feeling = "thanks"
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is the opinion that ReadTurn finds in one turn of a user.
+// Opinion is the user's opinion of the agent's previous answer, as ReadTurn finds it in one user turn.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string // rule that decided
-	Interrupt bool   // the harness reports that a person interrupted the answer; the words then do not count
+	Interrupt bool   // the harness reports that the user interrupted the answer, so the words of the turn were not read
 }
 
-// ReadTurn returns the opinion in a turn of a user. text is the message as sent, words are the user's own words in the
-// message, and previous is the agent's text before the turn. If previous is empty, the turn is a task, not an opinion.
+// ReadTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in the
+// message, and previous is the agent's text before the turn. If previous is empty, the turn is a task and has no
+// opinion.
 func ReadTurn(text, words, previous string) Opinion {
 	return wording().readTurn(text, words, previous)
 }
@@ -50,8 +51,8 @@ func (p *phrases) readTurn(text, words, previous string) Opinion {
 	return Opinion{Feeling: feeling, Rule: rule}
 }
 
-// interruptRule returns the rule of a text that a harness writes after a user interrupted the answer, and false for
-// other texts.
+// interruptRule returns the name of the interrupt if text begins with the message of a harness that the user
+// interrupted the answer, and false for other texts.
 func interruptRule(text string) (string, bool) {
 	head := strings.TrimSpace(text)
 	switch {
@@ -63,10 +64,11 @@ func interruptRule(text string) (string, bool) {
 	return "", false
 }
 
-// Synthetic reports whether a harness wrote the words in the role of the user, and returns the rule. Such words are a
-// reminder, or an order to resume or to continue after a compaction.
+// Synthetic reports whether a harness wrote the words of a user message, and returns the rule that decided. Such words
+// are, for example, a reminder, a reported result, or an order to continue after a compaction.
 func Synthetic(words string) (rule string, ok bool) { return wording().isSynthetic(words) }
 
+// isSynthetic is Synthetic with the phrases p.
 func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
 	w := strings.TrimSpace(words)
 	if p.isObservation(w) {
@@ -81,9 +83,9 @@ func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
 	return "", false
 }
 
-// isObservation reports whether a harness wrote all of the words to report a result. The words are a text in tags
-// ("<task_result>...</task_result>"), a name and a JSON value, a text with a header in brackets, a validation error, or
-// an exit code and the result of a command.
+// isObservation reports whether the words are a result that a harness reports. The forms of such a report are a text in
+// tags ("<task_result>...</task_result>"), a name and a JSON value, a text with a header in brackets, a validation
+// error, and an exit code with the output of a command.
 func (p *phrases) isObservation(words string) bool {
 	first, rest, more := strings.Cut(words, "\n")
 	if strings.HasPrefix(first, "<") {
@@ -111,8 +113,8 @@ func isReturnedValue(words string) bool {
 	return isJSON
 }
 
-// hasHarnessHeader reports whether a text begins with the name of its author or of a step in brackets: "[auto] Turn 3".
-// Images, files and text that a user pasted are also in brackets, but do not count.
+// hasHarnessHeader reports whether a text begins with a header in brackets that names its author or a step, such as
+// "[auto] Turn 3". Placeholders of images, files and pasted text are also in brackets, but are the user's.
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
@@ -120,8 +122,8 @@ func hasHarnessHeader(words string) bool {
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
-// sentiment returns the sentiment of a message, and the name of the rule that matched. The rules are tried in the order
-// of their certainty: a pasted failure and disapproval come first.
+// sentiment returns the feeling in a user message, and the name of the rule that matched. The first rule that matches
+// decides. The order of the rules is the order of their certainty, so a pasted failure and disapproval come first.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.ownWords(words)
 	low := fold(own)
@@ -179,14 +181,14 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules are the rules of a "no" and of a demand for another way. After a question, a turn with such a rule is a
-// choice, not an opinion.
+// demandRules are the rules of a "no" and of a demand for another way. After a question of the agent, a turn with such
+// a rule is a choice, not an opinion.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
 
 // answersQuestion reports whether a turn only answers a question or an offer of the agent, and says nothing about the
-// agent or its work. A "no" or another wish is then no demand for other work.
+// agent or its work.
 func (p *phrases) answersQuestion(words, previous string) bool {
 	own, _ := p.ownWords(words)
 	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(own))
@@ -199,7 +201,7 @@ func endsInQuestion(previous string) bool {
 	return strings.HasSuffix(end, "?") || strings.Contains(end, "? ") || strings.Contains(end, "?\n")
 }
 
-// endsInOffer reports whether the last sentence of the agent is an offer.
+// endsInOffer reports whether the last sentence of the agent's text is an offer.
 func (p *phrases) endsInOffer(previous string) bool {
 	sentence := strings.ToLower(strings.TrimRight(lastPart(previous), " \n.!"))
 	if i := strings.LastIndexAny(sentence, ".!\n"); i >= 0 {
@@ -213,14 +215,14 @@ func (p *phrases) claimsDone(previous string) bool {
 	return startsWord(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
 
-// reportsNoChange reports whether the person says that nothing has changed: "still red".
+// reportsNoChange reports whether the user says that nothing has changed, as in "still red".
 func (p *phrases) reportsNoChange(opening string, turn *userText) bool {
 	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
 		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
 			turn.hasPhrase("is still", "are still", "still at", "still in"))
 }
 
-// blames reports whether the person says that the agent got something wrong.
+// blames reports whether the user says that the agent got something wrong.
 func blames(turn *userText) bool {
 	if !turn.hasPhrase("wrong", "incorrect", "incorrectly") {
 		return false
@@ -228,21 +230,21 @@ func blames(turn *userText) bool {
 	return turn.hasPhrase("you got", "you have got", "you've got", "you used", "you put", "you picked", "you chose", "you took", "you wrote", "you booked", "you sent")
 }
 
-// comparesAlternatives reports whether a short user turn names an alternative that the user wants and one that the user
-// does not want: "tabs, not blanks".
+// comparesAlternatives reports whether a short user turn names the alternative that the user wants and the alternative
+// that the user does not want, as in "tabs, not blanks".
 func comparesAlternatives(turn *userText) bool {
 	const maxWords = 10
 	_, rest, ok := strings.Cut(turn.text, ", not ")
 	return ok && len(strings.Fields(turn.text)) <= maxWords && !startsWord(rest, "sure", "yet", "now", "a problem", "bad") && !strings.HasSuffix(turn.text, "?")
 }
 
-// asksToPause reports whether the person only asks the agent to wait.
+// asksToPause reports whether the user only asks the agent to wait.
 func asksToPause(opening string, turn *userText) bool {
 	return startsWord(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
 		!turn.hasPhrase("wrong", "you", "instead")
 }
 
-// declinesOffer reports whether a "no" at the start of a turn only answers the agent's question, because the person
+// declinesOffer reports whether a "no" at the start of a turn only answers the agent's question, because the user
 // needs nothing else or does not know the answer.
 func (p *phrases) declinesOffer(opening, previous string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
@@ -259,7 +261,7 @@ func (p *phrases) declinesOffer(opening, previous string) bool {
 // hasQuestionMark reports whether the end of the agent's text has a question mark.
 func hasQuestionMark(previous string) bool { return strings.Contains(lastPart(previous), "?") }
 
-// lastPart returns the last 200 bytes of the agent's text, which contain its question, if there is one.
+// lastPart returns the last 200 bytes of the agent's text. A question to the user is usually there.
 func lastPart(text string) string { return text[max(0, len(text)-200):] }
 
 // begins reports whether opening begins with one of the phrases and with none of the exceptions.
@@ -267,18 +269,18 @@ func begins(opening string, phrases, exceptions []string) bool {
 	return startsWord(opening, phrases...) && !startsWord(opening, exceptions...)
 }
 
-// asksForAnotherWay reports whether the person wants the work done in another way.
+// asksForAnotherWay reports whether the user wants the work done in another way.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)
 }
 
-// asksForTweak reports whether the person asks for a small change, such as a little more or a little less.
+// asksForTweak reports whether the user asks for a small change, such as a little more or a little less.
 func (p *phrases) asksForTweak(turn *userText) bool {
 	return turn.hasPhrase(p.lists["tweak"]...) && !strings.HasSuffix(turn.text, "thanks")
 }
 
-// praises reports whether the person approves of the work.
+// praises reports whether the user approves of the work.
 func (p *phrases) praises(turn *userText) bool {
 	if turn.hasPhrase(p.lists["praise"]...) {
 		return !turn.containsAny(p.lists["no-praise"]...)
@@ -305,7 +307,7 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	case yes && count <= 40 && !strings.HasSuffix(turn.text, "?"):
 		return Approval, "yes"
 	case strings.HasSuffix(turn.text, "?"):
-	case startsWord(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the person will act
+	case startsWord(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the user will act
 	case count <= 3, p.asksPermission(previous) && count <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
 	}
@@ -315,11 +317,11 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	return Neutral, ""
 }
 
-// maxTurnText is the maximum number of bytes at the start of a turn that are read.
+// maxTurnText is the number of bytes at the start of a user turn that are searched for an opinion.
 const maxTurnText = 4000
 
-// ownWords returns the words without pasted lines, such as quoted output, code, or the paths of screenshots. pasted is
-// true if a pasted line shows a failure.
+// ownWords returns the words without pasted lines, such as quoted output, code, or the paths of screenshots (own).
+// pasted is true if a pasted line shows a failure.
 func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
 	fence := false
@@ -360,7 +362,7 @@ func (p *phrases) withoutInterjections(low string) string {
 	}
 }
 
-// asksPermission reports whether the end of the agent's text asks the person to confirm the next step.
+// asksPermission reports whether the end of the agent's text asks the user to confirm the next step.
 func (p *phrases) asksPermission(previous string) bool {
 	const end = 600 // number of bytes at the end of the text that are searched for a question
 	return hasPhrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)

@@ -60,8 +60,9 @@ func failsOften(steps func(int) *step) bool {
 }
 
 // isVariation reports whether one call of a tool is a variation of another call. Two edits are variations if both
-// change one file. Two commands are variations if more than half of the words are common, or if one command has all
-// words of the other. Two other calls are variations if the common arguments are equal.
+// change the same file. Two commands are variations if more than half of the words are common, or if one command has
+// all words of the other. Two other calls are variations if both have some of the same arguments, and these arguments
+// have equal values.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
@@ -75,9 +76,9 @@ func isVariation(a, b *step) bool {
 	return common > 0 && countCommon(x.names, y.names) == common
 }
 
-// sameFailure reports whether two variations of a call failed in the same way. A test, lint or build must have the same
-// result, an edit the same rule. For any other call, at least half of the lines that describe the failure must be
-// equal.
+// sameFailure reports whether two variations of a call failed in the same way. The results of a test, lint or build
+// must be equal, and the judgements of an edit must have the same rule. For any other call, at least half of the lines
+// that describe the failure must be equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:
@@ -93,8 +94,8 @@ func sameFailure(a, b *step) bool {
 type callFingerprint struct {
 	tool          uint64   // hash of the tool name
 	command       bool     // words holds the words of a command line
-	edit          bool     // the call edits a file; its error message may quote the call, so the rule of the verdict is compared
-	compareResult bool     // the command verifies something, so the whole result is compared
+	edit          bool     // the call edits a file
+	compareResult bool     // the command is a test, lint or build, so the whole result is compared
 	words         []uint32 // the edited file, the words of a command line, or the arguments of any other call
 	names         []uint32 // the edited file, or the names of the arguments
 
@@ -103,7 +104,7 @@ type callFingerprint struct {
 	message    uint32   // hash of the failure message; set by step.failureFingerprint
 }
 
-// fingerprint returns the fingerprint of the step's call. The fields of the failure may be unset.
+// fingerprint returns the fingerprint of the step's call. The fields failure and message may be unset.
 func (s *step) fingerprint() *callFingerprint {
 	if s.memo.fingerprint != nil {
 		return s.memo.fingerprint
@@ -130,7 +131,7 @@ func (s *step) fingerprint() *callFingerprint {
 	return w
 }
 
-// failureFingerprint returns the fingerprint of the step's call, with the fields of the failure set.
+// failureFingerprint returns the fingerprint of the step's call, with failure and message set.
 func (s *step) failureFingerprint() *callFingerprint {
 	w := s.fingerprint()
 	if w.hasFailure {
@@ -190,10 +191,10 @@ func hashAll(words ...string) []uint32 {
 	return hashes
 }
 
-// maxHashes is the maximum number of words, and of lines, of a call that are compared.
+// maxHashes is the maximum number of words, and the maximum number of lines, of a failed call that are compared.
 const maxHashes = 16
 
-// appendHash appends a hash that is not in the list, up to maxHashes hashes.
+// appendHash appends the lower half of a hash, unless the list is full (maxHashes) or already contains the value.
 func appendHash(hashes []uint32, hash uint64) []uint32 {
 	h := uint32(hash) //nolint:gosec // the lower half of a hash suffices
 	if len(hashes) == maxHashes || slices.Contains(hashes, h) {

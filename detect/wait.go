@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// commandList holds patterns of commands by program. A pattern is a list of words. It matches a command whose arguments
-// contain these words in this order.
+// commandList holds patterns of commands by program. A pattern is a list of words, and matches a command whose
+// arguments contain these words in this order.
 type commandList map[string][][]string
 
+// addForm adds the pattern in a phrase, which consists of a program and words.
 func (l commandList) addForm(phrase string) {
 	words := strings.Fields(phrase)
 	l[words[0]] = append(l[words[0]], words[1:])
@@ -46,7 +47,7 @@ const maxLaunchedArgs = 16
 const maxLaunchers = 3
 
 // waitsOrPolls reports whether a simple command blocks until a time or a state is reached (waits), or asks once for a
-// state that the agent waits for (polls). depth is the number of nested launchers that may still be analysed.
+// state that an agent waits for (polls). depth is the number of nested launchers that may still be analysed.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
 	case p.waits.has(prog, args) || p.sleepsInCode(prog, args):
@@ -67,11 +68,11 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 				return inner.waits, inner.polls
 			}
 			name, rest := p.program(args[i:])
-			deeper := 0 // this loop already tries the arguments of a nested launcher
+			innerDepth := 0 // this loop already tries the arguments of a nested launcher
 			if p.inList("program shell", name) {
-				deeper = depth - 1
+				innerDepth = depth - 1
 			}
-			if waits, polls = p.waitsOrPolls(name, rest, deeper); waits || polls {
+			if waits, polls = p.waitsOrPolls(name, rest, innerDepth); waits || polls {
 				return waits, polls
 			}
 		}
@@ -99,7 +100,7 @@ func (p *phrases) fetchesHealthCheck(prog string, args []string) bool {
 	})
 }
 
-// namesWait reports whether the arguments name the action to wait: {"action":"wait"}.
+// namesWait reports whether an argument names a waiting action: {"action":"wait"}.
 func (c *toolCall) namesWait() bool {
 	action, _ := c.args.get("action", "type")
 	return action.kind == stringValue && c.phrases.inList("tool wait", strings.ToLower(action.raw))
@@ -111,8 +112,8 @@ func (p *phrases) isTransient(v Judgement, text string) bool {
 	if isTransientStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {
 		return true
 	}
-	_, picked := p.headline(text)
-	low := strings.ToLower(joinLines(dropRepeats(picked)))
+	_, failureLines := p.headline(text)
+	low := strings.ToLower(joinLines(dropRepeats(failureLines)))
 	return containsAny(low, p.lists["passing"]...) || p.namesTransientStatus(low)
 }
 
@@ -124,24 +125,24 @@ func isTransientStatus(code int) bool {
 	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600
 }
 
-// namesTransientStatus reports whether a message has an HTTP status for which isTransientStatus is true,
-// after a word such as "status": "HTTP error 503", "status code: 429".
+// namesTransientStatus reports whether a message has a label such as "HTTP error" or "status code:", and then an HTTP
+// status for which isTransientStatus is true.
 func (p *phrases) namesTransientStatus(low string) bool {
 	for i := 0; i+3 <= len(low); i++ {
 		if !isDigit(low[i]) || i > 0 && (letterAt(low, i-1) || low[i-1] == '.') {
 			continue
 		}
-		n, code := i, 0
-		for n < len(low) && isDigit(low[n]) && n-i < 4 {
-			code = code*10 + int(low[n]-'0')
-			n++
+		end, code := i, 0
+		for end < len(low) && isDigit(low[end]) && end-i < 4 {
+			code = code*10 + int(low[end]-'0')
+			end++
 		}
 		before := strings.TrimRight(low[:i], " :=\"'(/.10-")
-		if n-i == 3 && isTransientStatus(code) && slices.ContainsFunc(p.lists["status-before"],
+		if end-i == 3 && isTransientStatus(code) && slices.ContainsFunc(p.lists["status-before"],
 			func(word string) bool { return strings.HasSuffix(before, word) }) {
 			return true
 		}
-		i = n
+		i = end
 	}
 	return false
 }

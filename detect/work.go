@@ -56,7 +56,7 @@ func mayShowWork(c *wire.Call) bool {
 	return false
 }
 
-// committedBefore reports whether one of the last four answers before an item calls git commit.
+// committedBefore reports whether one of the last four answers before an item may call git commit.
 func committedBefore(req *wire.Request, item int) bool {
 	const answers = 4
 	for n := 0; item > 0 && n < answers; {
@@ -81,13 +81,15 @@ type workSearch struct {
 	refs []work.Ref
 }
 
+// add adds ref if ok is true, so that the results of a parser can be passed on.
 func (s *workSearch) add(ref work.Ref, ok bool) {
 	if ok {
 		s.refs = append(s.refs, ref)
 	}
 }
 
-// search adds the references in the result. committed reports whether a recent answer called git commit.
+// search adds the references in the result. committed reports whether a recent answer called git commit. It is called
+// only for a command that shows the newest commit.
 func (s *workSearch) search(committed func() bool) {
 	c := s.call
 	parts := c.shell.parts
@@ -99,7 +101,7 @@ func (s *workSearch) search(committed func() bool) {
 		return
 	}
 	s.text = outputText(s.text)
-	commits, pushes, branches, head := false, false, false, false
+	commits, pushes, branches, showsNewCommit := false, false, false, false
 	for _, part := range parts {
 		args := part.args
 		if part.prog == "git" {
@@ -118,7 +120,7 @@ func (s *workSearch) search(committed func() bool) {
 			case "checkout", "switch":
 				branches = branches || hasAny(args, "-b", "-B", "-c", "-C", "--create", "--force-create", "--orphan")
 			case "log", "rev-parse", "show":
-				head = head || showsHead(args[1:]) && (commits || committed())
+				showsNewCommit = showsNewCommit || showsHead(args[1:]) && (commits || committed())
 			}
 		case "gh", "glab":
 			if len(args) > 1 && hasAny(args[:1], "pr", "mr") {
@@ -131,13 +133,13 @@ func (s *workSearch) search(committed func() bool) {
 		}
 	}
 	s.readGitOutput(commits, pushes, branches)
-	if head {
+	if showsNewCommit {
 		s.readNewestCommit()
 	}
 }
 
-// readGitOutput adds the references in the output of git commit (if commits is true), git push (pushes), and a command
-// that makes a branch (branches).
+// readGitOutput adds the references in the output of git commit if commits is true, of git push if pushes is true, and
+// of a command that makes a branch if branches is true.
 func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
 	if !commits && !pushes && !branches {
 		return
@@ -157,8 +159,8 @@ func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
 	}
 }
 
-// readCommitLine adds the commit and the branch in a line of the output of git commit: [main 3f2a9c1] message, [main
-// (root-commit) 3f2a9c1] message, [detached HEAD 3f2a9c1] message.
+// readCommitLine adds the commit and the branch in a line of the output of git commit: "[main 3f2a9c1] message",
+// "[main (root-commit) 3f2a9c1] message", "[detached HEAD 3f2a9c1] message".
 func (s *workSearch) readCommitLine(line string) {
 	inside, ok := strings.CutPrefix(line, "[")
 	if !ok {
@@ -220,12 +222,12 @@ func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	}
 	newest := ""
 	if !strings.HasPrefix(left, "[new branch]") && !strings.HasPrefix(left, "[new reference]") {
-		old, after, ranges := strings.Cut(left, "..")
-		first, _, _ := strings.Cut(strings.TrimLeft(after, ".")+" ", " ")
-		if _, ok := work.OfCommit(old, ""); !ok || !ranges {
+		oldHash, after, isRange := strings.Cut(left, "..")
+		newHash, _, _ := strings.Cut(strings.TrimLeft(after, ".")+" ", " ")
+		if _, ok := work.OfCommit(oldHash, ""); !ok || !isRange {
 			return
 		}
-		newest = first
+		newest = newHash
 	}
 	s.add(work.OfCommit(newest, p.repository))
 	s.add(work.OfBranch(words[0], p.repository))
@@ -285,8 +287,8 @@ func outputText(text string) string {
 	}
 	var out []string
 	for _, key := range []string{"output", "stdout", "stderr", "content", "result", "text"} {
-		if of, ok := v.get(key); ok && of.kind == stringValue {
-			out = append(out, of.text())
+		if field, ok := v.get(key); ok && field.kind == stringValue {
+			out = append(out, field.text())
 		}
 	}
 	if len(out) == 0 {

@@ -23,8 +23,8 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	for line := range strings.Lines(s.text) {
 		line = strings.TrimSpace(line)
 		if verb == "view" { // other addresses may be part of the description
-			for _, before := range [...]string{"url:", "View this pull request on GitHub:", "View this merge request on GitLab:"} {
-				if address, ok := strings.CutPrefix(line, before); ok {
+			for _, label := range [...]string{"url:", "View this pull request on GitHub:", "View this merge request on GitLab:"} {
+				if address, ok := strings.CutPrefix(line, label); ok {
 					s.add(work.ParsePullRequest(address))
 				}
 			}
@@ -40,7 +40,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 }
 
 // addPullRequest adds the pull request that the arguments name, either by address, or by number with --repo. found is
-// false if they name none.
+// false if the arguments name no pull request.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {
@@ -86,10 +86,10 @@ func repositoryPath(text string) string {
 func (s *workSearch) readAPIResult() {
 	c := s.call
 	writes := c.nameHas("create", "update", "merge", "open", "push", "commit", "edit", "delete", "submit", "accept", "add")
-	request := c.nameHas("pull", "merge") && c.nameHas("request") || c.nameHas("pr", "mr")
+	isPullRequest := c.nameHas("pull", "merge") && c.nameHas("request") || c.nameHas("pr", "mr")
 	reads := c.nameHas("get", "view", "read", "show") && !c.nameHas("list", "search", "files", "comments", "diff")
 	switch {
-	case request && (writes || reads):
+	case isPullRequest && (writes || reads):
 	case writes && c.nameHas("commit", "file", "files", "branch"):
 	default:
 		return
@@ -100,7 +100,7 @@ func (s *workSearch) readAPIResult() {
 		s.readCommitText()
 		return
 	}
-	if request {
+	if isPullRequest {
 		s.readPullRequest(v, repository)
 		if number, ok := c.args.get("pullNumber", "pull_number", "merge_request_iid", "mergeRequestIid", "number"); ok {
 			s.add(work.OfPullRequest(repository, number.raw))
@@ -162,8 +162,8 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	s.add(work.OfBranch(branch.text(), repository))
 }
 
-// readCommitText adds the references in the text of a tool that commits: [main 3f2a9c1] message, or a sentence with
-// "hash 3f2a9c1".
+// readCommitText adds the references in the text that a commit tool returns, such as "[main 3f2a9c1] message" or a
+// sentence with "hash 3f2a9c1".
 func (s *workSearch) readCommitText() {
 	if !s.call.nameHas("commit") {
 		return
