@@ -37,7 +37,7 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 		switch {
 		case s == nil || s.isUser:
 			return count, budgetsDiffer, warned
-		case s.attempt() != newest.attempt(), !haveSimilarQueries(newest, s):
+		case s.attemptHash() != newest.attemptHash(), !haveSimilarQueries(newest, s):
 			between = append(between, s)
 		case changesResults(between, false):
 			return count, budgetsDiffer, warned
@@ -47,13 +47,13 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 		default:
 			count++
 			budgetsDiffer = budgetsDiffer || s.identity() != newest.identity()
-			warned = warned || s.warned
+			warned = warned || s.hasWarning
 		}
 	}
 }
 
-// attempt returns a hash of the call that all its attempts share.
-func (s *step) attempt() uint32 {
+// attemptHash returns a hash of the call that all its attempts share.
+func (s *step) attemptHash() uint32 {
 	if loose := s.looseIdentity(); loose != 0 {
 		return loose
 	}
@@ -64,8 +64,8 @@ func (s *step) attempt() uint32 {
 // 0, which means a missing hash.
 func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
-// repeatsAttempts reports whether the newest call and its earlier attempts form a loop.
-func repeatsAttempts(steps func(int) *step) bool {
+// isAttemptLoop reports whether the newest call and its earlier attempts form a loop.
+func isAttemptLoop(steps func(int) *step) bool {
 	count, budgetsDiffer, warned := countAttempts(steps)
 	newest := steps(0)
 	switch {
@@ -117,8 +117,8 @@ func (c *toolCall) looseIdentity(tool, args string) uint32 {
 }
 
 // withoutBudget returns the value v of the argument k without its budgets (loose). If the whole value is a budget,
-// loose has the kind noValue. If the argument has no budget, budget is false and the caller must ignore loose.
-func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, budget bool) {
+// loose has the kind noValue. If the argument has no budget, hasBudget is false and the caller must ignore loose.
+func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, hasBudget bool) {
 	switch v.kind {
 	case stringValue:
 		text := v.text()
@@ -127,7 +127,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 				return lenientValue{kind: stringValue, raw: cmd}, true
 			}
 		}
-		if sql, ok := sqlSpelling(k, text); ok {
+		if sql, ok := canonicalSQL(k, text); ok {
 			return lenientValue{kind: stringValue, raw: withoutLimit(sql)}, true
 		}
 		if c.searches() && isQueryKey(k) {
@@ -216,7 +216,7 @@ func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte
 
 // withoutBudgets returns a command line without its budgets and without its options that have no value. changed
 // is false if the line contains neither.
-func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
+func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	if text == c.command {
 		if found, names := c.looseFind(); names != "" {
 			return found, true
@@ -228,11 +228,11 @@ func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	}
 	var words []string
 	if strings.ContainsAny(cmd, "'\"") {
-		spelled, _ := c.phrases.spelling(cmd)
-		if spelled == cmd {
+		line, _ := c.phrases.canonicalLine(cmd)
+		if line == cmd {
 			return cmd, changed
 		}
-		words = strings.FieldsFunc(spelled, func(r rune) bool { return r == '\x1f' || r == '\x1e' })
+		words = strings.FieldsFunc(line, func(r rune) bool { return r == '\x1f' || r == '\x1e' })
 	} else if !isPlainLine(cmd) || strings.ContainsAny(cmd, "\\\n") {
 		return cmd, changed
 	} else {
@@ -241,9 +241,9 @@ func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind returns a find command reduced to the folders to search (found), and the file names that the command
-// searches for. Both are empty if the command is not find, or if find does more than list files.
-func (c *toolCall) looseFind() (found, names string) {
+// looseFind returns a find command reduced to the folders to search (command), and the file names that the command
+// searches for (names). Both are empty if the command is not find, or if find does more than list files.
+func (c *toolCall) looseFind() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
 	}
@@ -252,19 +252,19 @@ func (c *toolCall) looseFind() (found, names string) {
 		slices.ContainsFunc(parts[1:], func(part shellPart) bool { return !isFilter(part) }) {
 		return "", ""
 	}
-	found = "find"
-	folders := true // the folders precede the tests, such as -name
+	command = "find"
+	isFolder := true // the folders precede the tests, such as -name
 	for i, arg := range parts[0].args {
-		folders = folders && !strings.HasPrefix(arg, "-")
+		isFolder = isFolder && !strings.HasPrefix(arg, "-")
 		switch {
-		case folders:
-			found += " " + arg
+		case isFolder:
+			command += " " + arg
 		case i > 1 && (parts[0].args[i-2] == "-not" || parts[0].args[i-2] == "!"):
 		case i > 0 && slices.Contains([]string{"-name", "-iname", "-path", "-ipath", "-wholename"}, parts[0].args[i-1]):
 			names += " " + arg
 		}
 	}
-	return found, names
+	return command, names
 }
 
 // withoutOptions joins the words of a command line without the options that have no value.
@@ -326,11 +326,11 @@ func isLineRange(w string) bool {
 // maxUndo is the number of the newest steps that are searched for an edit and its reversal.
 const maxUndo = 32
 
-// repeatsUndo reports whether the newest edit repeats an edit that was undone: A to B, B to A, A to B. A call that
+// isUndoLoop reports whether the newest edit repeats an edit that was undone: A to B, B to A, A to B. A call that
 // writes a whole file does not name the replaced text, so each of the two versions must be written twice. An agent may
 // undo a repair on purpose to see a test fail. Therefore a loop needs one more edit if the commands between the edits,
 // or the results of these commands, differ.
-func repeatsUndo(steps func(int) *step) bool {
+func isUndoLoop(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
 	if call.purpose != purposeEdit || newest.outcome().Outcome != OK {
@@ -340,25 +340,25 @@ func repeatsUndo(steps func(int) *step) bool {
 	if inverse == newest.identity() || call.path() == "" {
 		return false
 	}
-	wanted := 4 // number of edits of the file that make a loop, if the call does not name the replaced text
+	minEdits := 4 // number of edits of the file that make a loop, if the call does not name the replaced text
 	if inverse != 0 {
-		wanted = 3
+		minEdits = 3
 	}
 	versions := []uint64{newest.identity()} // hashes of the edits of the file, the newest first
 	var checks checksBetweenEdits
 	for i := 1; i < maxUndo; i++ {
 		s := steps(i)
 		switch {
-		case s == nil || s.isUser || s.warned:
+		case s == nil || s.isUser || s.hasWarning:
 			return false
-		case s.checks():
+		case s.isFinishedCheck():
 			checks.add(s, len(versions))
 			continue
-		case !s.mayChangeResults() || !s.edits():
+		case !s.mayChangeResults() || !s.isEdit():
 			continue
 		}
 		version := s.identity()
-		if s.memo.whereHash != newest.memo.whereHash { // another file
+		if s.memo.locationHash != newest.memo.locationHash { // another file
 			continue
 		}
 		versions = append(versions, version)
@@ -366,7 +366,7 @@ func repeatsUndo(steps func(int) *step) bool {
 		switch {
 		case inverse != 0 && n == 2 && version != inverse, n > 2 && version != versions[n-3], versions[0] == versions[1]:
 			return false
-		case n == wanted && checks.allEqual(n-1), n == wanted+1:
+		case n == minEdits && checks.allEqual(n-1), n == minEdits+1:
 			return true
 		}
 	}

@@ -26,14 +26,14 @@ const (
 
 // toolCall is the analysis of a call.
 type toolCall struct {
-	phrases   *phrases
-	purpose   purpose
-	nameWords []string // words of the tool's name
-	nameLists []string // the lists of class "tool" that contain one of nameWords, without the prefix "tool "
-	args      lenientValue
-	complete  bool         // args holds all of the arguments
-	command   string       // command or code to run, cut to maxCommand
-	shell     shellCommand // analysis of command, if command is a shell command
+	phrases      *phrases
+	purpose      purpose
+	nameWords    []string // words of the tool's name
+	nameLists    []string // the lists of class "tool" that contain one of nameWords, without the prefix "tool "
+	args         lenientValue
+	argsComplete bool         // args holds all of the arguments
+	command      string       // command or code to run, cut to maxCommand
+	shell        shellCommand // analysis of command, if command is a shell command
 }
 
 // maxCommand is the maximum number of bytes of a command that are analysed. The rest of a longer command is usually
@@ -46,7 +46,7 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	for _, w := range c.nameWords {
 		c.nameLists = append(c.nameLists, p.toolLists[w]...)
 	}
-	c.args, _, c.complete = parseComplete(args)
+	c.args, _, c.argsComplete = parseComplete(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // the input of a custom tool is not JSON
 		if commands := scriptCommands(args); commands != "" {

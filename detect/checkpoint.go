@@ -20,10 +20,10 @@ const (
 // encode the outcome of the step. failed is true for an error, and skipped for a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
-		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
-		&s.memo.timePassed, &s.memo.traits.edit, &s.memo.traits.runs,
-		&s.memo.traits.plans, &s.memo.traits.scrolls,
-		&s.memo.confirms,
+		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
+		&s.memo.timePassed, &s.memo.traits.isEdit, &s.memo.traits.isCheck,
+		&s.memo.traits.isNote, &s.memo.traits.scrolls,
+		&s.memo.onlyConfirms,
 	}
 }
 
@@ -34,7 +34,7 @@ func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
 	old := readCheckpoint(checkpoint)
-	h := &history{req: req, unreadEnd: req.Len(), visitsLeft: maxVisits, warned: warned, recall: recall}
+	h := &history{req: req, unreadEnd: req.Len(), visitsLeft: maxVisits, warnedCalls: warned, recall: recall}
 	for h.readBatch() {
 	}
 	batch := uint16(1)
@@ -82,7 +82,7 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // Unix exit codes and HTTP statuses fit in 16 bits
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // LoopsSince numbers batches with 16 bits
 		out = binary.LittleEndian.AppendUint16(out, flags)
-		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.whereHash)) //nolint:gosec // a hash of 16 bits
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.locationHash)) //nolint:gosec // a hash of 16 bits
 		out = binary.LittleEndian.AppendUint32(out, loose)
 		out = binary.LittleEndian.AppendUint64(out, s.memo.queryWords)
 		out = binary.LittleEndian.AppendUint32(out, tool)
@@ -104,7 +104,7 @@ func readCheckpoint(state []byte) []*step {
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
 				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // the ends are unknown
-				whereHash:     uint64(binary.LittleEndian.Uint16(b[22:])),
+				locationHash:  uint64(binary.LittleEndian.Uint16(b[22:])),
 				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasOutcome: true,

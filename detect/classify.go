@@ -20,8 +20,8 @@ func Classify(toolName, args, text string, isError int8) Judgement {
 // the error flag of the API, and the flag over the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = clip(strings.TrimSpace(text))
-	if by, rule := callRefusal(call, text); by != NoRefuser {
-		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
+	if refuser, rule := callRefusal(call, text); refuser != NoRefuser {
+		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, Refuser: refuser}
 	}
 	if rule, ok := call.phrases.readPending(text); ok && !call.readsFile() {
 		return Judgement{Outcome: Pending, Rule: "pending:" + rule}
@@ -40,8 +40,8 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 	if call.readsFile() {
 		return NoRefuser, ""
 	}
-	if by, rule := call.phrases.readRefusal(text); by != NoRefuser || call.purpose != purposeExec {
-		return by, rule
+	if refuser, rule := call.phrases.readRefusal(text); refuser != NoRefuser || call.purpose != purposeExec {
+		return refuser, rule
 	}
 	return call.phrases.readInterrupt(text)
 }
@@ -72,8 +72,8 @@ func judgeText(text string, call *toolCall, depth int) Judgement {
 		return Judgement{Outcome: OK}
 	}
 	if depth > 0 {
-		if by, rule := callRefusal(call, text); by != NoRefuser {
-			return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
+		if refuser, rule := callRefusal(call, text); refuser != NoRefuser {
+			return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, Refuser: refuser}
 		}
 	}
 	if text[0] == '{' || text[0] == '[' && !isProgress(text) {
@@ -157,17 +157,17 @@ func judgeExec(text string, call *toolCall) Judgement {
 // command line hides it, the output decides.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
-	case r.code == 1 && r.empty && call.phrases.inList("program quiet", call.shell.lastProgram):
+	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
 	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
-	case r.empty:
+	case r.isEmpty:
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode && !call.shell.statusMasked}
 	case call.purpose == purposeExec && call.shell.readOnly:
 		if !r.hasCode && call.phrases.endsInTimeOut(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:timeout"}
 		}
-		if call.shell.onlyOwnErrors(r.body) {
+		if call.shell.hasOnlyProgramErrors(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode}
@@ -184,7 +184,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	if rule, bad := call.phrases.outputFailureRule(r.body); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if call.purpose == purposeExec && call.shell.hasOwnError(r.body) {
+	if call.purpose == purposeExec && call.shell.hasProgramError(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:command"}
 	}
 	if rule := call.phrases.endFailureRule(r.body); rule != "" {
@@ -250,7 +250,7 @@ func (p *phrases) judgeRead(text string) Judgement {
 	if rule, bad := p.errorMessageRule(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if p.allShellErrors(text) {
+	if p.hasOnlyShellErrors(text) {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}
@@ -309,7 +309,7 @@ func judgeOther(text string, call *toolCall) Judgement {
 	if rule, bad := p.errorPageRule(text, isPage); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
-	if p.allShellErrors(text) && !call.nameMatches("text") {
+	if p.hasOnlyShellErrors(text) && !call.nameMatches("text") {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}
@@ -338,7 +338,7 @@ const (
 type Judgement struct {
 	Outcome Outcome
 	Rule    string  // rule that decided; "" for a result without any sign of a failure
-	By      Refuser // origin of a refusal; NoRefuser for other outcomes
+	Refuser Refuser // origin of a refusal; NoRefuser for other outcomes
 	Code    int     // exit code or HTTP status, 0 if the rule read neither
 	Sure    bool    // the result itself reports the success
 }
@@ -348,8 +348,8 @@ type Refuser string
 
 // Refusers. Only the user's refusal is feedback.
 const (
-	NoRefuser Refuser = ""
-	Person    Refuser = "person"   // the user refused or interrupted the call
-	Policy    Refuser = "policy"   // a rule in the configuration of the harness refused the call
-	Headless  Refuser = "headless" // the call needed the user's consent, but the harness runs without a user
+	NoRefuser       Refuser = ""
+	UserRefuser     Refuser = "person"   // the user refused or interrupted the call
+	PolicyRefuser   Refuser = "policy"   // a rule in the configuration of the harness refused the call
+	HeadlessRefuser Refuser = "headless" // the call needed the user's consent, but the harness runs without a user
 )

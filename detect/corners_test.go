@@ -104,25 +104,25 @@ func TestRunningCommandIsPending(t *testing.T) {
 // The judgement on a refusal names the refuser: a policy, a harness without a person (headless), or a person.
 func TestRefusalNamesItsRefuser(t *testing.T) {
 	for text, want := range map[string]detect.Refuser{
-		`This "rm x" was denied by permission rule 3`:                            detect.Policy,
-		`Tool "Bash" denied by permission rule`:                                  detect.Policy,
-		`Tool execution was denied by policy`:                                    detect.Policy,
-		`Error: Tool "Bash" denied by permission rule`:                           detect.Policy,
-		`<tool_use_error>Tool "Bash" denied by permission rule</tool_use_error>`: detect.Policy,
-		`Error executing tool: Tool execution denied by policy`:                  detect.Policy,
-		`Tool "Bash" requires approval in a TTY`:                                 detect.Headless,
-		`Tool "Bash" requires user approval`:                                     detect.Headless,
-		`Tool run_shell needs approval, and this is non-interactive mode`:        detect.Headless,
-		`The user doesn't want to proceed with this tool use.`:                   detect.Person,
+		`This "rm x" was denied by permission rule 3`:                            detect.PolicyRefuser,
+		`Tool "Bash" denied by permission rule`:                                  detect.PolicyRefuser,
+		`Tool execution was denied by policy`:                                    detect.PolicyRefuser,
+		`Error: Tool "Bash" denied by permission rule`:                           detect.PolicyRefuser,
+		`<tool_use_error>Tool "Bash" denied by permission rule</tool_use_error>`: detect.PolicyRefuser,
+		`Error executing tool: Tool execution denied by policy`:                  detect.PolicyRefuser,
+		`Tool "Bash" requires approval in a TTY`:                                 detect.HeadlessRefuser,
+		`Tool "Bash" requires user approval`:                                     detect.HeadlessRefuser,
+		`Tool run_shell needs approval, and this is non-interactive mode`:        detect.HeadlessRefuser,
+		`The user doesn't want to proceed with this tool use.`:                   detect.UserRefuser,
 		`The tool "Bash" is fine`:                                                detect.NoRefuser,
 		`Tool "Bash" is fine`:                                                    detect.NoRefuser,
 	} {
 		got := detect.Classify("bash", `{"command":"rm x"}`, text, 1)
-		if got.By != want || (got.Outcome == detect.Refusal) != (want != detect.NoRefuser) {
-			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want refuser %q", text, got.Outcome, got.By, got.Rule, want)
+		if got.Refuser != want || (got.Outcome == detect.Refusal) != (want != detect.NoRefuser) {
+			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want refuser %q", text, got.Outcome, got.Refuser, got.Rule, want)
 		}
-		if wrapped := detect.Classify("bash", `{"command":"rm x"}`, mustJSON(t, obj{"output": text}), 0); want == detect.Person && wrapped.By != want {
-			t.Errorf("%q in a JSON object: got outcome %s, refuser %q, want refuser %q", text, wrapped.Outcome, wrapped.By, want)
+		if wrapped := detect.Classify("bash", `{"command":"rm x"}`, mustJSON(t, obj{"output": text}), 0); want == detect.UserRefuser && wrapped.Refuser != want {
+			t.Errorf("%q in a JSON object: got outcome %s, refuser %q, want refuser %q", text, wrapped.Outcome, wrapped.Refuser, want)
 		}
 	}
 }

@@ -58,8 +58,8 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	if depth > 3 {
 		return Judgement{}, false
 	}
-	if by, rule := p.refusalField(v); by != NoRefuser {
-		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
+	if refuser, rule := p.refusalField(v); refuser != NoRefuser {
+		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, Refuser: refuser}, true
 	}
 	if judgement, ok := judgeExitField(v, call); ok {
 		return judgement, true
@@ -93,11 +93,11 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 
 // refusalField returns the origin and the rule of a harness's refusal in a text field of an envelope, NoRefuser for
 // none.
-func (p *phrases) refusalField(v lenientValue) (by Refuser, rule string) {
+func (p *phrases) refusalField(v lenientValue) (refuser Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
-			if by, rule := p.readRefusal(e.text()); by != NoRefuser {
-				return by, rule
+			if refuser, rule := p.readRefusal(e.text()); refuser != NoRefuser {
+				return refuser, rule
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		}
 	}
 	body := strings.TrimSpace(strings.Join(printed, "\n"))
-	return judgeExit(shellResult{body: body, code: n, hasCode: true, empty: body == ""}, call), true
+	return judgeExit(shellResult{body: body, code: n, hasCode: true, isEmpty: body == ""}, call), true
 }
 
 // judgeOutputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}. The result is
@@ -151,7 +151,7 @@ func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 		return Judgement{}, false
 	}
 	body := strings.TrimSpace(stdout.text() + "\n" + stderr.text())
-	return judgeExit(shellResult{phrases: call.phrases, body: body, empty: body == ""}, call), true
+	return judgeExit(shellResult{phrases: call.phrases, body: body, isEmpty: body == ""}, call), true
 }
 
 // errorField returns the rule of the first field that reports an error, such as success:false, isError:true or a

@@ -136,63 +136,63 @@ func TestRefusalMessagesOfHarnessesNameTheRefuser(t *testing.T) {
 	}{
 		{
 			"The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nuse tabs",
-			1, detect.Person,
+			1, detect.UserRefuser,
 		},
 		{
 			"The user doesn't want to take this action right now. STOP what you are doing and wait for the user to tell you how to proceed.",
-			1, detect.Person,
+			1, detect.UserRefuser,
 		},
-		{"[Request interrupted by user for tool use]", 1, detect.Person},
-		{"[Request interrupted by user]", 0, detect.Person},
+		{"[Request interrupted by user for tool use]", 1, detect.UserRefuser},
+		{"[Request interrupted by user]", 0, detect.UserRefuser},
 		{
 			"Claude requested permissions to write to /a, but you haven't granted it yet.", 1,
-			detect.Headless,
+			detect.HeadlessRefuser,
 		},
-		{"This command requires approval", 1, detect.Headless},
-		{"The user rejected permission to use this specific tool call.", 0, detect.Person},
+		{"This command requires approval", 1, detect.HeadlessRefuser},
+		{"The user rejected permission to use this specific tool call.", 0, detect.UserRefuser},
 		{
 			"The user rejected permission to use this specific tool call with the following feedback: smaller steps",
-			0, detect.Person,
+			0, detect.UserRefuser,
 		},
-		{"Error: The user rejected permission to use this specific tool call.", 0, detect.Person},
-		{"The user dismissed this question", 0, detect.Person},
-		{"User aborted the command", 0, detect.Person},
-		{"Tool execution aborted", 0, detect.Person},
+		{"Error: The user rejected permission to use this specific tool call.", 0, detect.UserRefuser},
+		{"The user dismissed this question", 0, detect.UserRefuser},
+		{"User aborted the command", 0, detect.UserRefuser},
+		{"Tool execution aborted", 0, detect.UserRefuser},
 		{
 			"The user has specified a rule which prevents you from using this specific tool call.",
-			0, detect.Policy,
+			0, detect.PolicyRefuser,
 		},
-		{"exec command rejected by user", 0, detect.Person},
-		{"aborted by user after 4.2s", 0, detect.Person},
-		{"Chunk ID: a1\nWall time: 4.2 seconds\naborted by user after 4.2s", 0, detect.Person},
+		{"exec command rejected by user", 0, detect.UserRefuser},
+		{"aborted by user after 4.2s", 0, detect.UserRefuser},
+		{"Chunk ID: a1\nWall time: 4.2 seconds\naborted by user after 4.2s", 0, detect.UserRefuser},
 		{
 			`This "run_shell_command" invocation was denied by permission rules for this workspace.`,
-			0, detect.Policy,
+			0, detect.PolicyRefuser,
 		},
-		{"[Operation Cancelled] Reason: User pressed escape", 0, detect.Person},
-		{"User did not allow tool call", 0, detect.Person},
-		{"Command was cancelled by user before it could complete.", 0, detect.Person},
+		{"[Operation Cancelled] Reason: User pressed escape", 0, detect.UserRefuser},
+		{"User did not allow tool call", 0, detect.UserRefuser},
+		{"Command was cancelled by user before it could complete.", 0, detect.UserRefuser},
 		{
 			`{"error":"Tool \"run_commands\" requires approval in a TTY session -- NOT a tool or system failure."}`,
-			0, detect.Headless,
+			0, detect.HeadlessRefuser,
 		},
-		{"Tool execution denied by user.", 0, detect.Person},
-		{"User rejected the tool call", 0, detect.Person},
-		{"Command aborted", 0, detect.Person},
-		{"building\nlinking\n\nCommand aborted", 0, detect.Person},
-		{"Operation aborted", 0, detect.Person},
-		{"Permission denied by user", 0, detect.Person},
-		{"Tool execution was not approved.", 0, detect.Person},
+		{"Tool execution denied by user.", 0, detect.UserRefuser},
+		{"User rejected the tool call", 0, detect.UserRefuser},
+		{"Command aborted", 0, detect.UserRefuser},
+		{"building\nlinking\n\nCommand aborted", 0, detect.UserRefuser},
+		{"Operation aborted", 0, detect.UserRefuser},
+		{"Permission denied by user", 0, detect.UserRefuser},
+		{"Tool execution was not approved.", 0, detect.UserRefuser},
 		{
 			"The user has declined to run this tool. DO NOT attempt to call this tool again.", 1,
-			detect.Person,
+			detect.UserRefuser,
 		},
-		{"Permission denied and could not request permission from user", 0, detect.Headless},
-		{"Permission to use Bash with command rm has been denied.", 1, detect.Policy},
+		{"Permission denied and could not request permission from user", 0, detect.HeadlessRefuser},
+		{"Permission to use Bash with command rm has been denied.", 1, detect.PolicyRefuser},
 	} {
 		got := detect.Classify("bash", deployArgs, c.text, c.flag)
-		if got.Outcome != detect.Refusal || got.By != c.by {
-			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
+		if got.Outcome != detect.Refusal || got.Refuser != c.by {
+			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", c.text, got.Outcome, got.Refuser, got.Rule, c.by)
 		}
 	}
 	// In a file, the message is documentation.

@@ -14,7 +14,7 @@ type shellResult struct {
 	body    string // output of the command
 	code    int    // exit code; valid if hasCode is true
 	hasCode bool   // the frame contains an exit code
-	empty   bool   // the command printed nothing
+	isEmpty bool   // the command printed nothing
 }
 
 // scriptFrame is the first word of the result of a Codex program that ran commands (see scriptCommands).
@@ -35,7 +35,7 @@ func (p *phrases) unframe(text string) shellResult {
 		r.readTail()
 	}
 	trimmed := strings.TrimSpace(r.body)
-	r.empty = trimmed == "" || p.inList("empty", trimmed)
+	r.isEmpty = trimmed == "" || p.inList("empty", trimmed)
 	return r
 }
 

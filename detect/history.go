@@ -12,18 +12,18 @@ import (
 // history reads a conversation backwards, one batch at a time. A batch is an answer of the model with its calls,
 // together with the results and user turns that follow the answer.
 type history struct {
-	req         *wire.Request
-	res         *Results // cache for the judgements of new results; nil for no cache
-	firstNew    int      // items from this index on are new
-	answerStart int      // index of the first item of the answer that made the newest calls
-	unreadEnd   int      // items before this index are not read yet
-	steps       []*step  // newest first
-	batchNumber int
-	visitsLeft  int                            // reads of a step that are left, for all judged steps together
-	searches    int                            // number of searches for an earlier call in the bytes of the history
-	earlier     map[uint64]bool                // identities of the calls before answerStart; nil up to maxSearches searches
-	warned      map[string]bool                // ids of the calls whose results got a warning
-	recall      func(string) (wire.Call, bool) // returns calls of earlier replies by their ids; may be nil
+	req          *wire.Request
+	results      *Results // cache for the judgements of new results; nil for no cache
+	firstNew     int      // items from this index on are new
+	answerStart  int      // index of the first item of the answer that made the newest calls
+	unreadEnd    int      // items before this index are not read yet
+	steps        []*step  // newest first
+	batchNumber  int
+	visitsLeft   int                            // reads of a step that are left, for all judged steps together
+	searchCount  int                            // number of searches for an earlier call in the bytes of the history
+	earlierCalls map[uint64]bool                // identities of the calls before answerStart; nil up to maxSearches searches
+	warnedCalls  map[string]bool                // ids of the calls whose results got a warning
+	recall       func(string) (wire.Call, bool) // returns calls of earlier replies by their ids; may be nil
 }
 
 // stepBack returns the i-th step back from the newest step. The result is nil if there is no such step, or if no
@@ -90,8 +90,8 @@ func (h *history) readItem(i int) {
 		h.steps = append(h.steps, &step{
 			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
 			item: i, resultIndex: n, batch: h.batchNumber, callID: r.CallID, mediaHash: r.MediaHash,
-			inText: r.InUserText, withCall: r.WithCall, automatic: r.WithCall && r.Block < 0,
-			warned: r.CallID != "" && h.warned[r.CallID],
+			inUserText: r.InUserText, withCall: r.WithCall, isAutomatic: r.WithCall && r.Block < 0,
+			hasWarning: r.CallID != "" && h.warnedCalls[r.CallID],
 		})
 	}
 }
@@ -120,7 +120,7 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 		}
 		s.call.result.tool, s.call.result.args = call.Name, call.Args
 		if s.item >= h.firstNew {
-			s.call = h.res.entry(s.call.result)
+			s.call = h.results.entry(s.call.result)
 		}
 	}
 }
@@ -142,12 +142,12 @@ func (h *history) hasEarlierCall(s *step) bool {
 	if s.withCall {
 		return true
 	}
-	if h.searches++; h.searches > maxSearches {
+	if h.searchCount++; h.searchCount > maxSearches {
 		return h.hasIndexedCall(s)
 	}
 	words := slices.Clone(s.literals())
 	loose := s.looseIdentity()
-	if !s.inText { // for a result in user text, package wire makes up the tool name
+	if !s.inUserText { // for a result in user text, package wire makes up the tool name
 		words = append(words, s.call.result.tool)
 	}
 	needles := needlesOf(words)
@@ -204,27 +204,27 @@ func unescapedLead(text string) string {
 // hasIndexedCall is hasEarlierCall with an index of all earlier calls. The first use builds the index. The index keeps
 // the cost linear for an answer with many calls.
 func (h *history) hasIndexedCall(s *step) bool {
-	if h.earlier == nil {
-		h.earlier = make(map[uint64]bool)
+	if h.earlierCalls == nil {
+		h.earlierCalls = make(map[uint64]bool)
 		for i := range h.answerStart {
 			if h.req.Role(i) != wire.RoleAssistant {
 				continue
 			}
 			for _, c := range h.req.Item(i).Calls {
-				h.earlier[callIdentity(c.Name, c.Args)] = true
-				h.earlier[uint64(looseIdentity(c.Name, c.Args))] = true
+				h.earlierCalls[callIdentity(c.Name, c.Args)] = true
+				h.earlierCalls[uint64(looseIdentity(c.Name, c.Args))] = true
 			}
 		}
 	}
-	return h.earlier[s.identity()] || s.looseIdentity() != 0 && h.earlier[uint64(s.looseIdentity())]
+	return h.earlierCalls[s.identity()] || s.looseIdentity() != 0 && h.earlierCalls[uint64(s.looseIdentity())]
 }
 
 // needle is a word to search for. The search looks for the rarest byte of the word, because the first byte may occur
 // too often.
 type needle struct {
-	word     string
-	rarestAt int // offset of the rarest byte in word
-	rarity   int // index of the rarest byte in commonBytes, or len(commonBytes)
+	word         string
+	rarestOffset int // offset of the rarest byte in word
+	rarity       int // index of the rarest byte in commonBytes, or len(commonBytes)
 }
 
 // commonBytes lists the most frequent bytes in the JSON of calls, the most frequent byte first. All other bytes are
@@ -243,7 +243,7 @@ func needlesOf(words []string) []needle {
 				rare = len(commonBytes)
 			}
 			if rare > n.rarity {
-				n.rarestAt, n.rarity = i, rare
+				n.rarestOffset, n.rarity = i, rare
 			}
 		}
 		list = append(list, n)
@@ -259,13 +259,13 @@ func containsAll(raw []byte, words []needle) bool {
 
 // occursIn reports whether raw contains the word.
 func (n needle) occursIn(raw []byte) bool {
-	for from := n.rarestAt; from < len(raw) && len(n.word) > 0; from++ {
-		i := bytes.IndexByte(raw[from:], n.word[n.rarestAt])
+	for from := n.rarestOffset; from < len(raw) && len(n.word) > 0; from++ {
+		i := bytes.IndexByte(raw[from:], n.word[n.rarestOffset])
 		if i < 0 {
 			return false
 		}
 		from += i
-		if tail := raw[from-n.rarestAt:]; len(tail) >= len(n.word) && string(tail[:len(n.word)]) == n.word {
+		if tail := raw[from-n.rarestOffset:]; len(tail) >= len(n.word) && string(tail[:len(n.word)]) == n.word {
 			return true
 		}
 	}

@@ -95,7 +95,7 @@ type inspection struct {
 	req              *wire.Request
 	emit             func(Finding, func() Explanation) error
 	steps            []*step         // the oldest first
-	emitted          int             // number of steps that emitItem has handled
+	emittedSteps     int             // number of steps that emitItem has handled
 	loops            []Loop          // not yet emitted, the oldest first
 	finder           loopFinder      // judges each step once
 	firstBatch       map[uint64]int  // first batch that contains a call, by step.identity and by step.looseIdentity
@@ -152,8 +152,8 @@ func (t *inspection) emitItem(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
 		t.answer = newestAnswer(t.req.Item(i), t.answer)
 	}
-	for ; t.emitted < len(t.steps) && t.steps[t.emitted].item == i; t.emitted++ {
-		s := t.steps[t.emitted]
+	for ; t.emittedSteps < len(t.steps) && t.steps[t.emittedSteps].item == i; t.emittedSteps++ {
+		s := t.steps[t.emittedSteps]
 		if s.isUser {
 			continue
 		}

@@ -17,11 +17,11 @@ type Kind string
 
 // KindInfo describes a kind.
 type KindInfo struct {
-	Name       Kind
-	Broader    Kind   // more general kind of the same failures; "" for none
-	Meaning    string // description for the documentation
-	additional bool   // a line may have this kind in addition to another kind
-	fallback   bool   // a failure has this kind only if it has no other kind
+	Name         Kind
+	Broader      Kind   // more general kind of the same failures; "" for none
+	Meaning      string // description for the documentation
+	isAdditional bool   // a line may have this kind in addition to another kind
+	isFallback   bool   // a failure has this kind only if it has no other kind
 }
 
 const (
@@ -168,8 +168,8 @@ type kindScan struct {
 	found  []bool // by index in table.kinds
 	status int    // HTTP status in a field of the result, 0 for none
 
-	exception bool // a line begins with the name of an exception
-	stepsLeft int  // remaining steps
+	hasException bool // a line begins with the name of an exception
+	stepsLeft    int  // remaining steps
 }
 
 // searchResult searches a result. code is the HTTP status or the exit code of the result. If no pattern matches the
@@ -180,7 +180,7 @@ func (s *kindScan) searchResult(text string, code int) {
 	s.stepsLeft = max(s.stepsLeft, statusSteps)
 	switch {
 	case slices.Contains(s.found, true): // the words of the text are more specific than a number
-	case s.exception:
+	case s.hasException:
 		s.searchLine("uncaught exception")
 	case code >= 400 && code < 600:
 		s.searchLine("http status " + strconv.Itoa(code))
@@ -219,7 +219,7 @@ func (s *kindScan) searchLines(text string) {
 		}
 		s.searchLine(line)
 		t := plainLine(line)
-		s.exception = s.exception || !strings.HasPrefix(t, "Error") && isExceptionLine(t) // "Error: " is a label
+		s.hasException = s.hasException || !strings.HasPrefix(t, "Error") && isExceptionLine(t) // "Error: " is a label
 	}
 }
 
@@ -280,10 +280,10 @@ func (s *kindScan) searchLine(line string) {
 		}
 		for k := range s.table.byWord[line[i:end]] {
 			p := &s.table.byWord[line[i:end]][k]
-			also := s.table.kinds[p.kind].additional && !s.found[p.kind]
+			isAdditional := s.table.kinds[p.kind].isAdditional && !s.found[p.kind]
 			switch {
-			case p.kind >= first && !also || s.stepsLeft <= 0 || !p.matches(line, &s.stepsLeft):
-			case also:
+			case p.kind >= first && !isAdditional || s.stepsLeft <= 0 || !p.matches(line, &s.stepsLeft):
+			case isAdditional:
 				s.found[p.kind] = true
 			default:
 				first = min(first, p.kind)
@@ -301,7 +301,7 @@ func (s *kindScan) searchLine(line string) {
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {
-		if s.found[i] && !(k.fallback && len(out) > 0) && len(out) < maxKinds {
+		if s.found[i] && !(k.isFallback && len(out) > 0) && len(out) < maxKinds {
 			out = append(out, k.Name)
 		}
 	}

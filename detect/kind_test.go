@@ -28,7 +28,7 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 			t.Errorf("%s: pattern %q does not match its example %q", r.position, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
-		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].fallback && !slices.Contains(got, want) {
+		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].isFallback && !slices.Contains(got, want) {
 			t.Errorf("%s: %q: got kinds %v, want %s", r.position, r.example, got, want)
 		}
 	}

@@ -33,7 +33,7 @@ const maxSteps = 64
 func judgeStep(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.outcome()
-	if newest.memo.traits.repeats {
+	if newest.memo.traits.isRepeatable {
 		return Loop{}, false
 	}
 	count, warnings, sinceWarning := countStreak(steps)
@@ -43,19 +43,19 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.isTransient()):
 		loop.Rule = "failed-again"
-	case v.Outcome == OK && (newest.memo.silent && count >= minSilent || newest.memo.traits.gesture && count >= minGesture || count >= minSuccess):
+	case v.Outcome == OK && (newest.memo.isSilent && count >= minSilent || newest.memo.traits.isGesture && count >= minGesture || count >= minSuccess):
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && isCycle(steps):
 		loop.Rule = "cycle"
-	case repeatsAttempts(steps):
+	case isAttemptLoop(steps):
 		loop.Rule = "same-answer"
-	case failsInVariations(steps), failsAlike(steps):
+	case failsInVariations(steps), hasSameFailures(steps):
 		loop.Rule = "same-failure"
-	case answersAlike(steps):
+	case hasSameAnswers(steps):
 		loop.Rule = "no-change"
 	case seesNothingNew(steps):
 		loop.Rule = "nothing-new"
-	case repeatsUndo(steps):
+	case isUndoLoop(steps):
 		loop.Rule = "edit-undo"
 	default:
 		return Loop{}, false
@@ -95,7 +95,7 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 		default:
 			count++
 			switch {
-			case s.warned && !crossed:
+			case s.hasWarning && !crossed:
 				warnings++
 			case warnings == 0:
 				sinceWarning++
@@ -126,27 +126,27 @@ func isCycle(steps func(int) *step) bool {
 
 func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
-func canLoopOrPlans(s *step) bool { return s.memo.traits.plans || !s.isExcludedFromLoops() }
+func canLoopOrPlans(s *step) bool { return s.memo.traits.isNote || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether fits accepts each of the last rounds*n steps, and these steps are rounds repetitions of
-// the same n steps with equal results.
-func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bool {
-	last := make([]*step, rounds*n)
-	for i := range last {
+// repeatsLast reports whether accept returns true for each of the last rounds*n steps, and these steps are rounds
+// repetitions of the same n steps with equal results.
+func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) bool {
+	lastSteps := make([]*step, rounds*n)
+	for i := range lastSteps {
 		s := steps(i)
-		if s == nil || s.isUser || s.warned || i > 0 && s.batch == last[i-1].batch {
+		if s == nil || s.isUser || s.hasWarning || i > 0 && s.batch == lastSteps[i-1].batch {
 			return false
 		}
 		s.outcome() // sets the traits that fits reads
-		if !fits(s) {
+		if !accept(s) {
 			return false
 		}
-		last[i] = s
-		if i >= n && (!sameCall(s, last[i-n]) || !sameResult(s, last[i-n])) {
+		lastSteps[i] = s
+		if i >= n && (!sameCall(s, lastSteps[i-n]) || !sameResult(s, lastSteps[i-n])) {
 			return false
 		}
 	}
-	return !sameCall(last[0], last[1])
+	return !sameCall(lastSteps[0], lastSteps[1])
 }
 
 // keepsStreak reports whether a streak of failures continues across a user turn. The user may have repaired the
@@ -184,7 +184,7 @@ type answeredCall struct {
 // judge decides whether the step s completes a loop. steps(i) returns the i-th step before s. mayLoop is the test of
 // findLoops.
 func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
-	if s.isUser || s.automatic || s.call.result.tool == "" || !mayLoop(s) {
+	if s.isUser || s.isAutomatic || s.call.result.tool == "" || !mayLoop(s) {
 		return Loop{}, false
 	}
 	loop, ok := judgeStep(func(back int) *step {
@@ -203,7 +203,7 @@ func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back in
 	if f.found == nil {
 		f.found = map[answeredCall]bool{}
 	}
-	f.found[call], s.warned = true, true
+	f.found[call], s.hasWarning = true, true
 	return loop, true
 }
 
@@ -217,7 +217,7 @@ func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {
 	from := req.New()
-	h := &history{req: req, res: r, firstNew: from, unreadEnd: req.End(), visitsLeft: maxVisits, warned: warned, recall: recall}
+	h := &history{req: req, results: r, firstNew: from, unreadEnd: req.End(), visitsLeft: maxVisits, warnedCalls: warned, recall: recall}
 	h.readBatch()
 	h.answerStart = h.unreadEnd
 	return h.findLoops(len(h.steps), func(s *step) bool {

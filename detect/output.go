@@ -131,18 +131,18 @@ func (p *phrases) endsInSuccess(body string) bool {
 	return false
 }
 
-// allShellErrors reports whether every line is an error of a shell, a utility or a command.
-func (p *phrases) allShellErrors(body string) bool {
+// hasOnlyShellErrors reports whether every line is an error of a shell, a utility or a command.
+func (p *phrases) hasOnlyShellErrors(body string) bool {
 	return allLines(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// onlyOwnErrors reports whether the output of a read-only command consists of errors of the shell or of the programs in
+// hasOnlyProgramErrors reports whether the output of a read-only command consists of errors of the shell or of the programs in
 // the command line. Advice may follow the first error. Errors of other programs do not count, because the command may
 // print a file or a log.
-func (c *shellCommand) onlyOwnErrors(body string) bool {
+func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	isKnownError := hasPrefixOf(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
-	if strings.Count(body, "\n") < 12 && (isKnownError || c.startsWithProgram(first) && c.phrases.isOwnError(first)) {
+	if strings.Count(body, "\n") < 12 && (isKnownError || c.startsWithProgram(first) && c.phrases.isProgramError(first)) {
 		return true
 	}
 	endsInFilter := c.phrases.inList("program filters", c.lastProgram)
@@ -168,9 +168,9 @@ func allLines(body string, accept func(line string) bool) bool {
 	return n > 0
 }
 
-// hasOwnError reports whether a program in the command line reports a failure in the first two lines or in the last
+// hasProgramError reports whether a program in the command line reports a failure in the first two lines or in the last
 // lines. For git, the failure may be in any line.
-func (c *shellCommand) hasOwnError(body string) bool {
+func (c *shellCommand) hasProgramError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false
 	}
@@ -185,15 +185,15 @@ func (c *shellCommand) hasOwnError(body string) bool {
 		if n > 2 && n <= count-lastLines {
 			continue
 		}
-		if t := plainLine(line); c.phrases.isOwnError(t) && c.startsWithProgram(t) {
+		if t := plainLine(line); c.phrases.isProgramError(t) && c.startsWithProgram(t) {
 			return true
 		}
 	}
 	return false
 }
 
-// isOwnError reports whether a line begins with the name of a program and a colon, and contains a word for a failure.
-func (p *phrases) isOwnError(t string) bool {
+// isProgramError reports whether a line begins with the name of a program and a colon, and contains a word for a failure.
+func (p *phrases) isProgramError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
 	if len(name) > 24 || strings.ContainsAny(name, " \t") || p.inList("program shell", name) {

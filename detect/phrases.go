@@ -164,8 +164,8 @@ func compile(list []listLine) *phrases {
 		class, more, _ := strings.Cut(l.class, " ")
 		switch class {
 		case "refusal":
-			by, rule, _ := strings.Cut(more, " ")
-			p.refusals = append(p.refusals, refusalWording{l.phrase, Refuser(by), rule})
+			refuser, rule, _ := strings.Cut(more, " ")
+			p.refusals = append(p.refusals, refusalWording{l.phrase, Refuser(refuser), rule})
 		case "synthetic":
 			p.synthetic = append(p.synthetic, ruledPhrase{more, l.phrase})
 		case "side-says":
@@ -203,7 +203,7 @@ func compile(list []listLine) *phrases {
 
 // refusalWording is the start of a line with which a harness refuses a call (see readRefusal).
 type refusalWording struct {
-	text string // lower case
-	by   Refuser
-	rule string
+	text    string // lower case
+	refuser Refuser
+	rule    string
 }

@@ -22,8 +22,8 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
 	case "refusal":
-		by, rule := p.refusalLine(strings.ToLower(text))
-		return fmt.Sprint(by, " ", rule)
+		refuser, rule := p.refusalLine(strings.ToLower(text))
+		return fmt.Sprint(refuser, " ", rule)
 	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing":
 		rule, _ := p.errorMessageRule(text)
 		return rule
@@ -39,7 +39,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "done":
 		return fmt.Sprint(p.isSuccessLine(text))
 	case "own-failure", "own-note":
-		return fmt.Sprint(p.isOwnError(text))
+		return fmt.Sprint(p.isProgramError(text))
 	case "time-of", "time-up":
 		return fmt.Sprint(p.reportsTimeOut(text))
 	case "edited", "not-edited", "edit-shown", "edit-failed":
@@ -47,7 +47,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "passing", "status-before":
 		return fmt.Sprint(p.isTransient(Judgement{}, text))
 	case "empty":
-		return fmt.Sprint(p.unframe(text).empty)
+		return fmt.Sprint(p.unframe(text).isEmpty)
 	case "page-title", "page-heading":
 		rule, _ := p.errorPageRule(text, true)
 		return rule
@@ -55,8 +55,8 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		rule, _ := p.errorMessageRule(text)
 		return rule
 	case "refusal-behind":
-		by, _ := p.refusalLine(text)
-		return string(by)
+		refuser, _ := p.refusalLine(text)
+		return string(refuser)
 	case "pasted":
 		own, pasted := p.ownWords(text)
 		return fmt.Sprint(own, pasted)
@@ -130,8 +130,8 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	case class == "program shell":
 		return describeCall("run_command", `{"command":`+text+`}`, "")
 	case class == "program wordy":
-		spelled, _ := p.spelling(text)
-		return spelled
+		line, _ := p.canonicalLine(text)
+		return line
 	case kind == "program" || kind == "goal" || kind == "waits" || kind == "polls" || kind == "carries" || kind == "path" || kind == "sleeps":
 		result := "Exit code: 1"
 		if class == "program errs" {

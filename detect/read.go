@@ -29,12 +29,12 @@ func Read(r io.Reader, each func(Transcript) error) error { return read(r, each,
 // read is Read with concurrent inspection. If inspectors is not nil, the transcripts of JSON lines go to inspectors
 // instead of each.
 func read(r io.Reader, each func(Transcript) error, inspectors *inspectors) error {
-	rd := &transcriptReader{each: each, inspectors: inspectors, in: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
+	rd := &transcriptReader{each: each, inspectors: inspectors, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if inspectors != nil {
 		inspectors.reportError = rd.addTranscriptError
 	}
-	if bom, _ := rd.in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
-		_, _ = rd.in.Discard(3)
+	if bom, _ := rd.input.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
+		_, _ = rd.input.Discard(3)
 	} else if bytes.HasPrefix(bom, []byte("\xff\xfe")) || bytes.HasPrefix(bom, []byte("\xfe\xff")) {
 		return errors.New("the text is UTF-16; save it as UTF-8")
 	}
@@ -61,7 +61,7 @@ var errEmpty = errors.New("the input is empty")
 type transcriptReader struct {
 	each           func(Transcript) error
 	inspectors     *inspectors // nil means the transcripts of JSON lines go to each, too
-	in             *bufio.Reader
+	input          *bufio.Reader
 	stopped        bool    // each returned an error
 	lineErrors     []error // errors of the first maxLineErrors invalid lines
 	moreErrorLines []int   // numbers of the other invalid lines
@@ -72,7 +72,7 @@ type transcriptReader struct {
 	skipLine    bool       // the rest of the current line is skipped
 	lineValues  [][]byte   // complete values of the current line
 	array       *openArray // the array that is not closed yet; nil if none
-	open        openValue  // the value that is not complete yet
+	openValue   openValue  // the value that is not complete yet
 }
 
 // fileSize returns the size of a regular file in bytes, 0 for any other reader.
@@ -104,13 +104,13 @@ const maxLineErrors = 10
 // readAll reads the input to its end.
 func (r *transcriptReader) readAll() error {
 	for atStart := true; ; {
-		part, err := r.in.ReadSlice('\n')
+		part, err := r.input.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = nil
-			if atStart && r.open.depth > 0 && (part[0] == '{' || part[0] == '[') { // dropTruncatedValue needs the whole line
+			if atStart && r.openValue.depth > 0 && (part[0] == '{' || part[0] == '[') { // dropTruncatedValue needs the whole line
 				var rest []byte
 				part = bytes.Clone(part)
-				rest, err = r.in.ReadBytes('\n')
+				rest, err = r.input.ReadBytes('\n')
 				part = append(part, rest...)
 			}
 		}
@@ -143,11 +143,11 @@ func (r *transcriptReader) readStructural(c byte) error {
 	r.hasContent = true
 	switch {
 	case c == '{' && (r.array == nil || !r.array.needsComma):
-		r.open.depth, r.open.start, r.open.possibleStarts = 1, r.line, nil
+		r.openValue.depth, r.openValue.start, r.openValue.possibleStarts = 1, r.line, nil
 		if r.array == nil {
-			r.open.raw = nil // a transcript keeps its bytes
+			r.openValue.raw = nil // a transcript keeps its bytes
 		}
-		r.open.raw = r.open.raw[:0]
+		r.openValue.raw = r.openValue.raw[:0]
 	case c == '[':
 		if r.array != nil {
 			r.dropInvalid(r.array.start, errTruncated)
@@ -170,10 +170,10 @@ func (r *transcriptReader) readStructural(c byte) error {
 // dropInvalid also skips the rest of the line.
 func (r *transcriptReader) dropInvalid(line int, why error) {
 	r.reportLineError(line, "", fmt.Errorf("the text is not JSON: %w", why))
-	for _, n := range r.open.possibleStarts {
+	for _, n := range r.openValue.possibleStarts {
 		r.reportLineError(n, "", fmt.Errorf("the text is not JSON: %w", why))
 	}
-	r.open.depth, r.open.inString, r.open.escaped, r.open.possibleStarts, r.lineValues = 0, false, false, nil, nil
+	r.openValue.depth, r.openValue.inString, r.openValue.escaped, r.openValue.possibleStarts, r.lineValues = 0, false, false, nil, nil
 	r.skipLine = line == r.line
 	if r.array != nil {
 		if r.array.invalid, r.array.needsComma = true, false; r.array.start == line {
@@ -186,11 +186,11 @@ func (r *transcriptReader) dropInvalid(line int, why error) {
 // other value waits for the end of its line.
 func (r *transcriptReader) addValue(raw []byte) error {
 	if r.array == nil {
-		r.open.raw = nil
+		r.openValue.raw = nil
 		r.lineValues = append(r.lineValues, raw) // endLine emits the values if the whole line is valid
 		return nil
 	}
-	r.open.raw = raw[:0]
+	r.openValue.raw = raw[:0]
 	r.array.count++
 	r.array.needsComma = true
 	rec, err := wire.ReadRecording(raw)
@@ -204,7 +204,7 @@ func (r *transcriptReader) addValue(raw []byte) error {
 		r.array.messages = r.extend(r.array.messages, raw)
 		return nil
 	}
-	r.open.raw = nil // a transcript keeps its bytes
+	r.openValue.raw = nil // a transcript keeps its bytes
 	return r.emit(raw, rec, err)
 }
 
@@ -217,7 +217,7 @@ func (r *transcriptReader) endLine() error {
 	}
 	for _, raw := range values {
 		if r.inspectors != nil && r.array == nil && len(raw) <= maxConcurrentLine {
-			if err := r.inspectors.add(raw, r.open.start); err != nil {
+			if err := r.inspectors.add(raw, r.openValue.start); err != nil {
 				r.stopped = true
 				return err
 			}
@@ -238,7 +238,7 @@ func (r *transcriptReader) endArray() error {
 	if array.invalid || len(array.messages) == len(`{"messages":[`) {
 		return nil
 	}
-	r.open.start = array.start
+	r.openValue.start = array.start
 	raw := r.extend(array.messages, []byte("]}"))
 	rec, err := wire.ReadRecording(raw)
 	return r.emit(raw, rec, err)
@@ -246,8 +246,8 @@ func (r *transcriptReader) endArray() error {
 
 // finish emits the values of the last line. finish also reports an empty text, and a value or an array without an end.
 func (r *transcriptReader) finish() error {
-	if r.open.depth > 0 {
-		r.dropInvalid(r.open.start, errTruncated)
+	if r.openValue.depth > 0 {
+		r.dropInvalid(r.openValue.start, errTruncated)
 	}
 	if r.array != nil {
 		r.dropInvalid(r.array.start, errors.New("the JSON array ends early"))
@@ -269,11 +269,11 @@ func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error
 		return err
 	}
 	var location string
-	if r.array != nil && r.array.start == r.open.start {
+	if r.array != nil && r.array.start == r.openValue.start {
 		location = fmt.Sprintf(", element %d", r.array.count)
 	}
 	location, err = describeError(raw, rec, err, location)
-	r.reportLineError(r.open.start, location, err)
+	r.reportLineError(r.openValue.start, location, err)
 	return nil
 }
 

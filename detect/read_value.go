@@ -41,7 +41,7 @@ func (r *transcriptReader) extend(buffer, part []byte) []byte {
 // dropTruncatedValue drops the open value if the line alone is a complete transcript. In this case, the open value
 // began on a truncated line, and would otherwise include all following lines.
 func (r *transcriptReader) dropTruncatedValue(line []byte) {
-	if r.open.depth == 0 || line[0] != '{' && line[0] != '[' {
+	if r.openValue.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
 	}
 	line = bytes.TrimSpace(line)
@@ -49,10 +49,10 @@ func (r *transcriptReader) dropTruncatedValue(line []byte) {
 		line = bytes.TrimSuffix(line, []byte(","))
 	}
 	if rec, err := wire.ReadRecording(line); err != nil || rec.Request.Len() == 0 {
-		r.open.possibleStarts = append(r.open.possibleStarts, r.line)
+		r.openValue.possibleStarts = append(r.openValue.possibleStarts, r.line)
 		return
 	}
-	r.dropInvalid(r.open.start, errTruncated)
+	r.dropInvalid(r.openValue.start, errTruncated)
 }
 
 var errTruncated = errors.New("the JSON value ends early")
@@ -65,22 +65,22 @@ func (r *transcriptReader) split(part []byte) error {
 		switch {
 		case r.skipLine:
 			return nil
-		case r.open.inString:
-			if k = r.stringEnd(part, k); r.open.inString && part[len(part)-1] == '\n' {
-				r.dropInvalid(r.open.start, errors.New("a JSON string contains a line break"))
+		case r.openValue.inString:
+			if k = r.stringEnd(part, k); r.openValue.inString && part[len(part)-1] == '\n' {
+				r.dropInvalid(r.openValue.start, errors.New("a JSON string contains a line break"))
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-		case r.open.depth > 0:
+		case r.openValue.depth > 0:
 			switch c {
 			case '"':
-				r.open.inString = true
+				r.openValue.inString = true
 			case '{', '[':
-				r.open.depth++
+				r.openValue.depth++
 			case '}', ']':
-				r.open.depth--
+				r.openValue.depth--
 			}
-			if r.open.depth == 0 {
-				if err := r.addValue(r.extend(r.open.raw, part[from:k+1])); err != nil {
+			if r.openValue.depth == 0 {
+				if err := r.addValue(r.extend(r.openValue.raw, part[from:k+1])); err != nil {
 					return err
 				}
 			}
@@ -91,8 +91,8 @@ func (r *transcriptReader) split(part []byte) error {
 			}
 		}
 	}
-	if r.open.depth > 0 {
-		r.open.raw = r.extend(r.open.raw, part[from:])
+	if r.openValue.depth > 0 {
+		r.openValue.raw = r.extend(r.openValue.raw, part[from:])
 	}
 	return nil
 }
@@ -100,8 +100,8 @@ func (r *transcriptReader) split(part []byte) error {
 // stringEnd returns the offset of the quote that ends the open string. The search begins at offset k. If the part has
 // no such quote, stringEnd returns len(part), and the string stays open.
 func (r *transcriptReader) stringEnd(part []byte, k int) int {
-	if r.open.escaped {
-		r.open.escaped = false
+	if r.openValue.escaped {
+		r.openValue.escaped = false
 		k++
 	}
 	for at := k; ; {
@@ -112,7 +112,7 @@ func (r *transcriptReader) stringEnd(part []byte, k int) int {
 		}
 		text := part[k:end]
 		if escaped := (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 1; i < 0 || !escaped {
-			r.open.inString, r.open.escaped = i < 0, i < 0 && escaped
+			r.openValue.inString, r.openValue.escaped = i < 0, i < 0 && escaped
 			return end
 		}
 		at = end + 1

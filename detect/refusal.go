@@ -9,7 +9,7 @@ import (
 const refusalLead = 400
 
 // readRefusal returns the origin and the rule of a refusal in the first four lines of a result, NoRefuser for none.
-func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
+func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
 	for line := range strings.SplitSeq(head, "\n") {
@@ -20,8 +20,8 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 		if n++; n > 4 {
 			break
 		}
-		if by, rule := p.refusalLine(line); by != NoRefuser {
-			return by, rule
+		if refuser, rule := p.refusalLine(line); refuser != NoRefuser {
+			return refuser, rule
 		}
 	}
 	return NoRefuser, ""
@@ -29,21 +29,21 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 
 // readInterrupt returns the origin and the rule of the refusal if the user interrupted the command, NoRefuser
 // otherwise. A harness reports the interrupt in the last line, after the output.
-func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
+func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 	if len(last) > 120 {
 		return NoRefuser, ""
 	}
-	by, rule = p.refusalLine(strings.ToLower(last))
+	refuser, rule = p.refusalLine(strings.ToLower(last))
 	if !strings.HasSuffix(rule, "interrupt") {
 		return NoRefuser, ""
 	}
-	return by, rule
+	return refuser, rule
 }
 
 // refusalLine returns the origin and the rule of a refusal in a line, NoRefuser for none. The line is in lower case.
-func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
+func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
 	}
@@ -51,16 +51,16 @@ func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	case strings.HasPrefix(line, `this "`) && strings.Contains(line, "was denied by permission rule"),
 		strings.HasPrefix(line, `tool "`) && strings.Contains(line, "denied by permission rule"),
 		strings.HasPrefix(line, "tool execution") && strings.Contains(line, "denied by policy"):
-		return Policy, "policy"
+		return PolicyRefuser, "policy"
 	case strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires approval in a tty"),
 		strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires user approval"),
 		strings.HasPrefix(line, "tool ") && strings.Contains(line, "non-interactive mode"):
-		return Headless, "headless"
+		return HeadlessRefuser, "headless"
 	}
 	for i := range p.refusals {
 		w := &p.refusals[i]
 		if strings.HasPrefix(line, w.text) && (w.rule != "claude-policy" || strings.Contains(line, "denied")) {
-			return w.by, w.rule
+			return w.refuser, w.rule
 		}
 	}
 	return NoRefuser, ""

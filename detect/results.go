@@ -122,8 +122,8 @@ func (j *judgedCall) outcome() Judgement {
 // promptQuotes caches the result of isPromptQuoted. The item of a call must not be less than the item of an earlier
 // call.
 type promptQuotes struct {
-	readTo int  // items before this index are read
-	quotes bool // the newest words of the user before item readTo are in quotes
+	readTo   int  // items before this index are read
+	isQuoted bool // the newest words of the user before item readTo are in quotes
 }
 
 // isPromptQuoted reports whether the newest words of the user before the item are in quotes.
@@ -133,10 +133,10 @@ func (p *promptQuotes) isPromptQuoted(req *wire.Request, item int) bool {
 			continue
 		}
 		if it := req.Item(i); it.Words != "" {
-			p.quotes = strings.Contains(it.Text, `"`+it.Words+`"`)
+			p.isQuoted = strings.Contains(it.Text, `"`+it.Words+`"`)
 			break
 		}
 	}
 	p.readTo = max(p.readTo, item)
-	return p.quotes
+	return p.isQuoted
 }

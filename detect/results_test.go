@@ -221,8 +221,8 @@ func TestClassifyReturnsOneOfFourOutcomes(t *testing.T) {
 		default:
 			t.Fatalf("Outcome = %q, want ok, error, pending or refusal", v.Outcome)
 		}
-		if (v.Outcome == detect.Refusal) != (v.By != detect.NoRefuser) {
-			t.Fatalf("Outcome = %q, By = %q, want By set if and only if the outcome is a refusal", v.Outcome, v.By)
+		if (v.Outcome == detect.Refusal) != (v.Refuser != detect.NoRefuser) {
+			t.Fatalf("Outcome = %q, Refuser = %q, want Refuser set if and only if the outcome is a refusal", v.Outcome, v.Refuser)
 		}
 		if v != detect.Classify(tool, args, text, flag) {
 			t.Fatalf("second call of Classify = %+v, want %+v", detect.Classify(tool, args, text, flag), v)

@@ -22,9 +22,9 @@ const maxDecodedArgs = 256 << 10
 func CanonicalArgs(args string) string { return wording().canonicalArgs(args, false) }
 
 // canonicalArgs returns the arguments in a form that equal calls share. Numbers are not converted, so that 1 and 1.0
-// are different arguments. If spell is true, command lines are replaced by the result of the function spelling. This
-// form serves only for comparisons, because it is not a valid command line.
-func (p *phrases) canonicalArgs(args string, spell bool) string {
+// are different arguments. If forComparison is true, each command line is replaced by its canonicalLine, which equal
+// commands share, but which is no valid command line.
+func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
 		return "{}"
@@ -41,7 +41,7 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 	if top, ok := v.(map[string]any); ok && p.hasInputKey(maps.Keys(top)) {
 		maps.DeleteFunc(top, func(k string, _ any) bool { return p.isDescriptionKey(k) })
 	}
-	out, err := json.Marshal(p.canonical(v, spell))
+	out, err := json.Marshal(p.canonical(v, forComparison))
 	if err != nil { // a decoded value always encodes
 		return trimmed
 	}
@@ -49,18 +49,18 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 }
 
 // canonical returns a decoded JSON value in canonical form. It changes maps and slices in place.
-func (p *phrases) canonical(v any, spell bool) any {
+func (p *phrases) canonical(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case map[string]any:
 		for k, e := range x {
 			if p.isKey("command", k) {
-				e = p.canonicalCommand(e, spell && isShellKey(k))
+				e = p.canonicalCommand(e, forComparison && isShellKey(k))
 			}
-			x[k] = p.canonical(e, spell)
+			x[k] = p.canonical(e, forComparison)
 		}
 	case []any:
 		for i := range x {
-			x[i] = p.canonical(x[i], spell)
+			x[i] = p.canonical(x[i], forComparison)
 		}
 	case string:
 		return strings.TrimSpace(x)
@@ -73,25 +73,25 @@ func isShellKey(key string) bool {
 	return slices.Contains([]string{"command", "cmd", "commands", "shell_command", "command_line", "script"}, strings.ToLower(key))
 }
 
-// canonicalCommand returns a command line in canonical form. If spell is true, ["bash","-lc",LINE] becomes the
+// canonicalCommand returns a command line in canonical form. If forComparison is true, ["bash","-lc",LINE] becomes the
 // canonical form of LINE.
-func (p *phrases) canonicalCommand(v any, spell bool) any {
+func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case string:
-		if cmd, _ := p.spelling(x); spell && cmd != x {
+		if cmd, _ := p.canonicalLine(x); forComparison && cmd != x {
 			return cmd
 		}
 		if !strings.ContainsAny(x, "'\"`\\\n") {
 			return collapseSpaces(x)
 		}
 	case []any:
-		if len(x) != 3 || !spell {
+		if len(x) != 3 || !forComparison {
 			return v
 		}
 		prog, _ := x[0].(string)
 		option, _ := x[1].(string)
 		if line, ok := x[2].(string); ok && p.inList("program shell", path.Base(prog)) && strings.HasPrefix(option, "-") && strings.HasSuffix(option, "c") {
-			return p.canonicalCommand(line, spell)
+			return p.canonicalCommand(line, forComparison)
 		}
 	}
 	return v
@@ -114,19 +114,19 @@ func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 
 // addLongestWords returns the three longest words among longest and the words of s. A word consists of ASCII letters,
 // digits, "_", "." and "-", so every JSON spelling of s contains the word unchanged.
-func addLongestWords(runs []string, s string) []string {
+func addLongestWords(longest []string, s string) []string {
 	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
 	}
 	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !isPlain(r) }) {
-		if len(word) < 3 || len(runs) == 3 && len(word) <= len(runs[2]) || slices.Contains(runs, word) {
+		if len(word) < 3 || len(longest) == 3 && len(word) <= len(longest[2]) || slices.Contains(longest, word) {
 			continue
 		}
-		runs = append(runs, word)
-		slices.SortStableFunc(runs, func(a, b string) int { return len(b) - len(a) })
-		runs = runs[:min(3, len(runs))]
+		longest = append(longest, word)
+		slices.SortStableFunc(longest, func(a, b string) int { return len(b) - len(a) })
+		longest = longest[:min(3, len(longest))]
 	}
-	return runs
+	return longest
 }
 
 // literals returns words that the arguments of every equal call, and of every attempt of the call, contain. Arguments
@@ -150,7 +150,7 @@ func (c *toolCall) literals(args string) []string {
 				continue
 			}
 			cmd, _ := c.withoutBudgets(c.commandText())
-			cmd, _ = c.phrases.spelling(cmd)
+			cmd, _ = c.phrases.canonicalLine(cmd)
 			words = addLongestWords(words, cmd)
 		case c.args.vals[i].kind == stringValue && isSQL(k, c.args.vals[i].text()):
 			words = addLongestWords(words, sqlNames(c.args.vals[i].text()))
@@ -163,18 +163,18 @@ func (c *toolCall) literals(args string) []string {
 }
 
 // literals returns the three longest words among longest and the words of the strings and numbers in v.
-func (v lenientValue) literals(runs []string) []string {
+func (v lenientValue) literals(longest []string) []string {
 	switch v.kind {
 	case stringValue:
-		return addLongestWords(runs, v.text())
+		return addLongestWords(longest, v.text())
 	case numberValue: // as written, because 1 and 1.0 are different arguments
-		return addLongestWords(runs, v.raw)
+		return addLongestWords(longest, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
 	for i := range v.vals {
-		runs = v.vals[i].literals(runs)
+		longest = v.vals[i].literals(longest)
 	}
-	return runs
+	return longest
 }
 
 // callIdentity returns the identity of a call, which is a hash of the tool and the arguments. Calls of a tool with the
@@ -195,7 +195,7 @@ func (c *toolCall) identity(tool, args string) uint64 {
 // isComplete reports whether c.args holds all arguments. Arguments that are too long or too deep are not complete, and
 // are compared by their canonical text.
 func (c *toolCall) isComplete(args string) bool {
-	return c.complete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
+	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
 
 // hashArgs returns a hash of arguments without their descriptions. The hash does not depend on the order of the keys.
@@ -218,7 +218,7 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 		text := v.text()
 		if c.phrases.isKey("command", key) {
 			text = c.canonicalCommand(text, isShellKey(key))
-		} else if sql, ok := sqlSpelling(key, text); ok {
+		} else if sql, ok := canonicalSQL(key, text); ok {
 			text = sql
 		}
 		return xxhash.Sum64String(strings.TrimSpace(text))
@@ -247,14 +247,14 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 // program, and only white space may change.
 func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	if shellLine {
-		var spelled string
+		var line string
 		if c.shell.line.Parsed && text == c.command {
-			spelled, _ = c.spelling()
+			line, _ = c.canonicalLine()
 		} else {
-			spelled, _ = c.phrases.spelling(text)
+			line, _ = c.phrases.canonicalLine(text)
 		}
-		if spelled != text {
-			return spelled
+		if line != text {
+			return line
 		}
 	}
 	if !strings.ContainsAny(text, "'\"`\\\n") {
@@ -263,12 +263,12 @@ func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	return text
 }
 
-// spelling returns phrases.spelling of c.command. If c.command is already parsed, spelling does not parse it again.
-func (c *toolCall) spelling() (command, settings string) {
+// canonicalLine returns phrases.canonicalLine of c.command, without a second parse if c.command is already parsed.
+func (c *toolCall) canonicalLine() (command, settings string) {
 	if !c.shell.line.Parsed || !isPlainLine(c.command) {
-		return c.phrases.spelling(c.command)
+		return c.phrases.canonicalLine(c.command)
 	}
-	return c.phrases.spellingOf(c.command, &c.shell.line)
+	return c.phrases.canonicalParsedLine(c.command, &c.shell.line)
 }
 
 // combineHashes returns a hash of two hashes. The result depends on their order.

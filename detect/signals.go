@@ -63,7 +63,7 @@ func (r *Results) resultSignal(
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	v := j.outcome()
 	if v.Outcome == Refusal {
-		return Signal{Feeling: Rejection, Tier: TierImplicit, Rule: v.Rule}, v.By == Person
+		return Signal{Feeling: Rejection, Tier: TierImplicit, Rule: v.Rule}, v.Refuser == UserRefuser
 	}
 	kind, passed := verification(j.toolCall(), v, res.Text)
 	if kind == "" {

@@ -8,16 +8,16 @@ import (
 	"precept/internal/shell"
 )
 
-// spelling returns the canonical form of a command line, which is equal for all spellings of the line (command). The
-// form has no quotes, no comments, no wrappers such as sudo, no redirection of the error output, and no filters of the
-// output at the end. settings holds the folder and the variables that the line sets for its commands. A line that is
-// not plain (isPlainLine) stays unchanged.
-func (p *phrases) spelling(cmd string) (command, settings string) {
+// canonicalLine returns the canonical form of a command line, which is equal for all spellings of the line (command).
+// The form has no quotes, no comments, no wrappers such as sudo, no redirection of the error output, and no filters of
+// the output at the end. settings holds the folder and the variables that the line sets for its commands. A line that
+// is not plain (isPlainLine) stays unchanged.
+func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""
 	}
 	line := shell.Parse(cmd)
-	return p.spellingOf(cmd, &line)
+	return p.canonicalParsedLine(cmd, &line)
 }
 
 // isPlainLine reports whether a command line is short and has no here-document, no substitution and no compound
@@ -49,8 +49,8 @@ var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer("2>&1", "", "2>/dev/null", "", "2> /dev/null", "", "&&", "")
 })
 
-// spellingOf is spelling for a plain line that is already parsed.
-func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, settings string) {
+// canonicalParsedLine is canonicalLine for a plain line that is already parsed.
+func (p *phrases) canonicalParsedLine(cmd string, line *shell.Line) (command, settings string) {
 	if !line.Parsed {
 		return cmd, ""
 	}
@@ -84,7 +84,7 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, settings st
 		} else {
 			filters = 0
 		}
-		words := append([]string{p.programSpelling(name)}, args...)
+		words := append([]string{p.canonicalProgram(name)}, args...)
 		words = withoutRunner(words)
 		words = slices.DeleteFunc(words, func(w string) bool { return p.inList("program wordy", w) })
 		for i, w := range words {
@@ -113,8 +113,8 @@ func withoutRunner(words []string) []string {
 	return words
 }
 
-// programSpelling returns the name of a program. The version of an interpreter is removed: python3.12 becomes python.
-func (p *phrases) programSpelling(name string) string {
+// canonicalProgram returns the name of a program. The version of an interpreter is removed: python3.12 becomes python.
+func (p *phrases) canonicalProgram(name string) string {
 	if base := strings.TrimRight(name, "0123456789."); base != name && (base == "pip" || p.inList("program interprets", base)) {
 		return base
 	}
@@ -144,7 +144,7 @@ func sameCall(a, b *step) bool {
 	if a.identity() != b.identity() {
 		return false
 	}
-	return a.memo.whereHash == b.memo.whereHash || a.memo.whereHash == 0 || b.memo.whereHash == 0
+	return a.memo.locationHash == b.memo.locationHash || a.memo.locationHash == 0 || b.memo.locationHash == 0
 }
 
 // sameCode reports whether two exit codes may belong to the same result, because the codes are equal or one of them is

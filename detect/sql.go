@@ -22,9 +22,9 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// sqlSpelling returns the canonical form of an SQL statement. The form is in lower case outside of quotes, with single
+// canonicalSQL returns the canonical form of an SQL statement. The form is in lower case outside of quotes, with single
 // blanks and without the final semicolon. ok is false if the argument is no SQL statement.
-func sqlSpelling(key, text string) (statement string, ok bool) {
+func canonicalSQL(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
 	}

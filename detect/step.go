@@ -18,10 +18,10 @@ type step struct {
 	batch       int // number of the batch; all calls of a batch were made before any of their results were known
 	callID      string
 	mediaHash   uint64 // hash of the media in the result or in the message after the result
-	warned      bool   // the result got a warning about a loop
-	inText      bool   // the result is part of the text of a user message (wire.Result.InUserText)
+	hasWarning  bool   // the result got a warning about a loop
+	inUserText  bool   // the result is part of the text of a user message (wire.Result.InUserText)
 	withCall    bool   // one item holds both the call and the result (wire.Result.WithCall)
-	automatic   bool   // the harness ran a test itself; the model made no call
+	isAutomatic bool   // the harness ran a test itself; the model made no call
 
 	isUser bool
 	turn   userTurn
@@ -78,7 +78,7 @@ type userTurn struct {
 type stepMemo struct {
 	identity, resultHash                         uint64
 	endsHash                                     uint64 // see step.endsHash
-	whereHash                                    uint64 // 16-bit hash of a command's folder and variables, or of an edited file's name
+	locationHash                                 uint64 // 16-bit hash of a command's folder and variables, or of an edited file's name
 	looseIdentity                                uint32 // identity without budgets (attempts.go); 0 means no budget
 	queryWords                                   uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
@@ -87,27 +87,27 @@ type stepMemo struct {
 	literals                                     []string         // see toolCall.literals
 	hasLiterals                                  bool             // literals are computed
 	hasOutcome                                   bool             // silent, timePassed, short, confirms and traits.repeats are set
-	transient, hasTransient                      bool             // the failure may end although nothing changes
-	silent                                       bool             // a shell command succeeded without a report of its success
+	isTransient, hasTransient                    bool             // the failure may end although nothing changes
+	isSilent                                     bool             // a shell command succeeded without a report of its success
 	fingerprint                                  *callFingerprint // see step.fingerprint
 	timePassed                                   bool             // the call waited, so that other calls may have other results
 	toolHash                                     uint32           // see step.toolHash
-	short                                        bool             // the result is one line of a few words, or empty
-	confirms                                     bool             // see step.onlyConfirms
+	isShort                                      bool             // the result is one line of a few words, or empty
+	onlyConfirms                                 bool             // see step.onlyConfirms
 }
 
 // callTraits are the properties of a call that do not depend on its result, except for gesture and repeats.
 type callTraits struct {
-	computed  bool // the other fields are set
-	edit      bool // edits a file
-	exec      bool // runs a command
-	runs      bool // runs a test, lint or build, or a command that is not read-only
-	mayChange bool // may have side effects
-	scrolls   bool // scrolls a page
-	gesture   bool // clicks or types on a page, and the result shows the page
-	plans     bool // writes a note or a plan of the agent
-	wordy     bool // sends a command in plain language to another program, such as a game
-	repeats   bool // is meant to be repeated, such as a poll; step.outcome corrects the field by the result
+	computed     bool // the other fields are set
+	isEdit       bool // edits a file
+	isCommand    bool // runs a command
+	isCheck      bool // runs a test, lint or build, or a command that is not read-only
+	mayChange    bool // may have side effects
+	scrolls      bool // scrolls a page
+	isGesture    bool // clicks or types on a page, and the result shows the page
+	isNote       bool // writes a note or a plan of the agent
+	sendsWords   bool // sends a command in plain language to another program, such as a game
+	isRepeatable bool // is meant to be repeated, such as a poll; step.outcome corrects the field by the result
 }
 
 // toolCall returns the analysis of the call. The first use also sets memo.traits.
@@ -116,13 +116,13 @@ func (s *step) toolCall() *toolCall {
 	if !s.memo.traits.computed {
 		s.memo.traits.computed = true
 		s.memo.traits.mayChange = call.mayChange()
-		s.memo.traits.edit, s.memo.traits.exec = call.purpose == purposeEdit, call.purpose == purposeExec
-		s.memo.traits.gesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !showsNoScreen(s.call.result.text)
-		s.memo.traits.plans = call.purpose == purposePlan
+		s.memo.traits.isEdit, s.memo.traits.isCommand = call.purpose == purposeEdit, call.purpose == purposeExec
+		s.memo.traits.isGesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !showsNoScreen(s.call.result.text)
+		s.memo.traits.isNote = call.purpose == purposePlan
 		s.memo.traits.scrolls = call.scrolls()
-		s.memo.traits.wordy = call.purpose == purposeOther && call.sendsWords()
-		s.memo.traits.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verificationKind() != ""
-		s.memo.traits.repeats = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
+		s.memo.traits.sendsWords = call.purpose == purposeOther && call.sendsWords()
+		s.memo.traits.isCheck = call.purpose == purposeExec && !call.shell.readOnly || call.verificationKind() != ""
+		s.memo.traits.isRepeatable = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
 	return call
@@ -134,26 +134,26 @@ func (s *step) identity() uint64 {
 		call := s.toolCall()
 		s.memo.identity, s.memo.hasIdentity = call.identity(s.call.result.tool, s.call.result.args), true
 		if len(call.shell.parts) > 0 {
-			if _, settings := call.spelling(); settings != "" {
-				s.memo.whereHash = xxhash.Sum64String(settings) & 0xFFFF
+			if _, settings := call.canonicalLine(); settings != "" {
+				s.memo.locationHash = xxhash.Sum64String(settings) & 0xFFFF
 			}
 		} else if call.purpose == purposeEdit {
-			s.memo.whereHash = xxhash.Sum64String(call.path()) & 0xFFFF
+			s.memo.locationHash = xxhash.Sum64String(call.path()) & 0xFFFF
 		}
 	}
 	return s.memo.identity
 }
 
-// edits reports whether the call changes a file with an editor.
-func (s *step) edits() bool {
+// isEdit reports whether the call changes a file with an editor.
+func (s *step) isEdit() bool {
 	s.toolCall()
-	return s.memo.traits.edit
+	return s.memo.traits.isEdit
 }
 
-// checks reports whether the call ran a test, lint or build, or a command that is not read-only, to its end.
-func (s *step) checks() bool {
+// isFinishedCheck reports whether the call ran a test, lint or build, or a command that is not read-only, to its end.
+func (s *step) isFinishedCheck() bool {
 	v := s.outcome().Outcome
-	return s.memo.traits.runs && (v == OK || v == Error)
+	return s.memo.traits.isCheck && (v == OK || v == Error)
 }
 
 // looseIdentity returns a hash of the call without its budgets (attempts.go), 0 for a call without a budget.
@@ -184,24 +184,24 @@ func (s *step) outcome() Judgement {
 	const short, maxFrame = 80, 400
 	call := s.toolCall()
 	text := strings.TrimSpace(s.call.result.text)
-	s.memo.short = len(text) < short && !strings.Contains(text, "\n") ||
-		call.purpose == purposeExec && len(text) < maxFrame && wording().unframe(text).empty // only a frame with an exit code
+	s.memo.isShort = len(text) < short && !strings.Contains(text, "\n") ||
+		call.purpose == purposeExec && len(text) < maxFrame && wording().unframe(text).isEmpty // only a frame with an exit code
 	t := &s.memo.traits
-	s.memo.confirms = text == "" || t.edit || t.mayChange && !t.exec && s.memo.short
+	s.memo.onlyConfirms = text == "" || t.isEdit || t.mayChange && !t.isCommand && s.memo.isShort
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
 		// The output of a test, lint or build reports the outcome, even without an exit code.
-		s.memo.silent = call.verificationKind() == "" || wording().unframe(s.call.result.text).empty
+		s.memo.isSilent = call.verificationKind() == "" || wording().unframe(s.call.result.text).isEmpty
 	}
 	switch {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program did not run
-		s.memo.traits.repeats = false
+		s.memo.traits.isRepeatable = false
 	case call.purpose == purposeWait && v.Outcome == Error: // the wait failed, or timed out
 		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
 		s.memo.timePassed = call.purpose == purposeWait || call.shell.waits
 	}
-	s.memo.traits.repeats = s.memo.traits.repeats || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
+	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
 	return v
 }
 
@@ -215,9 +215,9 @@ func (s *step) mayChangeResults() bool {
 // isTransient reports whether the failure of the step may end although the agent changes nothing.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
-		s.memo.transient, s.memo.hasTransient = wording().isTransient(s.outcome(), s.text()), true
+		s.memo.isTransient, s.memo.hasTransient = wording().isTransient(s.outcome(), s.text()), true
 	}
-	return s.memo.transient
+	return s.memo.isTransient
 }
 
 // resultHash returns a hash of the result, which ignores the parts that change from run to run, such as clock times.
@@ -232,7 +232,7 @@ func (s *step) resultHash() uint64 {
 func (s *step) hashedText() string {
 	s.toolCall()
 	text := s.text()
-	if s.memo.traits.exec {
+	if s.memo.traits.isCommand {
 		text = wording().unframe(text).body
 	}
 	return s.call.toolCall().withoutQuery(text)
@@ -262,7 +262,7 @@ func (s *step) endsHash() uint64 {
 // to be repeated, is still running, or was refused.
 func (s *step) isExcludedFromLoops() bool {
 	v := s.outcome()
-	return s.memo.traits.repeats || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
+	return s.memo.traits.isRepeatable || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
 // reportsChange reports whether the user turn says that something changed.

@@ -18,10 +18,10 @@ const (
 	maxStuckSteps   = 40 // number of steps that are searched
 )
 
-// failsAlike reports whether the last minSameMessages results of a tool are failures with the same message, whatever
-// the arguments. A transient failure needs one more. Calls of other tools may be in between. All calls of one answer
-// count as one.
-func failsAlike(steps func(int) *step) bool {
+// hasSameFailures reports whether the last minSameMessages results of a tool are failures with the same message,
+// whatever the arguments. A transient failure needs one more. Calls of other tools may be in between. All calls of one
+// answer count as one.
+func hasSameFailures(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.outcome().Outcome != Error {
 		return false
@@ -30,28 +30,28 @@ func failsAlike(steps func(int) *step) bool {
 	if newest.isTransient() {
 		minCount++
 	}
-	return reachesAlike(steps, minCount, func(s *step) bool { return s.outcome().Outcome == Error && s.messageHash() == newest.messageHash() })
+	return hasAlikeResults(steps, minCount, func(s *step) bool { return s.outcome().Outcome == Error && s.messageHash() == newest.messageHash() })
 }
 
-// answersAlike reports whether the last minSameScreens results of a tool are the same, although the arguments differ. A
-// short result ("The seat is taken.") does not count, because the same text may describe different objects. A short
+// hasSameAnswers reports whether the last minSameScreens results of a tool are the same, although the arguments differ.
+// A short result ("The seat is taken.") does not count, because the same text may describe different objects. A short
 // result of a command in plain language, as in a game ("The door is locked."), does count.
-func answersAlike(steps func(int) *step) bool {
+func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.outcome().Outcome != OK || newest.onlyConfirms() || newest.memo.short && !newest.memo.traits.wordy {
+	if newest.outcome().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
 		return false
 	}
-	return reachesAlike(steps, minSameScreens, func(s *step) bool {
+	return hasAlikeResults(steps, minSameScreens, func(s *step) bool {
 		return s.outcome().Outcome == OK && sameResult(s, newest)
 	})
 }
 
-// reachesAlike reports whether the newest answers with calls of one tool, minCount or more, have results that alike
-// accepts. The search ends at a user turn, at a warning and at a result of the tool that alike does not accept. If time
-// can change the result, the search also ends at a wait. For successes, the search also ends at a call of another tool
-// with side effects, and at two equal calls of other tools with different results. A result of another tool counts,
-// too, if alike accepts it and the newest result is a success and not short.
-func reachesAlike(steps func(int) *step, minCount int, alike func(*step) bool) bool {
+// hasAlikeResults reports whether the newest answers with calls of one tool, minCount or more, have results that
+// isAlike accepts. The search ends at a user turn, at a warning and at a result of the tool that isAlike does not
+// accept. If time can change the result, the search also ends at a wait. For successes, the search also ends at a call
+// of another tool with side effects, and at two equal calls of other tools with different results. A result of another
+// tool counts, too, if isAlike accepts it and the newest result is a success and not short.
+func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.outcome().Outcome == OK
 	timeMatters := succeeds || newest.isTransient()
@@ -59,19 +59,19 @@ func reachesAlike(steps func(int) *step, minCount int, alike func(*step) bool) b
 	var between *step // the last call of another tool that was read
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
-		if s == nil || s.isUser || s.warned || timeMatters && s.timePassed() {
+		if s == nil || s.isUser || s.hasWarning || timeMatters && s.timePassed() {
 			return false
 		}
 		switch same := sameTool(newest, s); {
 		case !same && succeeds && s.mayChangeResults():
 			return false
-		case !same && (!succeeds || newest.memo.short || !alike(s)):
+		case !same && (!succeeds || newest.memo.isShort || !isAlike(s)):
 			if succeeds && showsChange(between, s) {
 				return false
 			}
 			between = s
 		case s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
-		case !alike(s):
+		case !isAlike(s):
 			return false
 		case s.batch != batch:
 			batch = s.batch
@@ -97,7 +97,7 @@ func seesNothingNew(steps func(int) *step) bool {
 				return nil
 			}
 			s := steps(len(list))
-			if s == nil || s.isUser || s.warned {
+			if s == nil || s.isUser || s.hasWarning {
 				return nil
 			}
 			list = append(list, s)
@@ -123,7 +123,7 @@ func seesNothingNew(steps func(int) *step) bool {
 // wasSeen reports whether an earlier step of the same tool had the same result, and s is no progress.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.outcome().Outcome
-	if v != OK && v != Error || s.memo.traits.repeats {
+	if v != OK && v != Error || s.memo.traits.isRepeatable {
 		return false
 	}
 	needsSameCall := v == OK && s.onlyConfirms() // a confirmed action is progress, unless the same action was confirmed before
@@ -142,7 +142,7 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 // action, such as "Sent.", or an empty result.
 func (s *step) onlyConfirms() bool {
 	s.outcome()
-	return s.memo.confirms
+	return s.memo.onlyConfirms
 }
 
 // timePassed reports whether the call waited, so that later results may differ.
@@ -170,8 +170,8 @@ func (s *step) toolHash() uint32 {
 // messageHash returns a hash of the lines that describe a failure, without the words of the call. For a test, lint or
 // build, the hash is the hash of the whole result.
 func (s *step) messageHash() uint32 {
-	if w := s.failureFingerprint(); !w.compareResult {
-		return w.message
+	if f := s.failureFingerprint(); !f.compareResult {
+		return f.message
 	}
 	return shortHash(s.resultHash())
 }

@@ -38,7 +38,7 @@ func (p *phrases) readTurn(text, words, previous string) Opinion {
 	if words == "" {
 		return Opinion{Feeling: Neutral, Rule: "no-words"}
 	}
-	if rule, ok := p.isSynthetic(words); ok {
+	if rule, ok := p.syntheticRule(words); ok {
 		return Opinion{Feeling: Neutral, Rule: rule}
 	}
 	if previous == "" {
@@ -66,10 +66,10 @@ func interruptRule(text string) (string, bool) {
 
 // Synthetic reports whether a harness wrote the words of a user message, and returns the rule that decided. Such words
 // are, for example, a reminder, a reported result, or an order to continue after a compaction.
-func Synthetic(words string) (rule string, ok bool) { return wording().isSynthetic(words) }
+func Synthetic(words string) (rule string, ok bool) { return wording().syntheticRule(words) }
 
-// isSynthetic is Synthetic with the phrases p.
-func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
+// syntheticRule is Synthetic with the phrases p.
+func (p *phrases) syntheticRule(words string) (rule string, ok bool) {
 	w := strings.TrimSpace(words)
 	if p.isObservation(w) {
 		return "observation", true
@@ -324,11 +324,11 @@ const maxTurnText = 4000
 // pasted is true if a pasted line shows a failure.
 func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
-	fence := false
+	inFence := false
 	for line := range strings.SplitSeq(cutText(words, maxTurnText), "\n") {
 		t := plainLine(line)
 		if strings.HasPrefix(t, "```") {
-			fence = !fence
+			inFence = !inFence
 			continue
 		}
 		rule, w := p.gradeLine(t)
@@ -336,7 +336,7 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 			pasted = true
 			continue
 		}
-		if fence || strings.HasPrefix(line, "    ") && len(words) > 400 ||
+		if inFence || strings.HasPrefix(line, "    ") && len(words) > 400 ||
 			hasPrefixOf(t, []string{"> ", "'/"}) || strings.HasPrefix(t, "at ") && strings.Contains(t, "(") {
 			continue
 		}

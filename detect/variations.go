@@ -28,7 +28,7 @@ func failsInVariations(steps func(int) *step) bool {
 	for i := 1; i < maxVariationSteps; i++ {
 		s := steps(i)
 		switch {
-		case s == nil || s.isUser || s.warned || s.mayChangeResults():
+		case s == nil || s.isUser || s.hasWarning || s.mayChangeResults():
 			return false
 		case s.outcome().Outcome != Error || !isVariation(newest, s):
 		case !sameFailure(newest, s):
@@ -49,7 +49,7 @@ func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
 		s := steps(i)
-		if s == nil || s.isUser || s.warned || s.mayChangeResults() {
+		if s == nil || s.isUser || s.hasWarning || s.mayChangeResults() {
 			return false
 		}
 		if s.outcome().Outcome == Error && s.batch != batch {
@@ -69,7 +69,7 @@ func isVariation(a, b *step) bool {
 	switch {
 	case x.tool != y.tool:
 		return false
-	case x.command:
+	case x.isCommand:
 		fewer := min(len(x.words), len(y.words))
 		return 2*common > len(x.words)+len(y.words)-common || common == fewer && fewer > 1
 	}
@@ -83,7 +83,7 @@ func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:
 		return sameResult(a, b)
-	case x.edit:
+	case x.isEdit:
 		return a.outcome().Rule == b.outcome().Rule
 	}
 	x, y := a.failureFingerprint(), b.failureFingerprint()
@@ -93,8 +93,8 @@ func sameFailure(a, b *step) bool {
 // callFingerprint holds hashes of the words of a failed call and of the lines of its result.
 type callFingerprint struct {
 	tool          uint64   // hash of the tool name
-	command       bool     // words holds the words of a command line
-	edit          bool     // the call edits a file
+	isCommand     bool     // words holds the words of a command line
+	isEdit        bool     // the call edits a file
 	compareResult bool     // the command is a test, lint or build, so the whole result is compared
 	words         []uint32 // the edited file, the words of a command line, or the arguments of any other call
 	names         []uint32 // the edited file, or the names of the arguments
@@ -109,44 +109,44 @@ func (s *step) fingerprint() *callFingerprint {
 	if s.memo.fingerprint != nil {
 		return s.memo.fingerprint
 	}
-	w := &callFingerprint{tool: xxhash.Sum64String(s.call.result.tool)}
-	s.memo.fingerprint = w
+	f := &callFingerprint{tool: xxhash.Sum64String(s.call.result.tool)}
+	s.memo.fingerprint = f
 	call := s.toolCall()
 	switch file := call.editedFile(s.call.result.args); {
 	case file != "":
-		w.edit, w.words = true, hashAll(file)
-		w.names = w.words
+		f.isEdit, f.words = true, hashAll(file)
+		f.names = f.words
 	case call.purpose == purposeExec:
-		w.command, w.compareResult = true, call.verificationKind() != ""
-		w.words = hashAll(call.commandWords()...)
+		f.isCommand, f.compareResult = true, call.verificationKind() != ""
+		f.words = hashAll(call.commandWords()...)
 	default:
 		for i, key := range call.args.keys {
 			if !call.phrases.isDescriptionKey(key) && !call.phrases.isKey("why", key) && !call.phrases.isKey("budget", key) {
 				name := xxhash.Sum64String(key)
-				w.words = appendHash(w.words, combineHashes(name, xxhash.Sum64String(call.args.vals[i].text())))
-				w.names = appendHash(w.names, name)
+				f.words = appendHash(f.words, combineHashes(name, xxhash.Sum64String(call.args.vals[i].text())))
+				f.names = appendHash(f.names, name)
 			}
 		}
 	}
-	return w
+	return f
 }
 
 // failureFingerprint returns the fingerprint of the step's call, with failure and message set.
 func (s *step) failureFingerprint() *callFingerprint {
-	w := s.fingerprint()
-	if w.hasFailure {
-		return w
+	f := s.fingerprint()
+	if f.hasFailure {
+		return f
 	}
-	w.hasFailure = true
+	f.hasFailure = true
 	call := s.toolCall()
 	_, lines := call.phrases.headline(s.text())
 	buf := make([]byte, 0, 256)
 	for _, line := range lines {
 		buf = call.phrases.appendStable(buf[:0], line)
-		w.failure = appendHash(w.failure, xxhash.Sum64(buf))
+		f.failure = appendHash(f.failure, xxhash.Sum64(buf))
 	}
-	w.message = call.phrases.hashMessage(lines, s.call.result.args)
-	return w
+	f.message = call.phrases.hashMessage(lines, s.call.result.args)
+	return f
 }
 
 // editedFile returns the file that an edit changes, or "" if the call is not an edit. A patch names the file in its
@@ -168,7 +168,7 @@ func (c *toolCall) editedFile(args string) string {
 // commandWords returns the words of a command line. It drops options that have no value, the directories of programs,
 // and commands that prepare the shell.
 func (c *toolCall) commandWords() []string {
-	commandLine, _ := c.spelling()
+	commandLine, _ := c.canonicalLine()
 	var all []string
 	for part := range strings.SplitSeq(commandLine, "\x1e") {
 		words := strings.FieldsFunc(part, func(r rune) bool { return r == '\x1f' || r == ' ' })

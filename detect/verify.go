@@ -18,7 +18,7 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	}
 	body := call.phrases.unframe(text).body
 	switch {
-	case v.Outcome == Error && (v.Rule == "text:shell" || call.phrases.allShellErrors(body) ||
+	case v.Outcome == Error && (v.Rule == "text:shell" || call.phrases.hasOnlyShellErrors(body) ||
 		strings.HasPrefix(strings.ToLower(body), "command timed out")):
 		return "", false
 	case v.Outcome == OK && call.shell.statusMasked && !v.Sure && !call.phrases.endsInSuccess(body):

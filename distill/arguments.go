@@ -13,6 +13,7 @@ type arguments struct {
 	object map[string]any // arguments by parameter name; nil if raw is not a JSON object
 }
 
+// parseArguments returns the arguments in raw, which is JSON or text.
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
 	_ = json.Unmarshal([]byte(a.raw), &a.object) // object stays nil for other JSON and for text
@@ -24,8 +25,8 @@ type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// diffArguments returns the parameters that only to has (added), that only from has (removed), and that have different
-// values.
+// diffArguments returns the parameters that only to has (added), the parameters that only from has (removed), and the
+// parameters with different values (changed).
 func diffArguments(from, to *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(to.object)) {
@@ -67,8 +68,8 @@ func plainText(v any) string {
 	return jsonText(v)
 }
 
-// distinctiveValues returns the texts and numbers in the arguments that are long enough to be distinctive. They have at
-// least four bytes and are nested at most four levels deep.
+// distinctiveValues returns the texts and numbers in the arguments that are long enough to be distinctive. A
+// distinctive value has at least four bytes, and is nested at most four levels deep.
 func (a *arguments) distinctiveValues() []string {
 	var out []string
 	var walk func(v any, depth int)

@@ -13,8 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// question is a question to a judge about one session. The judge's goroutine writes answer and err, and then closes
-// done. Only the goroutine that walks over the sessions uses the other fields.
+// question is a question to a judge about one session. The goroutine that calls the judge writes answer and err, and
+// then closes done. Only the goroutine that walks over the sessions uses the other fields.
 type question struct {
 	row        session.Row
 	session    *Session
@@ -25,8 +25,9 @@ type question struct {
 	err        error
 }
 
-// ask asks the judge about a session while the walk over the sessions continues. If the maximum number of questions
-// is open, ask waits for the answer to the oldest question. Answers are recorded in the order of the sessions.
+// ask asks the judge about a session, and usually returns before the answer, so that the walk over the sessions
+// continues. If the maximum number of questions is open, ask waits for the answer to the oldest question. Answers are
+// recorded in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
 	if why := w.Distiller.o.Budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
@@ -67,13 +68,13 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	return w.writeMarks(ctx, q.row.ID, q.marks, &q.last, &q.next)
 }
 
-// drain waits for the answers to all open questions. After an error, drain drops the answers, and the next run reads
-// these sessions again.
+// drain waits for the answers to all open questions, and returns err or an error while recording an answer. After an
+// error other than errStopWalk, drain drops the answers, and the next run reads their sessions again.
 func (w *work) drain(ctx context.Context, err error) error {
 	for len(w.judging.openQuestions) > 0 {
 		if err == nil || errors.Is(err, errStopWalk) {
-			if failed := w.awaitOldest(ctx); failed != nil {
-				err = failed
+			if awaitErr := w.awaitOldest(ctx); awaitErr != nil {
+				err = awaitErr
 			}
 			continue
 		}
@@ -83,7 +84,7 @@ func (w *work) drain(ctx context.Context, err error) error {
 	return err
 }
 
-// panicError is the error of a session at which a judge or the rules panicked.
+// panicError is the error of a session for which a judge or the rules panicked.
 type panicError struct {
 	value any
 	stack []byte
@@ -93,8 +94,8 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.value), e.stack)
 }
 
-// recordAnswer records the answer of a judge. An error or a panic that concerns only this session is reported, and the
-// walk continues.
+// recordAnswer records the answer of a judge. An error or a panic that concerns only this session is reported with
+// reportFailure, and the walk continues.
 func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -142,9 +143,9 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	return nil
 }
 
-// proposeJudged proposes a draft of a judge. If the draft names an existing lesson, the session becomes evidence of
-// that lesson instead. A draft of a model is refused if it names a person or contains data of one session. Any draft is
-// refused if all of its triggers match too many captured sessions.
+// proposeJudged proposes a draft of a judge. If the draft names an existing lesson, the session becomes evidence of the
+// existing lesson instead. A draft of a model is refused if the draft names a person or contains data of one session.
+// Any draft is refused if all of its triggers match too many captured sessions.
 func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.addEvidence(ctx, d, old)
@@ -181,12 +182,12 @@ func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 	}
 }
 
-// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. Fewer failures may be caused
-// by the content of single sessions.
+// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. The content of single sessions
+// may cause fewer failures.
 const maxJudgeFailures = 3
 
-// isJudgeFailure reports whether the judge timed out, failed, or refused the request. The content of the session
-// may be the reason.
+// isJudgeFailure reports whether the judge timed out, failed, or refused the request. The reason may be the judge or
+// the content of the session.
 func isJudgeFailure(err error) bool {
 	var status *statusError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && (status.code >= 500 || status.refusesRequest())

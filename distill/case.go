@@ -7,14 +7,14 @@ import (
 	"precept/detect"
 )
 
-// maxRefs is the maximum number of sessions that a case refers to by id. Further sessions are only counted.
+// maxRefs is the maximum number of sessions that a case lists by id. Further sessions are only counted.
 const maxRefs = 8
 
-// Case is one kind of failure, with counts over all sessions that had the failure. A Case contains no data of these
-// sessions except their ids, callers and runs, and the words that a lesson may quote.
+// Case is one kind of failure, with counts over all sessions that had the failure. From these sessions, a Case contains
+// only ids, callers, runs, and words that a lesson may quote.
 type Case struct {
 	Key         string              `json:"key"`
-	Tool        string              `json:"tool"`              // tool, or program of a command
+	Tool        string              `json:"tool"`              // name of the tool, or of the program of a shell command
 	Shell       bool                `json:"shell,omitempty"`   // Tool is the program of a shell command
 	Known       string              `json:"known,omitempty"`   // slug of a known failure
 	Show        string              `json:"show,omitempty"`    // error message to show in a lesson
@@ -29,19 +29,19 @@ type Case struct {
 	Once        int                 `json:"once,omitempty"`    // number of sessions in which the failure occurred only once
 	MaxFailures int                 `json:"most,omitempty"`    // maximum number of failures in one session
 	Fixes       []CountedFix        `json:"fixes,omitempty"`
-	Open        bool                `json:"open,omitempty"` // changed since the last proposal of its lesson
+	Open        bool                `json:"open,omitempty"` // the case has changed since its lesson was last proposed
 }
 
-// organisationWording is the message of a failure with words of the organisation. If the words differ between sessions,
-// they are data of the sessions and not words of the organisation.
+// organisationWording is the message of a failure with words of the organisation. Words that differ between sessions
+// are data of the sessions, not words of the organisation.
 type organisationWording struct {
 	Show     string `json:"show,omitempty"`
 	Phrase   string `json:"phrase,omitempty"`
-	Sessions int    `json:"sessions,omitempty"` // number of sessions with these words
-	Varied   bool   `json:"varied,omitempty"`   // another session has other words
+	Sessions int    `json:"sessions,omitempty"` // number of sessions with such a message
+	Varied   bool   `json:"varied,omitempty"`   // the words differ between sessions
 }
 
-// add merges the words of another session.
+// add merges the wording in another session.
 func (w *organisationWording) add(o *organisationWording) {
 	w.Varied = w.Varied || o.Varied || w.Phrase != o.Phrase
 	w.Sessions += o.Sessions
@@ -66,12 +66,12 @@ type CountedFix struct {
 
 func (h *CountedFix) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
 
-// countedIn returns the fix with the counts and references of its sessions.
+// countedIn returns the fix with the given counts and references.
 func (f Fix) countedIn(sessions, distinct int, refs []Ref) CountedFix {
 	return CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: sessions, Distinct: distinct, Refs: refs}
 }
 
-// addRefs adds the sessions that are missing in the list. If the list is full, a session of a new caller replaces the
+// addRefs adds the sessions of more that the list lacks. If the list is full, a session of a new caller replaces the
 // last session, because many sessions of one caller must not hide the session of another caller.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
@@ -89,7 +89,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 	return list
 }
 
-// occurrence is a kind of failure, or a correction by a person, as it occurred in one session.
+// occurrence is a kind of failure, or a rejection or correction by the user, in one session.
 type occurrence struct {
 	failure    Case      // the case with the counts of this session
 	testError  seenError // error on which the triggers of a draft are tested; never stored
@@ -102,14 +102,14 @@ type seenError struct {
 	kinds []detect.Kind
 }
 
-// newOccurrence returns an occurrence of a case in the session.
+// newOccurrence returns the occurrence of a case in the session.
 func (r *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	c.Sessions, c.Refs = 1, []Ref{r.ref}
 	return &occurrence{failure: c, testError: seen}
 }
 
-// addFix adds a fix that worked. Each fix counts once. If an earlier attempt with the fix failed, the fix now counts as
-// one that worked.
+// addFix adds a fix that worked. Each fix counts once. A fix that failed in an earlier attempt now counts as a fix that
+// worked.
 func (m *occurrence) addFix(f Fix) {
 	at := slices.IndexFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
@@ -127,7 +127,8 @@ func (m *occurrence) addFailedFix(f Fix) {
 	}
 }
 
-// addRedoneEdit records whether the session followed the advice on a refused edit, and whether the next edit worked.
+// addRedoneEdit records whether the session followed the advice of the known failure after the refused edit in step i,
+// and whether the next edit worked.
 func (m *occurrence) addRedoneEdit(r *parsedSession, i int) {
 	followed, worked, _ := r.redoneEdit(i, findKnownFailure(m.failure.Known).Edit)
 	switch {
@@ -167,7 +168,7 @@ func (r *parsedSession) failures() []*occurrence {
 	return found
 }
 
-// addFailure adds the failure in step i, with the fixes that the session tried afterwards.
+// addFailure adds the failure in step i, and the fixes that the session tried after the failure.
 func (m *occurrence) addFailure(r *parsedSession, i int) {
 	m.failure.MaxFailures++
 	if m.lookupStep > 0 && i > m.lookupStep { // the lookup did not prevent the next failure
@@ -200,7 +201,7 @@ func (m *occurrence) addFailure(r *parsedSession, i int) {
 	}
 }
 
-// markLookupsFailed marks the fixes by a lookup as failed: the failure occurred again after the lookup.
+// markLookupsFailed marks the fixes by a lookup as failed, because the failure occurred again after the lookup.
 func (m *occurrence) markLookupsFailed() {
 	for i := range m.failure.Fixes {
 		if h := &m.failure.Fixes[i]; h.Kind == fixCheck {
@@ -209,7 +210,7 @@ func (m *occurrence) markLookupsFailed() {
 	}
 }
 
-// toolWorksLater reports whether a call of the same tool worked within the next repairWindow calls.
+// toolWorksLater reports whether a call of the tool of step i worked within the next repairWindow calls.
 func (r *parsedSession) toolWorksLater(i int) bool {
 	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		if r.steps[j].tool == r.steps[i].tool && r.steps[j].succeeded() {
@@ -219,8 +220,8 @@ func (r *parsedSession) toolWorksLater(i int) bool {
 	return false
 }
 
-// caseOf returns the case to which the failure of a step belongs. ok is false if the error has too few public words to
-// identify a kind of failure.
+// caseOf returns the case to which the failure of a step belongs. ok is false if the error has too few words that a
+// lesson may quote to identify a kind of failure.
 func (r *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	if k := recogniseFailure(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true
@@ -262,9 +263,9 @@ func (r *parsedSession) caseOf(s *step) (c Case, ok bool) {
 // false if the message has too few words to identify a kind of failure. The output of a command needs three words,
 // because two words occur in too many outputs.
 func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
-	fewest := 2
+	minWords := 2
 	if s.shell != nil {
-		fewest = 3
+		minWords = 3
 		if name, rest, _ := strings.Cut(m.phrase, ": "); name == "bash" || name == "sh" || name == "zsh" {
 			m.phrase, m.show = rest, strings.TrimPrefix(m.show, name+": ")
 		}
@@ -273,16 +274,16 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	for _, end := range []string{"e.g", "i.e", ",", "("} { // these introduce an example that is cut off
 		m.show = strings.TrimRight(strings.TrimSuffix(m.show, end), " ")
 	}
-	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
+	return m, m.words >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// withWording returns the case in the words of its lesson. ok is false if the case has no such words. If orgWords is
-// true, the words of the organisation replace the public words. A long phrase of public words remains the trigger,
-// because it also matches other wordings of the error.
+// withWording returns the case with the message and the trigger that its lesson may use. ok is false if the case has no
+// such trigger. If orgWords is true, the message with the words of the organisation replaces the public message. A long
+// phrase of public words remains the trigger, because it also matches other wordings of the error.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
-		namesFrom  = 2 // sessions: in one session a name may be the name of a customer
+		namesFrom  = 2 // sessions; a name that occurs in only one session may be the name of a customer
 	)
 	var own *organisationWording
 	switch {
@@ -301,7 +302,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns the words that the call sent. They are private if an error repeats them.
+// callWords returns the words that the call sent. These words are private if an error repeats them.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.optionValues()
@@ -309,13 +310,13 @@ func (s *step) callWords() map[string]bool {
 	return valueWords(&s.args)
 }
 
-// isToolName reports whether an API would accept the tool name. Any other name could bring arbitrary text into a
-// lesson.
+// isToolName reports whether an API would accept the name as the name of a tool. Any other name could bring arbitrary
+// text into a lesson.
 func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
 }
 
-// add merges the case of another session or run.
+// add merges the counts, references and fixes of the same case from another session or run.
 func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Repaired += o.Repaired

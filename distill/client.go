@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// ClientOptions configure the access to the judge's API. URL, Model, HTTP, Now and Wait are required.
+// ClientOptions configure a client of the judge's API. URL, Model, HTTP, Now and Wait are required.
 type ClientOptions struct {
 	URL   string // base URL, in the form of OPENAI_BASE_URL
 	Model string
 	Key   string
-	HTTP  *http.Client // copied; the copy gets a Timeout of two minutes if it has none
+	HTTP  *http.Client // copied; the copy gets a Timeout of two minutes if Timeout is 0
 	Now   func() time.Time
 	Wait  func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
@@ -34,8 +34,8 @@ type client struct {
 
 const (
 	maxReply = 1 << 20 // size of a reply in bytes
-	// maxErrorBody is the number of bytes of an error's body that are redacted. The redacted text is then cut to a
-	// line. The order matters, because the redactor does not recognise a secret that is cut.
+	// maxErrorBody is the number of bytes of an error response that are redacted. The text is cut to a short line only
+	// after the redaction, because the redactor does not recognise a secret that is cut.
 	maxErrorBody = 16 << 10
 	maxWait      = 5 * time.Minute // longest wait that a server can request
 	firstPause   = time.Second     // wait before the second attempt
@@ -44,13 +44,14 @@ const (
 
 // statusError is the error for a response whose status is not 200.
 type statusError struct {
-	code  int
-	body  string
-	after time.Duration // value of Retry-After
+	code  int           // HTTP status
+	body  string        // redacted start of the body
+	after time.Duration // wait in Retry-After; 0 for none
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
 
+// retryable reports whether the same request may succeed later.
 func (e *statusError) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
@@ -59,7 +60,7 @@ func (e *statusError) retryable() bool {
 // The session is not judged again until its content changes.
 var errSetAside = errors.New("the judge refuses this session; the session is set aside")
 
-// refusesRequest reports whether the status blames the content of the request, instead of the credential or the URL.
+// refusesRequest reports whether the status blames the content of the request, and not the credential or the URL.
 func (e *statusError) refusesRequest() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
 }
@@ -70,7 +71,8 @@ func (e *statusError) refusesSession() bool {
 }
 
 // call sends requests until an answer decodes into out, or until a further attempt is pointless. After a refusal, call
-// leaves out optional parameters that the server may not support. used is the number of tokens of all requests.
+// omits optional parameters that the server may not support. name names the schema of the answer. used is the usage of
+// all requests.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -122,8 +124,8 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	return used, last
 }
 
-// withJitter extends a wait by up to a quarter. Replicas that were refused at the same moment then retry at different
-// moments.
+// withJitter extends a wait by up to a quarter, so that replicas that were refused at the same moment retry at
+// different moments.
 func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
@@ -143,7 +145,7 @@ type chatReply struct {
 	} `json:"usage"`
 }
 
-// send sends one request, and returns the text of the answer.
+// send sends one request, and returns the text of the answer and the usage of the request.
 func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool, system, user, name string, schema any) (string, Usage, error) {
 	body := map[string]any{"model": c.o.Model}
 	if !noTemperature {
@@ -201,8 +203,8 @@ const (
 	bytesPerToken = 4
 )
 
-// withEstimate returns the usage that counts against the budget. A missing number is estimated from the length of the
-// request or the answer, and a number above maxUsage is reduced to maxUsage.
+// withEstimate returns the usage that counts against the budget. A missing number is estimated from the number of bytes
+// of the request or of the answer. A number above maxUsage is reduced to maxUsage.
 func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(requestBytes / bytesPerToken)
@@ -234,7 +236,7 @@ func readReply(raw []byte) (string, Usage, error) {
 	return reply.Choices[0].Message.Content, used, nil
 }
 
-// retryAfter returns the wait in Retry-After, which is a number of seconds or a date; 0 for none.
+// retryAfter returns the wait in Retry-After, 0 for none. The value of Retry-After is a number of seconds or a date.
 func (c *client) retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
@@ -246,7 +248,7 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// decode decodes the JSON object in an answer. A code fence or prose may surround the object.
+// decode decodes the JSON object in an answer into out. A code fence or prose may surround the object.
 func decode(text string, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

@@ -9,7 +9,8 @@ import (
 	"precept/detect"
 )
 
-// Outcomes counts the sessions that had a failure, and those of them in which the failure ended.
+// Outcomes holds the number of sessions that had a failure, and the number of these sessions in which the failure
+// ended.
 type Outcomes struct {
 	Ended    int `json:"ended"`
 	Sessions int `json:"sessions"`
@@ -18,8 +19,8 @@ type Outcomes struct {
 // String returns the counts as "ended/sessions".
 func (o Outcomes) String() string { return fmt.Sprintf("%d/%d", o.Ended, o.Sessions) }
 
-// Comparison compares two groups of the sessions that had the failure of a lesson: those that did what the lesson
-// advises, and the others.
+// Comparison compares the sessions that had the failure of a lesson and did what the lesson advises with the other
+// sessions that had the failure.
 type Comparison struct {
 	Followed    Outcomes `json:"followed"`
 	NotFollowed Outcomes `json:"not_followed"`
@@ -34,20 +35,20 @@ func (c *Comparison) add(o Comparison) {
 
 // Limits of a comparison.
 const (
-	minCompared   = 3   // sessions without the advice; with fewer, the comparison never refuses a lesson
+	minCompared   = 3   // minimum number of sessions that did not follow the advice; with fewer, no lesson is refused
 	minConfidence = 0.8 // required probability that the failure ends more often with the advice than without
-	maxCompared   = 500 // sessions of a group; larger counts are scaled down
+	maxCompared   = 500 // maximum number of sessions of a group; larger counts are scaled down
 )
 
 // isIneffective reports whether the counts fail to show that the failure ends more often with the advice than without.
-// The result is false if too few sessions went without the advice.
+// The result is false if too few sessions did not follow the advice.
 func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
 
-// confidence returns the probability, with uniform priors, that the rate of Followed exceeds the rate of NotFollowed.
-// It is 1 minus the probability of the opposite, which is a sum of Beta functions (E. Miller, Formulas for Bayesian A/B
-// Testing).
+// confidence returns the probability that the failure ends more often in the sessions of Followed than in the sessions
+// of NotFollowed, for uniform priors of both rates. The probability of the opposite is a sum of Beta functions (E.
+// Miller, Formulas for Bayesian A/B Testing).
 func (c *Comparison) confidence() float64 {
 	a, b := c.Followed.posterior()
 	x, y := c.NotFollowed.posterior()
@@ -58,7 +59,7 @@ func (c *Comparison) confidence() float64 {
 	return 1 - opposite
 }
 
-// posterior returns the parameters of the Beta distribution of the rate of ended failures.
+// posterior returns the parameters of the Beta distribution of the rate at which the failure ends.
 func (o Outcomes) posterior() (successes, failures float64) {
 	ended, sessions := o.Ended, o.Sessions
 	if sessions > maxCompared {
@@ -67,6 +68,7 @@ func (o Outcomes) posterior() (successes, failures float64) {
 	return float64(ended + 1), float64(sessions - ended + 1)
 }
 
+// logBeta returns the natural logarithm of the Beta function.
 func logBeta(a, b float64) float64 {
 	x, _ := math.Lgamma(a)
 	y, _ := math.Lgamma(b)
@@ -74,7 +76,7 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// comparison compares the sessions of the case that tried the fix with the other sessions.
+// comparison compares the sessions of the case that tried the fix h with the other sessions of the case.
 func (c *Case) comparison(h *CountedFix) Comparison {
 	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
 	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
@@ -136,19 +138,18 @@ func (r *parsedSession) failedFixes(i int) (out []Fix) {
 	return out
 }
 
-// Ways to redo a refused edit (knownFailure.Edit).
+// Ways to repeat a refused edit (knownFailure.Edit).
 const (
 	editReread  = "reread"  // read the file again
 	editContext = "context" // give a longer text to replace, or ask for all occurrences
 )
 
-// fixRedone is the kind of the fix of a refused edit. The text of the lesson comes from the known
-// failure.
+// fixRedone is the kind of the fix of a refused edit. The text of the lesson comes from the known failure.
 const fixRedone = "redone"
 
 // redoneEdit finds the next edit of the same file after the refused edit in step i. followed is true if the session
-// followed the advice before or with this edit, and worked is true if this edit worked. ok is false if there is no such
-// edit.
+// followed the advice before or with the next edit, and worked is true if the next edit worked. ok is false if there is
+// no next edit.
 func (r *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &r.steps[i]
 	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
@@ -181,7 +182,7 @@ func (s *step) edits() bool {
 	return false
 }
 
-// editedFile returns the base name of the file that an edit changes, "" if unknown.
+// editedFile returns the base name of the file that an edit changes, "" if the arguments name no file.
 func editedFile(s *step) string {
 	for _, name := range []string{"file_path", "path", "filePath", "target_file", "filename", "file"} {
 		if path, ok := s.args.object[name].(string); ok {
@@ -196,16 +197,16 @@ func mentionsFile(s *step, file string) bool {
 	return len(file) > 3 && strings.Contains(s.args.raw, file)
 }
 
-// replacesLongerText reports whether the second edit gives a longer text to replace, or asks for all
-// occurrences.
+// replacesLongerText reports whether the second edit (to) replaces a longer text than the first edit (from), or
+// replaces all occurrences.
 func replacesLongerText(from, to *arguments) bool {
 	if all, _ := to.object["replace_all"].(bool); all {
 		return true
 	}
 	for _, name := range []string{"old_string", "old_str", "oldString", "oldText", "old_text", "search", "old"} {
 		a, _ := from.object[name].(string)
-		b, given := to.object[name].(string)
-		if given {
+		b, ok := to.object[name].(string)
+		if ok {
 			return len(b) > len(a)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Draft is a lesson before its proposal to the bank.
+// Draft is a lesson that is not proposed to the bank yet.
 type Draft struct {
 	Slug           string   `json:"slug"`
 	Title          string   `json:"title"`
@@ -23,18 +23,18 @@ type Draft struct {
 	Refs           []Ref    `json:"refs"`
 	Sightings      int      `json:"sightings"`             // number of sessions that support the lesson
 	Contradicts    string   `json:"contradicts,omitempty"` // slug of a lesson with the opposite outcome
-	SameAs         string   `json:"same_as,omitempty"`     // existing lesson that a judge named in place of a new lesson
+	SameAs         string   `json:"same_as,omitempty"`     // slug of an existing lesson that a judge named in place of a new lesson
 
 	Comparison *Comparison `json:"comparison,omitempty"` // success with and without the advice; nil for a judge's draft
 
-	State  string `json:"state,omitempty"`  // result of the proposal
-	Reason string `json:"reason,omitempty"` // reason of a refusal
+	State  string `json:"state,omitempty"`  // state of the lesson after the proposal, or "refused"
+	Reason string `json:"reason,omitempty"` // reason of the refusal
 
 	cases []*Case // cases from which the rules made the draft; empty for a judge's draft
-	mark  *mark   // mark of the session from which a judge made the draft; nil for a draft of the rules
+	mark  *mark   // mark of the session from which a judge made the draft; nil if the rules made the draft
 }
 
-// group holds the cases with the same fix, which one lesson covers.
+// group holds the cases with the same fix. One lesson covers a group.
 type group struct {
 	fix       Fix
 	cases     []*Case
@@ -51,10 +51,10 @@ func drafts(cases []*Case, orgWords bool) []Draft {
 	var out []Draft
 	bySlug := map[string]int{} // index in out
 	add := func(d Draft, ok bool) {
-		at, same := bySlug[d.Slug]
+		at, exists := bySlug[d.Slug]
 		switch {
 		case !ok:
-		case same:
+		case exists:
 			out[at].merge(&d)
 		default:
 			bySlug[d.Slug] = len(out)
@@ -92,7 +92,7 @@ func drafts(cases []*Case, orgWords bool) []Draft {
 	return out
 }
 
-// groupKey returns the key of the group to which a case and a fix belong. One lesson covers a group.
+// groupKey returns the key of the group to which a case with the fix h belongs.
 func (c *Case) groupKey(h *CountedFix) string {
 	switch h.Kind { // these kinds of fixes are grouped by the other tool, whatever the failing tool
 	case fixFirst:
@@ -106,6 +106,7 @@ func (c *Case) groupKey(h *CountedFix) string {
 // isKnownFailure reports whether the draft is about a known failure.
 func (d *Draft) isKnownFailure() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
 
+// merge adds the sessions and triggers of another draft for the same lesson.
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
 	d.cases = append(d.cases, o.cases...)
@@ -134,7 +135,7 @@ func (c *Case) supportedFix() (CountedFix, bool) {
 	return CountedFix{}, false
 }
 
-// isPlausibleFix reports whether a fix may have caused the success after the error.
+// isPlausibleFix reports whether a fix may be the cause of the success after the error.
 func isPlausibleFix(c *Case, h *CountedFix) bool {
 	errorText := strings.ToLower(c.Show)
 	if wordList("no access").containedIn(errorText) && circumventsError(errorText, h) {
@@ -152,8 +153,8 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
-		linked := shareNameWord(c.Tool, h.Other) || strings.Contains(errorText, strings.ToLower(h.Other))
-		return c.isPermanent() && (linked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
+		isLinked := shareNameWord(c.Tool, h.Other) || strings.Contains(errorText, strings.ToLower(h.Other))
+		return c.isPermanent() && (isLinked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
 	case fixFirst:
 		// If a program works after an edit, the cause is the content of the edit.
 		if toolDoes(h.Other, "edits") || toolDoes(c.Tool, "executes") {
@@ -175,7 +176,7 @@ func circumventsError(errorText string, h *CountedFix) bool {
 	return false
 }
 
-// isPermanent reports whether the text of the error says that a retry will fail, too.
+// isPermanent reports whether the error message says that a retry will fail, too.
 func (c *Case) isPermanent() bool { return wordList("permanent").containedIn(strings.ToLower(c.Show)) }
 
 // shareNameWord reports whether the names of two tools have a word in common.
@@ -184,8 +185,8 @@ func shareNameWord(a, b string) bool {
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
 }
 
-// knownDraft returns the draft for a case with a known failure. ok is false if the case is too rare, or if the failure
-// is no longer known.
+// knownDraft returns the draft for a case with a known failure. ok is false if the case is too rare, or if known.json
+// no longer has the failure.
 func knownDraft(c *Case) (d Draft, ok bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false
@@ -208,8 +209,8 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	return d, true
 }
 
-// knownComparison compares the sessions that followed the advice of a known failure with the others. The counts are
-// empty unless the failure is a refused edit, because only then do the calls show whether the advice was followed.
+// knownComparison compares the sessions that followed the advice of a known failure with the other sessions. Only the
+// calls after a refused edit show whether the advice was followed, so the counts of other failures are empty.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}
@@ -242,6 +243,7 @@ func (g *group) quotedErrors() string {
 	return joinOr(list[:min(len(list), 3)])
 }
 
+// tools returns the distinct tools of the cases, sorted by name.
 func (g *group) tools() []string {
 	var list []string
 	for _, c := range g.cases {

@@ -23,11 +23,11 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf describes the form of the accepted value to, such as "a list". The description is "" if the failed value from
-// has the same form, or if the form is unknown.
+// formOf describes the form of the value to, which the tool accepted, such as "a list". The description is "" if the
+// value from, which failed, has the same form, or if the form is unknown.
 func formOf(from, to any) string {
 	a, isText := from.(string)
-	b, staysText := to.(string)
+	b, isTextNow := to.(string)
 	switch v := to.(type) {
 	case float64:
 		if n, err := strconv.ParseFloat(a, 64); isText && (err != nil || n == v) {
@@ -37,7 +37,7 @@ func formOf(from, to any) string {
 		if isText {
 			return "a list"
 		}
-		if old, was := from.([]any); was && len(v) == 1 && jsonText(v[0]) == jsonText(old) {
+		if old, wasList := from.([]any); wasList && len(v) == 1 && jsonText(v[0]) == jsonText(old) {
 			return "a list of lists"
 		}
 	case map[string]any:
@@ -49,11 +49,11 @@ func formOf(from, to any) string {
 			return "true or false"
 		}
 	case string:
-		if _, was := from.([]any); was {
+		if _, wasList := from.([]any); wasList {
 			return "a text"
 		}
 	}
-	if !isText || !staysText {
+	if !isText || !isTextNow {
 		return ""
 	}
 	return textForm(a, b)
@@ -84,10 +84,12 @@ func textForm(a, b string) string {
 	return ""
 }
 
+// isNumber reports whether a text is a number of less than 12 digits.
 func isNumber(s string) bool {
 	return s != "" && len(s) < 12 && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsDigit(r) })
 }
 
+// isDate reports whether a text is a date in the form YYYY-MM-DD.
 func isDate(s string) bool {
 	_, err := time.Parse(time.DateOnly, s)
 	return err == nil
@@ -100,12 +102,12 @@ func isSubset(a, b string) bool {
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
-// isShorterList reports whether the list to has only values of the list from, but fewer. A list may be a text with
-// commas.
+// isShorterList reports whether the list to has fewer values than the list from, and all of them are in from. A list
+// may be a text with commas.
 func isShorterList(from, to any) bool {
-	a, isList := from.([]any)
-	b, stays := to.([]any)
-	if isList && stays {
+	a, wasList := from.([]any)
+	b, isList := to.([]any)
+	if wasList && isList {
 		return len(b) < len(a) && len(b) > 0 && !slices.ContainsFunc(b, func(v any) bool {
 			return !slices.ContainsFunc(a, func(old any) bool { return jsonText(v) == jsonText(old) })
 		})

@@ -15,24 +15,24 @@ import (
 // quarantined lessons to trials without the decision of an operator.
 const AutoGate = "gate: auto"
 
-// autoPlan returns the plan for the trial of a lesson that the automatic gate admits. Half of the picks are withheld,
-// and one evaluation follows after Picks rewarded picks.
+// autoPlan returns the plan for the trial of a lesson that the automatic gate admits. Half of the picks are withheld.
+// There is one evaluation, after Picks rewarded picks.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
-// Waiting is a lesson that the automatic gate leaves to a person.
+// Waiting is a lesson that the automatic gate leaves to an operator.
 type Waiting struct {
 	Slug   string `json:"slug"`
 	Reason string `json:"reason"`
 }
 
-// admit starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does not
-// need the decision of an operator. admit never changes a decision that an operator made.
+// admit starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does not need
+// an operator's decision. refs are all sightings of the lesson. admit never changes an operator's decision.
 func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil
 	}
 	w.putInBook(l)
-	why, err := w.reasonForPerson(ctx, d, l, refs)
+	why, err := w.reasonForOperator(ctx, d, l, refs)
 	if err != nil {
 		return l, err
 	}
@@ -55,13 +55,14 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 	return res.Lesson, nil
 }
 
-// reasonForPerson returns the reason why a person must decide on a lesson, "" for none.
+// reasonForOperator returns the reason why an operator must decide on a lesson, "" for none.
 //
-// Hazard: anyone may write the output of a tool. Such a text could convince the judge, so that a lesson with the
-// attacker's advice reaches the prompts of other agents. Therefore the gate requires two independent sessions with two
-// credentials, because one caller has only one. The advice must have no risk (risk.go). The agent or a person must have
-// used its words before any tool output contained them (origin.go).
-func (w *work) reasonForPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
+// Hazard: an attacker may write text that appears in the output of a tool. The text could convince the judge, so that a
+// lesson with the attacker's advice reaches the prompts of other agents. Therefore the gate requires two independent
+// sessions with different credentials, because one caller has only one credential. The advice must have no risk
+// (risk.go). The agent or the user must have used the words of the advice before any tool output contained them
+// (origin.go).
+func (w *work) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checks{Now: w.Distiller.o.Now()}.Lesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
 	}
@@ -73,7 +74,7 @@ func (w *work) reasonForPerson(ctx context.Context, d *Draft, l *lesson.Lesson, 
 		return "the advice quotes a tool's output that gives orders", nil
 	}
 	words := []string{l.Title, l.Advice}
-	if byRules && w.orgWords { // anyone can write an error that names a program and demands the program
+	if byRules && w.orgWords { // an attacker's error may demand a program by name; the quotations are tool output anyway
 		words = []string{withoutQuotations(l.Title), withoutQuotations(l.Advice)}
 	}
 	var stored []Ref // sightings whose sessions are stored
@@ -102,8 +103,8 @@ func (w *work) reasonForPerson(ctx context.Context, d *Draft, l *lesson.Lesson, 
 }
 
 // repeatsAdvice reports whether the draft has most words of the lesson's advice. The sessions of a draft with a similar
-// slug but other advice are evidence, but do not count as independent sessions for the gate. Otherwise one caller could
-// write the advice, and an honest session of another caller would start the trial.
+// slug but other advice are evidence, but do not count as independent sessions for the gate. If they counted, one
+// caller could write the advice, and an honest session of another caller would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
 	ours := readSentence(lesson.Plain(d.Title + "\n" + d.adviceList())).keys
@@ -116,7 +117,7 @@ func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	return 2*both > len(theirs) || len(theirs) == 0
 }
 
-// hasIndependentPair reports whether two of the sessions are independent of each other.
+// hasIndependentPair reports whether two of the sessions are independent of each other (Ref.independentOf).
 func hasIndependentPair(refs []Ref) bool {
 	for i, a := range refs {
 		if slices.ContainsFunc(refs[i+1:], a.independentOf) {
@@ -126,14 +127,13 @@ func hasIndependentPair(refs []Ref) bool {
 	return false
 }
 
-// withoutQuotations returns a text of the rules without its quotations. Two versions of a lesson are compared in this
-// form, because a later version quotes more errors.
+// withoutQuotations returns a text of the rules without its quotations. Two versions of a lesson are compared without
+// quotations, because a later version quotes more errors.
 func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quotationsIn returns the quotations in a text of the rules. Only these words of the text come from the output of a
-// tool.
+// quotationsIn returns the quotations in a text of the rules. Only the quotations come from the output of a tool.
 func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")

@@ -7,10 +7,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// Judge reads a session and returns drafts of lessons, and opinions about existing lessons. A Judge
-// is safe for concurrent use.
+// Judge reads a session and returns drafts of lessons, and opinions about existing lessons. A Judge is safe for
+// concurrent use.
 type Judge interface {
-	Name() string // kind and model of the judge; the marks are stored under the name
+	Name() string // kind and model of the judge; marks are stored under this name
 	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 
@@ -33,25 +33,26 @@ func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.O
 // Budget limits the use of a judge in one run of the distiller.
 type Budget struct {
 	Tokens           int64   // maximum number of tokens; 0 means no limit
-	Cost             float64 // maximum cost; 0 means no limit
-	PerInput, PerOut float64 // prices of a million tokens
+	Cost             float64 // maximum cost, in the currency of the prices; 0 means no limit
+	PerInput, PerOut float64 // prices of a million tokens of questions and of answers
 }
 
+// cost returns the price of a usage.
 func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// stopReason returns the reason to ask no further question, "" if the budget permits another one. pending is the number
-// of open questions, each of which is assumed to cost as much as the average answered question.
+// stopReason returns the reason to ask no further question, "" if the budget permits another question. pending is the
+// number of open questions. An open question is assumed to cost as much as the average answered question.
 func (b *Budget) stopReason(s *Summary, pending int) string {
-	share := 1.0
+	factor := 1.0 // expected use after all open questions, divided by the use so far
 	if n := s.Judged + s.Failed; n > 0 {
-		share += float64(pending) / float64(n)
+		factor += float64(pending) / float64(n)
 	}
 	switch {
-	case b.Tokens > 0 && float64(s.Tokens)*share >= float64(b.Tokens):
+	case b.Tokens > 0 && float64(s.Tokens)*factor >= float64(b.Tokens):
 		return "distill.max_tokens is used up; the rest is read next time"
-	case b.Cost > 0 && s.Cost*share >= b.Cost:
+	case b.Cost > 0 && s.Cost*factor >= b.Cost:
 		return "distill.max_cost is used up; the rest is read next time"
 	}
 	return ""

@@ -12,8 +12,8 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// knownFailure is a failure of a public program or tool with a known fix. Its lesson is proposed only after sessions
-// had the failure.
+// knownFailure is a failure of a public program or tool with a known fix. The lesson of a known failure is proposed
+// only after sessions had the failure.
 type knownFailure struct {
 	Slug     string   `json:"slug"`
 	Title    string   `json:"title"`
@@ -21,9 +21,9 @@ type knownFailure struct {
 	Programs []string `json:"programs"` // programs with this failure; empty means any tool
 	AllOf    []string `json:"holds"`    // words in lower case; the error contains all of them
 	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one of them; only for a failure with Edit
-	Edit     string   `json:"edit"`     // for a refused edit: the advised way to redo the edit (editReread, editContext)
+	Edit     string   `json:"edit"`     // advised way to repeat a refused edit (editReread, editContext); "" for another failure
 	Triggers []string `json:"fires_on"` // triggers of the lesson
-	Kinds    []string `json:"kinds"`    // kinds of errors that are also triggers; with Edit, a refused edit of such a kind is the failure
+	Kinds    []string `json:"kinds"`    // kinds of errors that are also triggers; a refused edit with such an error is the failure
 }
 
 // knownFailures returns the known failures. The first match is used, so specific failures precede general ones.
@@ -51,11 +51,11 @@ func recogniseFailure(s *step) *knownFailure {
 		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
 			continue
 		}
-		worded := slices.ContainsFunc(k.OneOf, func(w string) bool { return containsPhrase(low, w, false) })
+		hasWording := slices.ContainsFunc(k.OneOf, func(w string) bool { return containsPhrase(low, w, false) })
 		switch {
 		case k.Edit != "" && !s.edits():
 			continue
-		case k.Edit != "" && !worded: // without known words, the kind decides
+		case k.Edit != "" && !hasWording: // without known words, the kind decides
 			if byKind == nil && hasKindOf(s, &k) {
 				byKind = &k
 			}
@@ -77,8 +77,8 @@ func hasKindOf(s *step, k *knownFailure) bool {
 // file that describes a failure.
 const maxWordedFailure = 2000
 
-// hasKnownFailure reports whether a result shows a known failure of its program, although no failure was detected,
-// because some agents hide the exit status of a command.
+// hasKnownFailure reports whether a result in which no failure was detected shows a known failure of the program. Some
+// agents hide the exit status of a command.
 func hasKnownFailure(s *step) bool {
 	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxWordedFailure {
 		return false

@@ -50,8 +50,8 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// unreferencedCount returns the number of sessions if it exceeds the number of references, and otherwise 0, because the
-// references are then the count.
+// unreferencedCount returns the number of sessions if there are more sessions than references. Otherwise it returns 0,
+// which means that the number of references is the number of sessions.
 func unreferencedCount(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
@@ -59,8 +59,8 @@ func unreferencedCount(sessions, refs int) int {
 	return 0
 }
 
-// support holds the numbers of sessions that support a lesson. The key is the slug of a draft of the rules, or the name
-// of a judge.
+// support holds the numbers of sessions that support a lesson. A key is the slug of a draft that the rules made, or the
+// name of a judge.
 type support map[string]int
 
 // supportKey is the prefix of the keys of the notes that store the support of lessons.
@@ -68,12 +68,13 @@ const supportKey = "support|"
 
 const byModel = "model:" // prefix of the name of a judge that is a model
 
-// total returns the number of sessions that support a lesson. The numbers of the rules are added. A model reads the
-// same sessions as the rules, so the larger of this sum and the numbers of the models counts.
+// total returns the number of sessions that support a lesson. A model reads the same sessions as the rules, so the
+// numbers of models and rules are not added. The result is the largest number of a model, or the sum of the numbers of
+// the rules if the sum is larger.
 func (s support) total() int {
 	rules, judged := 0, 0
-	for by, n := range s {
-		if strings.HasPrefix(by, byModel) {
+	for key, n := range s {
+		if strings.HasPrefix(key, byModel) {
 			judged = max(judged, n)
 		} else {
 			rules += n
@@ -83,7 +84,7 @@ func (s support) total() int {
 }
 
 // countSupport adds the sessions of a draft to the support of a lesson, each session once, and returns the number of
-// all sessions that support the lesson. flush writes the support together with the marks, so that no session counts
+// all sessions that support the lesson. flush writes the support and the marks together, so that no session counts
 // twice after an interrupted run.
 func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
@@ -117,7 +118,8 @@ func slugWords(slug string) []string {
 	return out
 }
 
-// slugSimilarity returns the Jaccard index of the words of two slugs: common words divided by all words.
+// slugSimilarity returns the Jaccard index of the words of two slugs, which is the number of common words divided by
+// the number of all words.
 func slugSimilarity(a, b string) float64 {
 	x, y := slugWords(a), slugWords(b)
 	both := countCommon(x, y)
@@ -136,6 +138,7 @@ func triggerOverlap(a, b *lesson.Trigger) float64 {
 	return float64(countCommon(x, y)) / float64(min(len(x), len(y)))
 }
 
+// phrasesOf returns the phrases and kinds of a trigger, in lower case and with single blanks.
 func phrasesOf(t *lesson.Trigger) []string {
 	out := slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.RequestKinds)
 	for i, p := range out {
@@ -144,7 +147,7 @@ func phrasesOf(t *lesson.Trigger) []string {
 	return out
 }
 
-// Thresholds of slugSimilarity and triggerOverlap from which two lessons are considered equal.
+// Two lessons are considered equal from these values of slugSimilarity and triggerOverlap on.
 const (
 	sameSlug     = 0.6
 	sameTriggers = 0.5
@@ -156,7 +159,7 @@ type relation uint8
 const (
 	unrelated relation = iota
 	separate           // similar slugs but different triggers; both lessons are kept, and a note records the decision
-	duplicate
+	duplicate          // equal; the sessions of the new lesson become evidence of the existing lesson
 )
 
 // compareLessons returns the relation of two lessons, by their slugs, outcomes, triggers and tools.

@@ -10,8 +10,7 @@ import (
 //go:embed lists.txt
 var listsText string
 
-// vocabularyText lists words of error messages that are not private names. Every other word of a message may be
-// private.
+// vocabularyText lists words of error messages that are no private names. Every other word of a message may be private.
 //
 //go:embed vocabulary.txt
 var vocabularyText string
@@ -67,7 +66,7 @@ func (w wordSet) containsAllWords(text string) bool {
 	return true
 }
 
-// sameFamily reports whether two programs have the same purpose.
+// sameFamily reports whether two programs have the same purpose, and so are both in a list "family NAME" of lists.txt.
 func sameFamily(a, b string) bool {
 	for name, family := range lists() {
 		if strings.HasPrefix(name, "family ") && family[a] && family[b] {

@@ -16,21 +16,22 @@ type stableMessage struct {
 	words  int    // number of words in phrase
 }
 
-// message returns the stable part of a failed result. public holds the words of the tool and of its parameters, which
-// are public, too. sent holds the words that the call sent, which are private.
+// message returns the stable part of the error message in a failed result. public holds words that count as public in
+// addition to the vocabulary, such as the names of the tool and its parameters. sent holds the words that the call
+// sent, which are private.
 func message(text string, public, sent map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
 }
 
-// organisationMessage is like message, but also keeps the words of the organisation that scope allows. Secrets,
-// personal data, ids and paths are replaced by ….
+// organisationMessage is message, but also keeps the words of the organisation that scope allows. The redactor removes
+// secrets and personal data first. Private words are replaced by ….
 func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
 	return stableLine(headline, &messageScanner{public: public, sent: sent, scope: scope})
 }
 
-// stableLine returns the stable part of the most specific line of a headline. rules holds the fields of the scanner
-// that are the same for all lines.
+// stableLine returns the stable part of the most specific line of a headline. rules is a scanner without a line, and
+// holds the fields that are the same for all lines.
 func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	lines := strings.Split(headline, "\n")
 	rank := -1
@@ -88,22 +89,23 @@ func trimTail(phrase string) string {
 	}
 }
 
-// messageScanner reads the words of a line of an error message, and finds the longest run of public words.
+// messageScanner reads the words of one line of an error message, and finds the longest run of public words.
 type messageScanner struct {
 	line         string
-	show         []string      // words of the message for people
+	show         []string      // words of the message to show in a lesson
 	best         stableMessage // longest run of public words so far
-	from, to     int           // the present run; from is -1 without a run
-	words        int           // number of words in the present run
+	from, to     int           // start and end of the current run in line; from is -1 if there is no run
+	words        int           // number of words in the current run
 	hasErrorName bool          // the line has the name of an error
-	done         bool          // a sentence has ended; the rest of the line is not read, because it may hold anything
+	done         bool          // a sentence has ended; the rest of the line is not read, because it may be arbitrary text
 
-	public  map[string]bool // further public words: of the tool and its parameters
+	public  map[string]bool // words that count as public in addition to the vocabulary
 	sent    map[string]bool // words that the call sent, which are private
 	scope   wordScope       // words of the organisation that count as public words
 	persons map[string]bool // words that name persons
 }
 
+// endRun ends the current run, and stores the run in best if it has more words.
 func (l *messageScanner) endRun() {
 	if l.from >= 0 && l.words > l.best.words {
 		l.best.phrase, l.best.words = l.line[l.from:l.to], l.words
@@ -169,8 +171,8 @@ func (l *messageScanner) readWord(at, next int) {
 	}
 }
 
-// displayText returns the message to show in a lesson. The message ends after the phrase, unless at most one part of
-// the rest is private.
+// displayText returns the message to show in a lesson. The message ends after the phrase if more than one part of the
+// rest is private, or the only private part is near the end.
 func displayText(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
@@ -205,7 +207,7 @@ func tokenLength(s string) int {
 	return len(s)
 }
 
-// trimToken returns the range line[lo:hi] without punctuation at both ends.
+// trimToken returns the bounds of line[lo:hi] without the punctuation at both ends.
 func trimToken(line string, lo, hi int) (int, int) {
 	const edges = "'\"`[]<>(){}.,:;!?=*…“”‘’-"
 	for lo < hi && strings.ContainsRune(edges, rune(line[lo])) && line[lo] < 0x80 {
@@ -227,8 +229,8 @@ const (
 	errorName                   // the name of a kind of error
 )
 
-// classifyWord returns the kind of a word in a message, without regard to its context. public holds words that are
-// never private.
+// classifyWord returns the kind of a word in a message. The context of the word does not matter. public holds words
+// that are never private.
 func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {
@@ -251,7 +253,7 @@ func classifyWord(token string, public map[string]bool) wordKind {
 	}
 }
 
-// compoundKind returns plainWord if all parts of a compound word are public, and otherwise privateWord.
+// compoundKind returns plainWord if the vocabulary contains all parts of a compound word, and otherwise privateWord.
 func compoundKind(parts []string) wordKind {
 	if slices.ContainsFunc(parts, func(p string) bool { return !wordList("vocabulary")[p] }) {
 		return privateWord
@@ -306,12 +308,12 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns the short values in the arguments of a call, and the words of these values. They are private to
-// the session if an error repeats them.
+// valueWords returns the short values in the arguments of a call, and the words of these values. If an error repeats
+// such a word, the word is private.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.distinctiveValues()
-	for _, v := range a.object { // values leaves short texts out
+	for _, v := range a.object { // distinctiveValues omits texts of less than four bytes
 		if t, ok := v.(string); ok {
 			values = append(values, t)
 		}
@@ -329,8 +331,8 @@ func valueWords(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords returns the words of a call that belong to the tool. These are the names of the tool, of its parameters
-// and of programs, and the words of these names.
+// publicWords returns the words of a call that belong to the tool and not to the session. These are the names of the
+// tool, of its parameters and of programs, and the words of these names.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

@@ -33,19 +33,21 @@ func newModel(o ClientOptions, p Prompts) *model {
 // Name implements Judge.
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
-// Limits of a question to a model, and of its answer.
+// Limits of a question to a model and of the answer.
 const (
-	maxShown    = 24 << 10 // size of a session in bytes
-	maxShownOne = 1500     // size of one part of a session in bytes
+	maxShown    = 24 << 10 // size of the text of a session in bytes
+	maxShownOne = 1500     // size of the text of one part of a session in bytes
 	maxLessons  = 3        // number of lessons in an answer
 )
 
 type object = map[string]any
 
+// textListSchema returns the JSON schema of a list of at most limit strings.
 func textListSchema(limit int) object {
 	return object{"type": "array", "maxItems": limit, "items": object{"type": "string"}}
 }
 
+// strict returns the JSON schema of an object that has all of these properties and no others.
 func strict(properties object) object {
 	return object{"type": "object", "additionalProperties": false, "required": slices.Sorted(maps.Keys(properties)), "properties": properties}
 }
@@ -69,8 +71,8 @@ func lessonSchema() object {
 	})}})
 }
 
-// Judge implements Judge with up to three questions, in the order of AIP-11. They are about the injected lessons, the
-// outcome of the session, and candidates for lessons.
+// Judge implements Judge with up to three questions, in the order of AIP-11. The questions are about the injected
+// lessons, the outcome of the session, and candidates for lessons.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"
@@ -118,7 +120,7 @@ func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson
 	return j, nil
 }
 
-// headlines returns a list of lessons as text for a judge, "" for an empty list.
+// headlines returns the slugs and headlines of lessons as text for a judge, "" for an empty list.
 func headlines(heading string, list []*lesson.Lesson) string {
 	if len(list) == 0 {
 		return ""
@@ -142,8 +144,9 @@ type candidate struct {
 	SameAs         string   `json:"same_as"`
 }
 
-// draftsOf returns the drafts of a model's candidates: at most maxLessons, or one for an unresolved session. The slug
-// of a draft is made from its title, because a slug from the model could name another lesson.
+// draftsOf returns the drafts of a model's candidates. There are at most maxLessons drafts, and at most one for an
+// unresolved session. The slug of a draft is made from its title, because a slug from the model could name another
+// lesson.
 func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -179,6 +182,7 @@ func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	return out
 }
 
+// oneLine returns a text on one line, cut to at most n bytes.
 func oneLine(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > n {
@@ -187,6 +191,7 @@ func oneLine(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
+// distinctPhrases returns the first n distinct phrases of more than two bytes, each cut to 120 bytes.
 func distinctPhrases(list []string, n int) []string {
 	var out []string
 	for _, p := range list {
@@ -197,14 +202,14 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// usefulTriggers returns the phrases that are useful as triggers. It drops a phrase of common words, which would match
-// everywhere, and a phrase with data of one session, which would match only this session. The bank refuses a draft
-// without triggers.
+// usefulTriggers returns the phrases that are useful as triggers. A phrase of common words is dropped, because it would
+// match everywhere. A phrase with data of one session is dropped, because it would match only this session. The bank
+// refuses a draft without triggers.
 func usefulTriggers(list []string) (out []string) {
 	for _, p := range list {
-		general := wordList("vague").containsAllWords(p) || wordList("bland").containsAllWords(p)
-		foreign := strings.ContainsFunc(p, func(r rune) bool { return r >= 0x80 }) // the lists are English
-		if general && !foreign && strings.ContainsAny(p, letters) || isSessionSpecific(p) {
+		isCommon := wordList("vague").containsAllWords(p) || wordList("bland").containsAllWords(p)
+		isForeign := strings.ContainsFunc(p, func(r rune) bool { return r >= 0x80 }) // the lists are English
+		if isCommon && !isForeign && strings.ContainsAny(p, letters) || isSessionSpecific(p) {
 			continue
 		}
 		out = append(out, p)
@@ -212,8 +217,8 @@ func usefulTriggers(list []string) (out []string) {
 	return out
 }
 
-// isSessionSpecific reports whether a phrase contains data of one session: a person, a host, an absolute path,
-// or an id.
+// isSessionSpecific reports whether a phrase contains data of one session, such as the name of a person, a host, an
+// absolute path or an id.
 func isSessionSpecific(phrase string) bool {
 	plain := lesson.Plain(phrase)
 	return len(personsIn(phrase, false)) > 0 || addressReason(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
@@ -222,7 +227,7 @@ func isSessionSpecific(phrase string) bool {
 	})
 }
 
-// cutMiddle returns a text. If the text has more than n bytes, its middle is removed.
+// cutMiddle returns the text, without its middle if the text has more than n bytes.
 func cutMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s

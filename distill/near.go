@@ -19,8 +19,9 @@ import (
 // maxNear is the maximum number of similar existing lessons in a question to the judge.
 const maxNear = 8
 
-// similarLessons returns the lessons of the tenant that are most similar to a session, measured by the share of their
-// words that occur in the session. A judge can name one of these lessons instead of proposing the same lesson again.
+// similarLessons returns the lessons of the tenant that are most similar to a session. The measure is the share of the
+// words of a lesson that occur in the session. A judge can name one of these lessons instead of proposing the same
+// lesson again.
 func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
@@ -134,23 +135,23 @@ func (w *work) countMatches(trigger lesson.Trigger) (n int) {
 }
 
 // dropBroadTriggers removes the triggers of a judge's draft that match too many captured sessions. If no trigger is
-// left, it returns the reason to refuse the draft, and otherwise "".
+// left, dropBroadTriggers returns the reason to refuse the draft, and otherwise "".
 func (w *work) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.traffic) < minTraffic {
 		return ""
 	}
-	test := func(list []string, trigger func(string) lesson.Trigger) []string {
+	dropBroad := func(list []string, trigger func(string) lesson.Trigger) []string {
 		return slices.DeleteFunc(list, func(p string) bool {
 			n := w.countMatches(trigger(p))
-			broad := float64(n) > maxMatchShare*float64(len(w.traffic))
-			if broad {
+			isBroad := float64(n) > maxMatchShare*float64(len(w.traffic))
+			if isBroad {
 				why = fmt.Sprintf("the trigger %q fires in %d of %d captured sessions", p, n, len(w.traffic))
 			}
-			return broad
+			return isBroad
 		})
 	}
-	d.Errors = test(d.Errors, func(p string) lesson.Trigger { return lesson.Trigger{ErrorPatterns: []string{p}} })
-	d.Keywords = test(d.Keywords, func(p string) lesson.Trigger { return lesson.Trigger{Keywords: []string{p}} })
+	d.Errors = dropBroad(d.Errors, func(p string) lesson.Trigger { return lesson.Trigger{ErrorPatterns: []string{p}} })
+	d.Keywords = dropBroad(d.Keywords, func(p string) lesson.Trigger { return lesson.Trigger{Keywords: []string{p}} })
 	if len(d.Errors)+len(d.Keywords) > 0 {
 		return ""
 	}

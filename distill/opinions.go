@@ -19,8 +19,8 @@ const opinionNotes = "opinion|"
 // new text with each edit.
 type textNames map[string]string
 
-// textOf returns the name of the text that a session got. If arm is only a slug, and so does not name a text, the
-// result is the name of the current text of the lesson.
+// textOf returns the name of the text that a session got. An arm that is only a slug does not name a text. For such an
+// arm, the result is the name of the current text of the lesson.
 func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.Arm()
@@ -63,7 +63,7 @@ func (s *opinionSums) recount(last, next *mark) {
 	s.count(next, 1)
 }
 
-// count adds n times the opinions of a mark to the sums of the texts that the opinions are about.
+// count adds each opinion of a mark n times to the sums of its text. n is -1 to remove the opinions.
 func (s *opinionSums) count(m *mark, n int64) {
 	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]

@@ -10,19 +10,20 @@ import (
 	"precept/internal/sample"
 )
 
-// Advice is dictated if the words of one of its sentences occur close together in tool output before the agent or a
-// person uses these words. Words are compared by their first letters, and letters that look alike are equal. A single
-// word does not count, because a long file contains most words of the language.
+// A tool's output dictates advice if several words of one sentence of the advice occur close together in the output,
+// before the agent or the user uses these words. Such words are foreign. Words are compared by their first letters, and
+// letters that look alike are equal. A single word does not count, because a long file contains most words of the
+// language.
 
-// Limits of isDictated. A word is foreign if neither the agent nor a person used it before.
+// Limits of isDictated.
 const (
 	reachOfWords      = 24 // number of successive words of tool output in which foreign words of a sentence are counted
-	minForeignWords   = 3  // number of foreign words that coincidence does not explain
-	minForeignInOrder = 2  // sufficient number close to an order ("always"), or if it is most of the sentence
+	minForeignWords   = 3  // number of foreign words that are no coincidence
+	minForeignInOrder = 2  // number that suffices near a word such as "always", or for more than half of the sentence
 	keyLetters        = 5  // number of letters that are compared, so that connect equals connection
 )
 
-// isDictated reports whether the session's tool output dictated a sentence of the advice.
+// isDictated reports whether tool output in the session dictates a sentence of the advice.
 func isDictated(advice []string, s *Session) bool {
 	var all []sentence
 	for _, text := range advice {
@@ -35,7 +36,7 @@ func isDictated(advice []string, s *Session) bool {
 			all = append(all, sentence{names: one.names}) // read from the whole text, because a name may contain dots
 		}
 	}
-	own := map[string]bool{}
+	own := map[string]bool{} // words and names that the agent or the user has used so far
 	use := func(texts ...string) {
 		for _, text := range texts {
 			text = lesson.Plain(text)
@@ -72,10 +73,11 @@ func isDictated(advice []string, s *Session) bool {
 
 // sentence holds the significant words and the names of a sentence.
 type sentence struct {
-	keys  map[string]bool
+	keys  map[string]bool // wordKey of each significant word
 	names []string
 }
 
+// readSentence returns the significant words and the names in a text.
 func readSentence(text string) sentence {
 	s := sentence{keys: map[string]bool{}, names: namesIn(text)}
 	for _, w := range contentOf(text) {
@@ -87,12 +89,12 @@ func readSentence(text string) sentence {
 
 // contentWord is a word that carries meaning, or a word of an order.
 type contentWord struct {
-	key   string // wordKey of the word; "" for a word of an order
-	order bool   // a word such as always, must or please, which addresses the reader
+	key   string // wordKey of the word; "" if order is true
+	order bool   // the word addresses the reader: always, must, please
 }
 
-// contentOf returns the words of a text that carry meaning, and the words of orders. In scripts without blanks between
-// words, each pair of neighbouring letters counts as a word.
+// contentOf returns the words of a text that carry meaning, and the words of orders. In a script without blanks between
+// words, each pair of successive letters counts as a word.
 func contentOf(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
@@ -137,8 +139,8 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny reports whether a tool output dictates one of the sentences. own holds the words and the names that the
-// agent and persons used before.
+// dictatesAny reports whether a tool's output dictates one of the sentences. own holds the words and the names that the
+// agent or the user used before.
 func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
@@ -155,31 +157,31 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 }
 
 // occursIn reports whether enough foreign words of the sentence occur close together in words. own holds the words that
-// are not foreign.
+// are not foreign. The loop moves a window of reachOfWords words over the text.
 func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	if len(s.keys) == 0 {
 		return false
 	}
-	inside := map[string]int{}
+	inWindow := map[string]int{} // number of occurrences of each foreign word in the window
 	orders := 0
 	for i, w := range words {
 		if i >= reachOfWords {
 			switch leaving := words[i-reachOfWords]; {
 			case leaving.order:
 				orders--
-			case inside[leaving.key] > 1:
-				inside[leaving.key]--
+			case inWindow[leaving.key] > 1:
+				inWindow[leaving.key]--
 			default:
-				delete(inside, leaving.key)
+				delete(inWindow, leaving.key)
 			}
 		}
 		switch {
 		case w.order:
 			orders++
 		case s.keys[w.key] && !own[w.key]:
-			inside[w.key]++
+			inWindow[w.key]++
 		}
-		hits := len(inside)
+		hits := len(inWindow)
 		if hits >= minForeignWords || orders > 0 && hits >= minForeignInOrder || 2*hits > len(s.keys) && hits >= min(minForeignInOrder, len(s.keys)) {
 			return true
 		}

@@ -8,15 +8,15 @@ import (
 	"precept/detect"
 )
 
-// Kinds of lessons from people.
+// Kinds of fixes that come from the user.
 const (
-	fixRefused   = "refused"   // a person rejected a command
-	fixCorrected = "corrected" // a person named the program to use instead
-	fixOption    = "option"    // a person named the option of a command
+	fixRefused   = "refused"   // the user rejected a command
+	fixCorrected = "corrected" // the user named the program to use instead
+	fixOption    = "option"    // the user named the option of a command
 )
 
-// userOccurrences returns the rejections and corrections by people. Their lessons name only commands, because the
-// words of the user are private.
+// userOccurrences returns the user's rejections and corrections. Their lessons name only commands, because the user's
+// words are private.
 func (r *parsedSession) userOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
@@ -27,7 +27,7 @@ func (r *parsedSession) userOccurrences() []*occurrence {
 	}
 	for i := range r.steps {
 		s := &r.steps[i]
-		if s.verdict.Outcome != detect.Refusal || s.verdict.By != detect.Person || s.shell == nil {
+		if s.verdict.Outcome != detect.Refusal || s.verdict.Refuser != detect.UserRefuser || s.shell == nil {
 			continue
 		}
 		if c := s.shell.mainCommand(); c.mayName() && (c.subcommand() != "" || !isProgram(c.program)) {
@@ -47,8 +47,8 @@ func (r *parsedSession) userOccurrences() []*occurrence {
 	return out
 }
 
-// forcingOption returns an option that makes the command skip a check, such as --force, and "" for none. It is the most
-// likely reason for a rejection of the command.
+// forcingOption returns an option that makes the command skip a check, such as --force, and "" for none. Such an option
+// is the most likely reason for the user's rejection of the command.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
 		if wordList("forcing options")[f] {
@@ -58,7 +58,7 @@ func (c *command) forcingOption() string {
 	return ""
 }
 
-// nameWithForce returns the name of the command and its forcing option, if it has one: "rm -f".
+// nameWithForce returns the name of the command and its forcing option, if there is one: "rm -f".
 func (c *command) nameWithForce() string {
 	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag
@@ -67,7 +67,7 @@ func (c *command) nameWithForce() string {
 }
 
 // acceptedCommand returns the name of a command of the same program that succeeded within three steps after the
-// rejected command in step i, "" for none. Commands that only show a state do not count.
+// rejected command in step i, "" for none. Commands that only show information do not count.
 func (r *parsedSession) acceptedCommand(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
@@ -80,14 +80,14 @@ func (r *parsedSession) acceptedCommand(i int, refused string) string {
 	return ""
 }
 
-// readCorrection returns the case and the fix of a correction by the user. It compares the commands before and after
-// the message. ok is false if they do not show a correction.
+// readCorrection returns the case and the fix of a correction by the user. readCorrection compares the commands before
+// and after the message t. ok is false if the message and the commands do not show a correction.
 func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")
 	}
-	opposed := t.opinion.Feeling == detect.Correction || t.opinion.Feeling == detect.Rejection
+	isOpposed := t.opinion.Feeling == detect.Correction || t.opinion.Feeling == detect.Rejection
 	for j := t.before; j < len(r.steps) && j < t.before+6; j++ {
 		after := r.steps[j].command()
 		if after == nil || !r.steps[j].succeeded() {
@@ -108,7 +108,7 @@ func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 				name := after.program + " " + after.args[0]
 				return Case{Key: "corrected|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
 					Fix{Kind: fixCorrected, Param: before.program + " " + before.args[0], Other: name}, true
-			case opposed && before.name() == after.name():
+			case isOpposed && before.name() == after.name():
 				if flag := after.requestedOption(words, before); flag != "" {
 					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: r.optionTriggers(after)},
 						Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
@@ -119,8 +119,8 @@ func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	return c, f, false
 }
 
-// namesReplacement reports whether one sentence of the user names a program to use and the program that it
-// replaces: "use pnpm, not npm", "pnpm instead of npm", "never npx, bun does that".
+// namesReplacement reports whether a sentence of the user names a program to use (after) and the replaced program
+// (before), as in "use pnpm, not npm", "pnpm instead of npm" or "never npx, bun does that".
 func namesReplacement(words, before, after string) bool {
 	for sentence := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return strings.ContainsRune("\n;!?", r) }) {
 		list := strings.FieldsFunc(sentence, func(r rune) bool { return strings.ContainsRune(" \t,:()\"`", r) })
@@ -149,8 +149,8 @@ func (c *command) runsTask() bool {
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// isRequested reports whether a person asked for this command instead of the previous command, as in "please use make
-// test". Both commands must have the same first argument. words are the words of the person.
+// isRequested reports whether the user asked for this command instead of the previous command, as in "please use make
+// test". Both commands must have the same first argument. words are the user's words.
 func (c *command) isRequested(before *command, words []string) bool {
 	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
 		return false
@@ -159,33 +159,33 @@ func (c *command) isRequested(before *command, words []string) bool {
 	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
-// requestedOption returns the first option of the command that the words name and the previous command lacks, "" for
-// none.
+// requestedOption returns the first option of the command that the user's words name and the previous command lacks, ""
+// for none.
 func (c *command) requestedOption(words []string, before *command) string {
-	had, _ := before.flags()
-	has, _ := c.flags()
-	named := ""
-	for _, flag := range has {
-		if flag = c.option(flag); slices.Contains(had, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
+	oldFlags, _ := before.flags()
+	newFlags, _ := c.flags()
+	requested := ""
+	for _, flag := range newFlags {
+		if flag = c.option(flag); slices.Contains(oldFlags, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
 			continue
 		}
 		if c.takesValue(flag, before) || isRiskyOption(flag) { // one use in one session does not justify a lesson
 			return ""
 		}
-		named = cmp.Or(named, flag)
+		requested = cmp.Or(requested, flag)
 	}
-	return named
+	return requested
 }
 
-// takesValue reports whether the option has a value: a word follows the option that the previous command lacks. The
-// value is private, and the option makes no sense without it.
+// takesValue reports whether the option has a value. A value is a word that follows the option and that the previous
+// command lacks. The value is private, and the option makes no sense without the value.
 func (c *command) takesValue(flag string, before *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
 }
 
-// option returns an option with its value, if the value is a short number, true or false. Other values may be private
-// and are left out.
+// option returns an option with its value if the value is a short number, true or false. Any other value may be private
+// and is omitted.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -195,7 +195,7 @@ func (c *command) option(flag string) string {
 	return flag
 }
 
-// command returns the command of a step; nil if a lesson may not name the command.
+// command returns the main command of a step, or nil if a lesson may not name the command.
 func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
@@ -215,8 +215,8 @@ func commandTriggers(c *command) []string {
 }
 
 // optionTriggers returns the phrases in a request of the user that make the use of a command with an option likely. The
-// name of a program with subcommands is no such phrase, because it occurs in too many requests. A subcommand is a
-// phrase of its own only if a person named it.
+// name of a program with subcommands alone is no such phrase, because it occurs in too many requests. A subcommand
+// alone is such a phrase only if the user named it.
 func (r *parsedSession) optionTriggers(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

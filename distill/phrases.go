@@ -19,7 +19,7 @@ const (
 
 // AskPhrases asks a model for further phrases that trigger a lesson. sentences are taken from captured sessions and
 // resemble the lesson. Phrases are dropped if they are already triggers, consist of common words, or contain an id, a
-// path or a host. The caller tests the phrases on captured sessions, and a person accepts them.
+// path or a host. The caller tests the phrases on captured sessions, and an operator accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
 		Phrases []string `json:"phrases"`
@@ -47,8 +47,8 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	return slices.Compact(out), used, nil
 }
 
-// phraseQuestion returns the question to the model, with the lesson and the sentences. Captured text was redacted
-// before it was stored. It is redacted once more, because the lesson was not, and because older versions redacted less.
+// phraseQuestion returns the question to the model, with the lesson and the sentences. The question is redacted,
+// because the lesson was not redacted, and because older versions stored captured sentences with less redaction.
 func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<lesson>\n%s\n%s\n", l.Headline(), oneLine(l.Trigger.Description, 600))

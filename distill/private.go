@@ -20,7 +20,7 @@ const (
 	namesToo                  // also names, which are words with a capital for products, customers and places
 )
 
-// isTerm reports whether a word is spelled like a term (frozen, SLA, ReleaseTrain) and not like a name.
+// isTerm reports whether a word has the letter case of a term (frozen, SLA, ReleaseTrain) and not of a name (Ada).
 func isTerm(word string) bool {
 	const maxShortForm, minPart = 5, 3
 	if strings.ToLower(word) == word || strings.ToUpper(word) == word && len(word) <= maxShortForm {
@@ -68,8 +68,8 @@ func isOrganisationName(name string) bool {
 	return len(name)-len(base) <= 4 && isOrganisationWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
-// isRandom reports whether a word looks like a random key, because it has seven consonants in a row, or capitals all
-// over the word.
+// isRandom reports whether a word looks like a random key, because the word has seven consonants in a row, or changes
+// between lower case and capitals too often.
 func isRandom(word string) bool {
 	const maxRun, minHump = 6, 3
 	consonants, humps, letters := 0, 0, 0
@@ -95,8 +95,8 @@ func isRandom(word string) bool {
 	return humps >= 3 && letters < minHump*(humps+1)
 }
 
-// isKnownWord reports whether a word in lower case is a known word of messages, commands or products, and so not the
-// name of a person.
+// isKnownWord reports whether a word in lower case is a known word of messages, commands or products. Such a word is
+// not the name of a person.
 func isKnownWord(low string) bool {
 	for _, list := range []wordSet{wordList("vocabulary"), wordList("common"), wordList("programs"), wordList("products"), wordList("orders"), wordList("bland"), wordList("instructions"), wordList("before persons")} {
 		if list[low] || list[strings.TrimSuffix(low, "s")] {
@@ -106,7 +106,7 @@ func isKnownWord(low string) bool {
 	return isErrorName(strings.ToUpper(low)) && len(low) < 4
 }
 
-// isNameShaped reports whether a word is spelled like the name of a person: Ada, O'Neill, Jean-Luc.
+// isNameShaped reports whether a word has the letter case of a person's name: Ada, O'Neill, Jean-Luc.
 func isNameShaped(word string) bool {
 	first, lower := true, 0
 	for _, r := range word {
@@ -123,10 +123,10 @@ func isNameShaped(word string) bool {
 	return lower > 0
 }
 
-// personsIn returns the words of a text, in lower case, that name persons. These are given names, the words after them,
-// and unknown words with a capital after words such as "ask" or "assigned to". If strict is true, the result also has
-// login names, the words after "by" and "of", pairs of unknown words with capitals, and unknown words after "password".
-// strict is for the error of a tool, from which a doubtful word can be removed at no cost.
+// personsIn returns the words of a text that name persons, in lower case. These words are given names, the words after
+// given names, and unknown words with a capital after words such as "ask" or "assigned to". If strict is true, the
+// result also has login names, the words after "by" and "of", pairs of unknown words with capitals, and unknown words
+// after "password". strict is for the error message of a tool, from which a doubtful word can be removed at no cost.
 func personsIn(text string, strict bool) map[string]bool {
 	out := map[string]bool{}
 	words := rawWords(strings.Fields(text))
@@ -158,12 +158,13 @@ func (w rawWords) plain(i int) string {
 	return strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
 }
 
-// endsWith reports whether word i ends with one of the signs. The result is true if i is out of range.
+// endsWith reports whether word i ends with one of the characters in signs, or i is out of range.
 func (w rawWords) endsWith(i int, signs string) bool {
 	return i < 0 || i >= len(w) || strings.ContainsAny(w[i][len(w[i])-1:], signs)
 }
 
-// precedingWords returns the two words before word i in its sentence, in lower case. It skips "is" and "was".
+// precedingWords returns the two words before word i in the same sentence, in lower case. A preceding "is" or "was" is
+// skipped.
 func (w rawWords) precedingWords(i int) (last, earlier string) {
 	if w.endsWith(i-1, ".!?") {
 		return "", ""
@@ -190,16 +191,16 @@ func (w rawWords) followsPersonCue(i int) bool {
 func (w rawWords) mayBePerson(i int) bool {
 	last, _ := w.precedingWords(i)
 	next := strings.ToLower(w.plain(i + 1))
-	shaped := isNameShaped(w.plain(i))
-	unknown := func(j int) bool { return isNameShaped(w.plain(j)) && !isKnownWord(strings.ToLower(w.plain(j))) }
-	pair := shaped && (unknown(i+1) && !w.endsWith(i, ".!?") || unknown(i-1) && !w.endsWith(i-1, ".!?"))
+	hasNameShape := isNameShaped(w.plain(i))
+	isUnknownName := func(j int) bool { return isNameShaped(w.plain(j)) && !isKnownWord(strings.ToLower(w.plain(j))) }
+	isPair := hasNameShape && (isUnknownName(i+1) && !w.endsWith(i, ".!?") || isUnknownName(i-1) && !w.endsWith(i-1, ".!?"))
 	clauseEnds := w.endsWith(i, ".!?,;:") || next == "" || wordList("common")[next]
-	object := clauseEnds && (last == "by" || shaped && (last == "of" || last == "from"))
-	return pair || object || wordList("before logins")[last] || wordList("before secrets")[last]
+	isObject := clauseEnds && (last == "by" || hasNameShape && (last == "of" || last == "from"))
+	return isPair || isObject || wordList("before logins")[last] || wordList("before secrets")[last]
 }
 
-// persons returns the names of persons that a session contains in fields of calls and results, and in the headers of
-// commits, as words in lower case.
+// persons returns the words of the names of persons in the fields of the session's calls and results and in the headers
+// of commits, in lower case.
 func (s *Session) persons() map[string]bool {
 	out := map[string]bool{}
 	add := func(value string) {
@@ -229,7 +230,7 @@ func (s *Session) persons() map[string]bool {
 	return out
 }
 
-// eachPersonField calls do with the value of each field that names a person, at most depth levels deep.
+// eachPersonField calls do with the value of each field that names a person, down to depth levels.
 func eachPersonField(v any, depth int, do func(value string)) {
 	if depth == 0 {
 		return
@@ -250,9 +251,9 @@ func eachPersonField(v any, depth int, do func(value string)) {
 	}
 }
 
-// sessionSpecificReason returns the reason why a model's draft is refused for data of one session, "" for none. Such
-// data is the name of a person, an id, a commit, a path of one machine, or a host of a private network. For other hosts
-// and URLs, the gate asks a person.
+// sessionSpecificReason returns the reason to refuse a model's draft because the draft contains data of one session, ""
+// for none. Such data is the name of a person, an id, a commit, a path of one machine, or a host of a private network.
+// Drafts with other hosts and URLs are not refused here, because riskReason leaves them to an operator.
 func (d *Draft) sessionSpecificReason(s *Session) string {
 	list := slices.Concat([]string{d.Title, d.Applies, d.CounterExample}, d.Advice, d.Keywords, d.Errors)
 	persons := s.persons()
@@ -289,9 +290,9 @@ func isID(w string) bool {
 	letters, numbers, changes, run, longest := 0, 0, 0, 0, 0
 	wasDigit := false
 	for i, r := range w {
-		digit := r >= '0' && r <= '9'
+		isDigit := r >= '0' && r <= '9'
 		switch {
-		case digit:
+		case isDigit:
 			numbers++
 			run++
 			longest = max(longest, run)
@@ -304,10 +305,10 @@ func isID(w string) bool {
 		default:
 			return false
 		}
-		if i > 0 && digit != wasDigit {
+		if i > 0 && isDigit != wasDigit {
 			changes++
 		}
-		wasDigit = digit
+		wasDigit = isDigit
 	}
 	head := strings.TrimRight(w, digits+"-_")
 	switch {
@@ -354,7 +355,7 @@ func isPrivateHost(w string) bool {
 	}
 	parts := strings.Split(host, "-")
 	last := parts[len(parts)-1]
-	machine := len(parts) >= 3 && len(last) == 2 && last[0] == '0' && consistsOf(last, digits)
-	label, rest, dotted := strings.Cut(host, ".")
-	return machine && consistsOf(host, lower+digits+"-") || dotted && strings.Count(rest, ".") >= 1 && len(label) > 2 && consistsOf(label[len(label)-2:], digits) && isHost(host, false)
+	isMachineName := len(parts) >= 3 && len(last) == 2 && last[0] == '0' && consistsOf(last, digits)
+	label, rest, hasDot := strings.Cut(host, ".")
+	return isMachineName && consistsOf(host, lower+digits+"-") || hasDot && strings.Count(rest, ".") >= 1 && len(label) > 2 && consistsOf(label[len(label)-2:], digits) && isHost(host, false)
 }

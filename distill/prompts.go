@@ -26,20 +26,20 @@ func (p *Prompts) files() map[string]*string {
 // maxPrompt is the maximum number of bytes of a prompt file.
 const maxPrompt = 64 << 10
 
-// LoadPrompts reads the prompts from a directory. It uses the default prompt for a missing file, and all default
-// prompts if dir is empty.
+// LoadPrompts reads the prompts from the directory dir. The default prompt replaces a missing file. If dir is empty,
+// LoadPrompts returns the default prompts.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
-	for name, to := range p.files() {
+	for name, prompt := range p.files() {
 		text, err := fs.ReadFile(defaultPrompts, "prompts/"+name)
 		if err != nil {
 			return p, err
 		}
 		if dir != "" {
-			own, err := file.Read(filepath.Join(dir, name))
+			custom, err := file.Read(filepath.Join(dir, name))
 			switch {
 			case err == nil:
-				text = own
+				text = custom
 			case !errors.Is(err, fs.ErrNotExist):
 				return p, fmt.Errorf("read the prompts: %w", err)
 			}
@@ -47,7 +47,7 @@ func LoadPrompts(dir string) (Prompts, error) {
 		if len(text) > maxPrompt || strings.TrimSpace(string(text)) == "" {
 			return p, fmt.Errorf("%s has %d bytes; write 1 to %d", name, len(text), maxPrompt)
 		}
-		*to = string(text)
+		*prompt = string(text)
 	}
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -57,7 +57,7 @@ func LoadPrompts(dir string) (Prompts, error) {
 	return p, nil
 }
 
-// PrintPrompts writes the default prompts into a directory, where a person can edit them. Existing files stay
+// PrintPrompts writes the default prompts into a directory, where an operator can edit the prompts. Existing files stay
 // unchanged.
 func PrintPrompts(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -69,7 +69,7 @@ func PrintPrompts(dir string) error {
 		if err != nil {
 			return err
 		}
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // for people to read
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // an editor of the prompts may be another user
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

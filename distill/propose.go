@@ -12,15 +12,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey returns a hash of a key that is short enough for a note with a hundred such hashes.
+// shortKey returns a short hash of a key, because a note holds up to a hundred such hashes.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
 }
 
-// testTriggers removes the error kinds and error patterns of the draft that match too many errors of other cases. It
-// also removes the patterns that match no error of the draft's own cases, unless the draft is about a known failure,
-// which has several wordings. The result is false if the draft has no usable trigger left.
+// testTriggers removes the error kinds and error patterns of the draft that match too many errors of other cases.
+// testTriggers also removes the patterns that match no error of the draft's own cases, unless the draft is about a
+// known failure, which has several wordings. The result is false if the draft has no usable trigger left.
 func (w *work) testTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
@@ -39,10 +39,10 @@ func (w *work) testTriggers(d *Draft) bool {
 	return matched && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// Limits of the errors of other cases that a trigger may match. The larger of the two limits applies.
+// Limits of the number of errors of other cases that a trigger may match. The larger limit applies.
 const (
-	maxOtherShare  = 0.03 // share of the errors
-	maxOtherErrors = 3    // number of errors
+	maxOtherShare  = 0.03 // share of the errors of other cases
+	maxOtherErrors = 3    // number of errors of other cases
 )
 
 // testTrigger tests a trigger on the errors of this run. hit is true if the trigger matches an error of the draft's
@@ -52,7 +52,7 @@ func (w *work) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
-	tried, matched := map[bool]int{}, map[bool]int{} // numbers of errors; the key true is for errors of the draft's cases
+	tried, matched := map[bool]int{}, map[bool]int{} // numbers of errors of the draft's cases (true) and of other cases (false)
 	for key, texts := range w.errorsByCase {
 		tool := ""
 		if c := w.cases[key]; c != nil && !c.Shell {
@@ -69,8 +69,8 @@ func (w *work) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool
 // errFull is the error for a bank at its limit. A later run repeats the proposal.
 var errFull = errors.New("the bank accepts no more lessons for now")
 
-// propose proposes a draft to the bank. If the bank has an equal lesson, propose adds the evidence of the draft to
-// this lesson.
+// propose proposes a draft to the bank. If the bank has an equal lesson, propose adds the draft's sessions to the
+// evidence of the existing lesson.
 func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.toLesson(w.tenant)
 	for _, old := range w.archived {
@@ -154,11 +154,11 @@ func (w *work) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) er
 	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
-	var seen []Ref // the sessions, if the draft has the lesson's advice and not only a similar slug
+	var sightings []Ref // the draft's sessions if the draft has the lesson's advice and not only a similar slug
 	if d.repeatsAdvice(old) {
-		seen = d.Refs
+		sightings = d.Refs
 	}
-	refs, err := w.addSightings(ctx, old.Slug, seen)
+	refs, err := w.addSightings(ctx, old.Slug, sightings)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (w *work) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) er
 	return nil
 }
 
-// putInBook adds a lesson to the book, or replaces the lesson with its slug.
+// putInBook adds a lesson to the book, or replaces the lesson with the same slug.
 func (w *work) putInBook(l *lesson.Lesson) {
 	if _, known := w.book.Get(l.Slug); !known {
 		w.book = w.book.And(l)
@@ -203,9 +203,9 @@ func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref
 		return nil, err
 	}
 	_ = json.Unmarshal(data, &list) // an unreadable list is replaced
-	had := len(list)
+	oldCount := len(list)
 	list = addRefs(list, refs)
-	if len(list) == had || w.Distiller.o.DryRun {
+	if len(list) == oldCount || w.Distiller.o.DryRun {
 		return list, nil
 	}
 	if data, err = json.Marshal(list); err != nil {
@@ -214,8 +214,8 @@ func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith returns the relation between two lessons. It stores the decision to keep two lessons separate in a note,
-// so that a later change of the wording does not merge them.
+// compareWith returns the relation between the new lesson l and the existing lesson old. If the lessons are separate,
+// compareWith stores this decision in a note, so that a later change of the wording does not merge the lessons.
 func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

@@ -15,7 +15,7 @@ const (
 	fixAdded   = "added"   // one more parameter
 	fixRemoved = "removed" // one parameter fewer
 	fixLookup  = "lookup"  // a value that another tool returned before
-	fixAsked   = "asked"   // a value that a person gave
+	fixAsked   = "asked"   // a value that the user gave
 	fixTool    = "tool"    // another tool
 	fixCheck   = "check"   // a lookup showed the reason, and nothing fixed the call
 	fixFirst   = "first"   // same call after another call
@@ -32,7 +32,7 @@ type Fix struct {
 	Kind  string `json:"kind"`
 	Param string `json:"param,omitempty"`
 	Other string `json:"other,omitempty"` // other tool, program or option
-	How   string `json:"how,omitempty"`   // variant of the kind: the form, unlinked, part, without, or the replaced option
+	How   string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the replaced option
 }
 
 // key returns a string that identifies the fix.
@@ -41,14 +41,14 @@ func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" 
 // twoNames separates the names of two parameters in Fix.Param.
 const twoNames = "` and `"
 
-// unlinked is the Fix.How of a fix whose two calls have no value in common. One session alone does not show that the
-// first call helped.
+// unlinked is the Fix.How of a fix of the kind fixFirst whose two calls have no value in common. One session alone does
+// not show that the first call helped.
 const unlinked = "unlinked"
 
 // repairWindow is the number of calls after a failure that are searched for a fix.
 const repairWindow = 10
 
-// findFix returns the fix after the failure in step i.
+// findFix returns the change that fixed the failure in step i, and false if no change is found.
 func (r *parsedSession) findFix(i int) (Fix, bool) {
 	s := &r.steps[i]
 	if s.shell != nil {
@@ -82,8 +82,9 @@ func (r *parsedSession) findFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// fixOfRepeatedCall returns the fix if the call of step i failed and worked unchanged in step j. The fix is another
-// call between the two steps.
+// fixOfRepeatedCall returns the fix of the failed call in step i, which is repeated without a change in step j. The fix
+// is another call between the two steps. The result is false if no call between the steps, or more than one, can be the
+// fix.
 func (r *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -122,7 +123,7 @@ func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (F
 	if slices.ContainsFunc(slices.Concat(d.added, d.removed), isRiskyOption) {
 		return Fix{}, false
 	}
-	blamed := d.changed // if several parameters changed, those that the error names
+	blamed := d.changed // the changed parameters; if there are several, those that the error names
 	if len(blamed) > 1 {
 		blamed = slices.DeleteFunc(slices.Clone(blamed), func(k string) bool { return !namesParameter(errorText, k) })
 	}
@@ -151,13 +152,13 @@ func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (F
 	return Fix{}, false
 }
 
-// offersPart reports whether the list or object to has exactly one value that from lacks, and the error contains this
-// value.
+// offersPart reports whether the list or object to has exactly one value that from lacks, and the error message
+// contains this value.
 func offersPart(errorText string, from, to any) bool {
-	old := arguments{object: map[string]any{"": from}}
-	had := strings.ToLower(strings.Join(old.distinctiveValues(), "\n"))
-	next := arguments{object: map[string]any{"": to}}
-	added := slices.DeleteFunc(next.distinctiveValues(), func(v string) bool { return strings.Contains(had, strings.ToLower(v)) })
+	before := arguments{object: map[string]any{"": from}}
+	oldValues := strings.ToLower(strings.Join(before.distinctiveValues(), "\n"))
+	after := arguments{object: map[string]any{"": to}}
+	added := slices.DeleteFunc(after.distinctiveValues(), func(v string) bool { return strings.Contains(oldValues, strings.ToLower(v)) })
 	switch to.(type) {
 	case []any, map[string]any:
 		return len(added) == 1 && containsPhrase(errorText, strings.ToLower(added[0]), true)
@@ -165,14 +166,15 @@ func offersPart(errorText string, from, to any) bool {
 	return false
 }
 
-// asksForBoth reports whether an error demands two parameters. It must contain both names, or one of them and the word
-// required or missing.
+// asksForBoth reports whether an error demands the parameters a and b. Such an error contains both names, or one of the
+// names and the word required or missing.
 func asksForBoth(errorText, a, b string) bool {
 	return strings.Contains(errorText, strings.ToLower(a)) && strings.Contains(errorText, strings.ToLower(b)) ||
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// fixOfChangedParameter returns the fix that consists of the change of one parameter.
+// fixOfChangedParameter returns the fix if the call of step i, with the value from of a parameter, failed, and the call
+// of step j, with the value to, worked. The result is false if the change does not explain the success.
 func (r *parsedSession) fixOfChangedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
@@ -200,7 +202,7 @@ func (r *parsedSession) fixOfChangedParameter(s *step, param string, from, to an
 	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(r.showableWords(s))
 }
 
-// showableWords returns the words of an error that a lesson may show.
+// showableWords returns the error message of a step, reduced to the words that a lesson may show.
 func (r *parsedSession) showableWords(s *step) string {
 	if r.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), termsToo).show
@@ -208,7 +210,7 @@ func (r *parsedSession) showableWords(s *step) string {
 	return message(s.text, publicWords(s), s.callWords()).show
 }
 
-// describesValue reports whether an error describes the required value, and the lesson may show the whole description.
+// describesValue reports whether an error message describes the required value without an omitted word (…).
 func describesValue(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
@@ -219,7 +221,7 @@ func describesValue(show string) bool {
 	return false
 }
 
-// withoutEcho returns the error without its first copy of the value that the call sent.
+// withoutEcho returns the error without the first occurrence of the value that the call sent.
 func withoutEcho(body, sent string) string {
 	if len(sent) < 3 {
 		return body
@@ -227,8 +229,8 @@ func withoutEcho(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookupFix returns a fix of the kind fixLookup if the result of a lookup contains the value, or contains every word of
-// the value that the previous value from lacks.
+// lookupFix returns a fix of the kind fixLookup if the result of a lookup contains the new value of the parameter, or
+// every word of the new value that the old value (from) lacks.
 func (r *parsedSession) lookupFix(param string, from, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
@@ -240,22 +242,22 @@ func (r *parsedSession) lookupFix(param string, from, value any, lookups []int) 
 		if t.shell != nil {
 			continue
 		}
-		all := len(parts) > 0 && len(t.text) < maxLookedUp
+		hasAllParts := len(parts) > 0 && len(t.text) < maxLookedUp
 		for _, p := range parts {
-			all = all && strings.Contains(t.text, p)
+			hasAllParts = hasAllParts && strings.Contains(t.text, p)
 		}
 		switch {
 		case containsValue(t.text, v):
 			return Fix{Kind: fixLookup, Param: param, Other: t.tool}, true
-		case all && len(v) >= 4:
+		case hasAllParts && len(v) >= 4:
 			return Fix{Kind: fixLookup, Param: param, Other: t.tool, How: "part"}, true
 		}
 	}
 	return Fix{}, false
 }
 
-// isCode reports whether a value is a short code such as JFK, 14C or EU: upper-case letters and digits, at least
-// one of them a letter.
+// isCode reports whether a value is a code of upper-case letters and digits with at least one letter, such as JFK, 14C
+// or EU.
 func isCode(v string) bool {
 	return len(v) >= 2 && consistsOf(v, upper+digits) && !consistsOf(v, digits)
 }
@@ -294,8 +296,8 @@ func namesParameter(errorText, name string) bool {
 	return containsPhrase(errorText, strings.ToLower(name), true)
 }
 
-// containsPhrase reports whether a text contains a phrase that does not start inside of a word: "corporate limit" does
-// not contain "rate limit". If whole is true, the phrase must not end inside of a word either.
+// containsPhrase reports whether a text contains a phrase that does not start inside of a word. For example, "corporate
+// limit" does not contain "rate limit". If whole is true, the phrase must not end inside of a word either.
 func containsPhrase(text, phrase string, whole bool) bool {
 	for from := 0; from < len(text); from++ { // ends for an empty phrase, too, because a parameter may have any name
 		at := strings.Index(text[from:], phrase)
@@ -311,20 +313,22 @@ func containsPhrase(text, phrase string, whole bool) bool {
 	return false
 }
 
+// isWordByteAt reports whether s[i] is a lower-case letter, a digit or an underscore. The result is false if i is out
+// of range.
 func isWordByteAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }
 
-// namedBetween reports whether a person named the value for the first time between step i and step j.
+// namedBetween reports whether the user named the value for the first time between step i and step j.
 func (r *parsedSession) namedBetween(value string, i, j int) bool {
-	low, named := strings.ToLower(value), false
+	low, found := strings.ToLower(value), false
 	for _, t := range r.messages {
 		if strings.Contains(strings.ToLower(t.words), low) {
 			if t.before <= i {
 				return false
 			}
-			named = named || t.before <= j
+			found = found || t.before <= j
 		}
 	}
-	return named
+	return found
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// findShellFix returns the fix after the failure of a command in step i.
+// findShellFix returns the fix of the failed command in step i, and false if no fix is found.
 func (r *parsedSession) findShellFix(i int) (Fix, bool) {
 	s := &r.steps[i]
-	broken := s.blamedCommand()
+	failedCommand := s.blamedCommand()
 	installed, hint := "", ""
 	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		t := &r.steps[j]
@@ -21,17 +21,17 @@ func (r *parsedSession) findShellFix(i int) (Fix, bool) {
 				installed = how
 				continue
 			}
-			if c.program == broken.program && slices.Equal(c.args, broken.args) {
-				return fixOfSameCommand(broken, c, installed, hint)
+			if c.program == failedCommand.program && slices.Equal(c.args, failedCommand.args) {
+				return fixOfSameCommand(failedCommand, c, installed, hint)
 			}
-			if by, ok := c.wraps(broken); ok {
-				return Fix{Kind: fixProgram, Param: broken.program, Other: by}, true
+			if by, ok := c.wraps(failedCommand); ok {
+				return Fix{Kind: fixProgram, Param: failedCommand.program, Other: by}, true
 			}
-			if name := c.demandedWords(s.text); name != "" && name != broken.name() {
+			if name := c.demandedWords(s.text); name != "" && name != failedCommand.name() {
 				hint = name
 				continue
 			}
-			if f, ok := commandFix(broken, c, s.text); ok {
+			if f, ok := commandFix(failedCommand, c, s.text); ok {
 				return f, true
 			}
 		}
@@ -39,8 +39,8 @@ func (r *parsedSession) findShellFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// wraps reports whether the command is the command o with a wrapper: poetry run pytest. by is the wrapper with the
-// program of o.
+// wraps reports whether the command is the command o with a wrapper, such as poetry run in "poetry run pytest". by is
+// the wrapper and the program of o.
 func (c *command) wraps(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
 	if at < 0 || at > 1 || !c.mayName() || !o.mayName() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
@@ -56,8 +56,9 @@ func (c *command) wraps(o *command) (by string, ok bool) {
 	return "", false
 }
 
-// fixOfSameCommand returns the fix if the same command worked later. The fix is an installed package (installed), a
-// command that the error names (hint), or an environment variable. ok is false if the reason is unknown.
+// fixOfSameCommand returns the fix if the failed command from worked later without a change of its arguments (to). The
+// fix is an install command (installed), a command that the error names (hint), or an environment variable. ok is false
+// if none of these explains the success.
 func fixOfSameCommand(from, to *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
@@ -70,8 +71,7 @@ func fixOfSameCommand(from, to *command, installed, hint string) (f Fix, ok bool
 	return Fix{}, false
 }
 
-// demandedWords returns the words of the command, program and subcommands, that an error names. The result is "" if the
-// error does not name the command.
+// demandedWords returns the program and the subcommands of the command if an error names them, and "" otherwise.
 func (c *command) demandedWords(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
@@ -92,7 +92,7 @@ func (c *command) demandedWords(text string) string {
 	return ""
 }
 
-// blamedCommand returns the command of the command line that the error names, or else the main command.
+// blamedCommand returns the command that the error of the step names, or else the main command.
 func (s *step) blamedCommand() *command {
 	for line := range strings.SplitSeq(s.text, "\n") {
 		if len(line) > 300 {
@@ -111,8 +111,8 @@ func (s *step) blamedCommand() *command {
 
 // optionFix returns the fix if the failed command from, with the options a, and the command to, with the options b,
 // differ in one option. values is the number of other words that only to has. A short option with a value gives no fix,
-// because the value is private, and the option makes no sense without it. An option counts as a replacement of another
-// option only if the error names the replaced option.
+// because the value is private, and the option makes no sense without the value. An option counts as a replacement of
+// another option only if the error names the replaced option.
 func optionFix(from, to *command, a, b []string, values int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
 	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
@@ -131,21 +131,21 @@ func optionFix(from, to *command, a, b []string, values int, text string) (Fix, 
 	return Fix{}, false
 }
 
-// namesOption reports whether an error names an option of the command: unexpected argument '--glob-all' found.
+// namesOption reports whether an error names an option of the command, as in "unexpected argument '--glob-all' found".
 func namesOption(text, option string) bool {
 	const minLen = 3
 	return len(option) >= minLen && strings.Contains(text, option)
 }
 
 // isRiskyOption reports whether an option turns a check off. A lesson must not advise such an option, even if the
-// command worked with it.
+// command worked with the option.
 func isRiskyOption(f string) bool {
 	low := strings.ToLower(f)
 	return wordList("risky options")[low] || wordList("risky words").containedIn(low)
 }
 
-// commandFix returns the difference between the failed command from and the command to as a fix. ok is false if the
-// commands do not serve the same purpose. text is the error of from.
+// commandFix returns the difference between the failed command from and the later command to as a fix. ok is false if
+// the commands do not have the same purpose, or differ in more than a fix. text is the error of from.
 func commandFix(from, to *command, text string) (f Fix, ok bool) {
 	a, rest := from.flags()
 	b, others := to.flags()

@@ -13,10 +13,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// riskReason returns the reason why a person must read the advice before any agent gets it, "" for none. A reason is a
-// URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or turning a
-// check off. A negated verb is a reason as well, because a list of verbs cannot parse a sentence, and a person costs
-// little time.
+// riskReason returns the reason why an operator must read the advice before any agent gets it, "" for none. A reason is
+// a URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or turning
+// a check off. A negated verb is a reason as well, because the list of verbs cannot tell a negated sentence from
+// another.
 func riskReason(advice string) string {
 	text := lesson.Plain(advice)
 	if what := addressReason(text); what != "" {
@@ -38,11 +38,11 @@ func riskReason(advice string) string {
 			{wordList("permissions"), "the advice changes permissions"},
 			{wordList("unchecked"), "the advice turns a check off"},
 		} {
-			if kind.words.names(tokens) {
+			if kind.words.occursIn(tokens) {
 				return kind.reason
 			}
 		}
-		if wordList("adds").names(tokens) && wordList("kinds of packages").names(tokens) {
+		if wordList("adds").occursIn(tokens) && wordList("kinds of packages").occursIn(tokens) {
 			return "the advice installs something"
 		}
 	}
@@ -59,9 +59,9 @@ func commandWords(sentence string) (out []string) {
 	return out
 }
 
-// names reports whether the tokens contain an entry of the list. An entry is a word or a phrase. An entry with a star
-// at its end is the start of a word. Letters that look alike are equal.
-func (w wordSet) names(tokens []string) bool {
+// occursIn reports whether the tokens contain an entry of the list. An entry is a word or a phrase. An entry with a
+// star at its end is the start of a word. Letters that look alike are equal.
+func (w wordSet) occursIn(tokens []string) bool {
 	var letters []string
 	for _, t := range tokens {
 		letters = append(letters, lesson.Skeleton(t))
@@ -81,7 +81,7 @@ func (w wordSet) names(tokens []string) bool {
 	return false
 }
 
-// addressReason returns the reason why a text needs a person because of a URL or a host, "" if the text has neither.
+// addressReason returns the reason why an operator must read a text with a URL or a host, "" if the text has neither.
 func addressReason(text string) string {
 	text = bracketedDot().ReplaceAllString(text, ".")
 	text = spacedDot().ReplaceAllString(text, ".$1")
@@ -103,8 +103,8 @@ func addressReason(text string) string {
 }
 
 // isHost reports whether a word names a host. A host is a domain with a known or reserved top level, an IP address, a
-// name with a port, or a name after an @. The name of a known file and a call with parentheses are no hosts. dotAsWord
-// is true if the text contains the word "dot" instead of the character.
+// name with a port, or a name after an @. The name of a known file and a call with parentheses are not hosts. dotAsWord
+// is true if the text has the word "dot" in place of the character.
 func isHost(word string, dotAsWord bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {
@@ -120,8 +120,8 @@ func isHost(word string, dotAsWord bool) bool {
 		return false
 	}
 	host, _, path := strings.Cut(word, "/")
-	name, port, given := strings.Cut(host, ":")
-	if given && len(port) >= 2 && len(port) <= 5 && consistsOf(port, digits) && consistsOf(name, lower+digits+"-.") && strings.Trim(name, digits) != "" && !isFile(name) {
+	name, port, hasPort := strings.Cut(host, ":")
+	if hasPort && len(port) >= 2 && len(port) <= 5 && consistsOf(port, digits) && consistsOf(name, lower+digits+"-.") && strings.Trim(name, digits) != "" && !isFile(name) {
 		return true
 	}
 	labels := strings.Split(name, ".")
@@ -149,6 +149,7 @@ func isEncoded(text string) bool {
 	})
 }
 
+// lazyRegexp returns a function that compiles the pattern at its first call.
 func lazyRegexp(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -21,7 +21,7 @@ type Source interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// Notes stores the distiller's state, which is marks of sessions, cases, opinions, support of lessons, and claims.
+// Notes stores the state of the distiller: marks of sessions, cases, opinions, support of lessons, and claims.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
@@ -48,11 +48,11 @@ type Options struct {
 	Judge    Judge // nil means the rules
 	Select   Selection
 	DryRun   bool
-	Auto     bool // distill.gate is auto: trials start without an approval
+	Auto     bool // distill.gate is auto, so trials start without an approval
 	Now      func() time.Time
 	Owner    string // name of this process in claims, unique among processes
 	Budget   Budget
-	Parallel int                             // number of sessions that a judge reads in parallel; 0 means one
+	Parallel int                             // maximum number of open questions to a judge; 0 means one
 	Progress func(read int)                  // receives the number of further sessions that were read; may be nil
 	Failed   func(session string, err error) // receives the error of one session; may be nil
 }
@@ -67,11 +67,11 @@ type Selection struct {
 }
 
 const (
-	claimDuration = 2 * time.Minute // duration of a claim, which is the lease that lets only one process read a tenant
+	claimDuration = 2 * time.Minute // duration of a claim; a claim is a lease, so that only one process reads a tenant
 	notesBatch    = 64              // number of sessions that are read before the notes are written
 )
 
-// Distiller makes lessons from sessions. A Distiller starts goroutines only within Once, which waits for them.
+// Distiller makes lessons from sessions. Only Once starts goroutines, and waits for them.
 type Distiller struct{ o Options }
 
 // New returns a distiller.
@@ -82,8 +82,8 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// Once reads the new sessions of every selected tenant, and proposes lessons. An error that concerns one session does
-// not stop the run. An error of the store, the bank, the judge or the context stops the run and is returned.
+// Once reads the new sessions of every selected tenant, and proposes lessons. An error that concerns only one session
+// does not stop the run. An error of the store, the bank, the judge or the context stops the run and is returned.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -108,8 +108,8 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// distilTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim. If
-// orgWords is true, the lessons may contain terms that are specific to the organisation.
+// distilTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim on the
+// tenant. If orgWords is true, the lessons may contain words of the organisation.
 func (d *Distiller) distilTenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
 	leaseName := "distill:" + tenant
 	ok := d.o.DryRun

@@ -16,7 +16,7 @@ import (
 type Ref struct {
 	Session string   `json:"session"`           // id of the session
 	Run     string   `json:"run,omitempty"`     // run of the session
-	Callers []string `json:"callers,omitempty"` // callers of the session's accepted requests; see sample.Exchange
+	Callers []string `json:"callers,omitempty"` // digests of the credentials of the session's accepted requests; see sample.Exchange
 }
 
 // independentOf reports whether two sessions support a lesson independently. The sessions must not be part of the same
@@ -49,8 +49,8 @@ func (s *Session) runName() string {
 // maxCallers is the maximum number of callers in the Ref of one session.
 const maxCallers = 4
 
-// callers returns the callers of those requests of the session that the upstream accepted. Other requests do not
-// count, because anyone can send a request with an invented credential.
+// callers returns the callers of the session's requests that the upstream accepted. Other requests do not count,
+// because anyone can send a request with an invented credential.
 func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
@@ -75,7 +75,7 @@ func (s *Session) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// step is a tool call with its result and the classification of the result.
+// step is a tool call with its result and the judgement of the result.
 type step struct {
 	tool    string
 	args    arguments
@@ -90,12 +90,12 @@ func (s *step) succeeded() bool      { return s.verdict.Outcome == detect.OK }
 
 // userMessage is a message of the user.
 type userMessage struct {
-	words   string
+	words   string // the user's own words
 	opinion detect.Opinion
 	before  int // number of the session's steps before the message
 }
 
-// parsedSession is a session as steps and messages, which is the form that the rules read.
+// parsedSession holds the steps and messages of a session, which the rules read.
 type parsedSession struct {
 	ref      Ref
 	steps    []step
@@ -103,7 +103,7 @@ type parsedSession struct {
 	orgWords bool // a lesson may use the words of the organisation
 }
 
-// parseSession returns the steps and messages of a session. Calls without a result are left out.
+// parseSession returns the steps and messages of a session. Calls without a result are omitted.
 func parseSession(s *Session, orgWords bool) *parsedSession {
 	r := &parsedSession{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.runName(), Callers: s.callers()}}
 	previous := ""
@@ -126,7 +126,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 			words := withoutBlocks(e.Text)
 			if _, synthetic := detect.Synthetic(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
-					previous = "…" // stands for the calls of an agent that writes no text: the person's words refer to the calls
+					previous = "…" // in place of text: the user's words refer to the calls of an agent that writes no text
 				}
 				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}

@@ -7,7 +7,7 @@ import (
 	"precept/internal/shell"
 )
 
-// shellCall is the parsed command line of a tool call. The rules only compare commands, and never run them.
+// shellCall is the parsed command line of a tool call. The rules compare commands, and never run a command.
 type shellCall struct{ commands []command }
 
 // command is one program with its arguments.
@@ -21,20 +21,20 @@ type command struct {
 // maxLine is the maximum length, in bytes, of a command line that is parsed. A longer line most likely contains a file.
 const maxLine = 2000
 
-// parseShellCall parses the command line of a tool call. The result is nil if the call runs no command. If orgWords is
-// true, a lesson may name programs of the organisation.
+// parseShellCall parses the command line of a tool call. The result is nil if the call runs no command. orgWords is the
+// value of command.orgWords for all commands.
 func parseShellCall(s *step, orgWords bool) *shellCall {
-	given := s.args.object["command"]
-	if given == nil {
-		given = s.args.object["cmd"]
+	argument := s.args.object["command"]
+	if argument == nil {
+		argument = s.args.object["cmd"]
 	}
 	line := ""
-	switch given := given.(type) {
+	switch argument := argument.(type) {
 	case string:
-		line = given
+		line = argument
 	case []any:
 		var words []string
-		for _, w := range given {
+		for _, w := range argument {
 			words = append(words, plainText(w))
 		}
 		if len(words) > 2 && strings.HasSuffix(words[0], "sh") && strings.HasPrefix(words[1], "-") {
@@ -43,8 +43,8 @@ func parseShellCall(s *step, orgWords bool) *shellCall {
 		line = strings.Join(words, " ")
 	}
 	name := strings.ToLower(s.tool)
-	named := name == "run" || slices.ContainsFunc([]string{"bash", "shell", "exec", "terminal", "command"}, func(word string) bool { return strings.Contains(name, word) })
-	if _, edits := s.args.object["path"]; !named || edits || strings.Contains(name, "edit") || len(line) > maxLine {
+	isShellTool := name == "run" || slices.ContainsFunc([]string{"bash", "shell", "exec", "terminal", "command"}, func(word string) bool { return strings.Contains(name, word) })
+	if _, hasPath := s.args.object["path"]; !isShellTool || hasPath || strings.Contains(name, "edit") || len(line) > maxLine {
 		return nil
 	}
 	c := parseShell(line)
@@ -57,7 +57,7 @@ func parseShellCall(s *step, orgWords bool) *shellCall {
 	return c
 }
 
-// parseShell returns the commands of a command line, without those in substitutions.
+// parseShell returns the commands of a command line, except the commands in substitutions.
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
@@ -72,9 +72,9 @@ func parseShell(line string) *shellCall {
 func commandOf(parsed shell.Command) (c command, ok bool) {
 	c, words := command{env: parsed.Env}, parsed.Words
 	for len(words) > 0 {
-		name, _, sets := strings.Cut(words[0], "=")
+		name, _, isAssignment := strings.Cut(words[0], "=")
 		switch {
-		case sets && !strings.HasPrefix(name, "-"): // env NAME=VALUE
+		case isAssignment && !strings.HasPrefix(name, "-"): // env NAME=VALUE
 			c.env = append(c.env, name)
 		case len(words) > 1 && slices.Contains([]string{"sudo", "time", "env", "nohup", "command"}, words[0]):
 			if words[0] == "sudo" {
@@ -94,6 +94,7 @@ func commandOf(parsed shell.Command) (c command, ok bool) {
 	return c, false
 }
 
+// isProgram reports whether a word is the name of a public program.
 func isProgram(w string) bool { return wordList("programs")[w] }
 
 // mayName reports whether a lesson may name the program of the command.
@@ -106,8 +107,8 @@ func (c *command) maySet(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
-// packages returns the packages in the arguments of an install command, each after a blank. The result is "" unless a
-// lesson may name all of them.
+// packages returns the packages in the arguments of an install command, each after a blank. The result is "" if a
+// lesson must not name one of the packages.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -122,7 +123,7 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installs returns the words of an install command, with its packages if a lesson may name all of them. ok is false for
+// installs returns the words of an install command, with the packages if a lesson may name all of them. ok is false for
 // other commands.
 func (c *command) installs() (install string, ok bool) {
 	if len(c.args) == 0 {
@@ -158,6 +159,7 @@ func (c *command) subcommand() string {
 	return ""
 }
 
+// isSubcommand reports whether a word has the form of a subcommand.
 func isSubcommand(w string) bool {
 	return w != "" && w[0] != '-' && len(w) < 16 && consistsOf(w, lower+"-")
 }
@@ -183,8 +185,8 @@ func (c *command) flags() (flags, rest []string) {
 	return flags, rest
 }
 
-// mainCommand returns the first command of the line that does more than print text or change the directory. If there is
-// none, the result is the last command.
+// mainCommand returns the first command of the line that does more than print text or change the directory, or else the
+// last command.
 func (s *shellCall) mainCommand() *command {
 	for i := range s.commands {
 		c := &s.commands[i]
@@ -195,21 +197,21 @@ func (s *shellCall) mainCommand() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// optionValues returns the values of options in lower case, which are private. Other words of a command line are left
-// out, because they often belong to the program.
+// optionValues returns the values of options in lower case. These values are private. Other words of a command line
+// often belong to the program, and are omitted.
 func (s *shellCall) optionValues() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {
-		option := false
+		afterOption := false
 		for _, a := range s.commands[i].args {
-			name, value, given := strings.Cut(a, "=")
+			name, value, hasValue := strings.Cut(a, "=")
 			switch {
-			case strings.HasPrefix(name, "-") && given:
+			case strings.HasPrefix(name, "-") && hasValue:
 				out[strings.ToLower(value)] = true
-			case option && !strings.HasPrefix(a, "-"):
+			case afterOption && !strings.HasPrefix(a, "-"):
 				out[strings.ToLower(a)] = true
 			}
-			option = strings.HasPrefix(a, "-") && !given
+			afterOption = strings.HasPrefix(a, "-") && !hasValue
 		}
 	}
 	return out

@@ -16,7 +16,7 @@ type Summary struct {
 	Judged         int            `json:"judged"`
 	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, about which the judge was not asked
 	Failed         int            `json:"failed"`               // sessions with an error
-	Candidates     int            `json:"candidates"`           // drafted lessons
+	Candidates     int            `json:"candidates"`           // drafts of lessons
 	Proposed       int            `json:"proposed"`
 	Merged         int            `json:"merged"`  // drafts whose sessions became evidence of an equal existing lesson
 	Refused        map[string]int `json:"refused"` // number of refused drafts by reason
@@ -28,7 +28,7 @@ type Summary struct {
 	Busy           []string       `json:"busy,omitempty"`    // tenants that another process reads
 	Drafts         []Draft        `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
-	Waiting        []Waiting      `json:"waiting,omitempty"` // lessons that the automatic gate leaves to a person
+	Waiting        []Waiting      `json:"waiting,omitempty"` // lessons that the automatic gate leaves to an operator
 	NotProposed    []NotProposed  `json:"not_proposed,omitempty"`
 }
 
@@ -73,15 +73,16 @@ func (s *Summary) refuse(d *Draft, code, why string) {
 	s.addDraft(shown)
 }
 
+// addDraft adds a draft, up to maxDrafts drafts.
 func (s *Summary) addDraft(d Draft) {
 	if len(s.Drafts) < maxDrafts {
 		s.Drafts = append(s.Drafts, d)
 	}
 }
 
-// redacted returns the draft without the secrets and the personal data that a model may have repeated from a session. A
-// value that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of the replaced
-// values.
+// redacted returns a copy of the draft without the secrets and the personal data that a model may have repeated from a
+// session. A value that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of the
+// replaced values.
 func (d *Draft) redacted() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
@@ -110,7 +111,7 @@ func (d *Draft) redacted() (shown Draft, kinds []string) {
 // placeholder matches the text that replaces a secret.
 var placeholder = regexp.MustCompile(`\[REDACTED:[^\]]*\]`) //nolint:gochecknoglobals // immutable
 
-// replacements returns the values that were replaced in text, each followed by its placeholder in clean.
+// replacements returns the values of text that are replaced in clean. Each value is followed by its placeholder.
 func replacements(text, clean string) (pairs []string) {
 	names, between := placeholder.FindAllString(clean, -1), placeholder.Split(clean, -1)
 	text = strings.TrimPrefix(text, between[0])
@@ -133,13 +134,13 @@ func replacements(text, clean string) (pairs []string) {
 // redacted returns a text without secrets and personal data.
 func redacted(text string) string { return redact.New(true).Text(text) }
 
-// judgeError is an error whose message may quote the answer of a judge. Error redacts the message.
+// judgeError is an error whose message may quote the answer of a judge. The method Error redacts the message.
 type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return redacted(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
-// addWaiting adds a lesson that the automatic gate leaves to a person, or replaces the reason of such a lesson.
+// addWaiting adds a lesson that the automatic gate leaves to an operator, or replaces the reason of such a lesson.
 func (s *Summary) addWaiting(slug, why string) {
 	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 	switch {

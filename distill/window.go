@@ -15,8 +15,8 @@ type part struct {
 	trouble bool // a failed call, a refusal, or a correction by the user
 }
 
-// hasTrouble reports whether a session has a sign of trouble, which is a failed or refused call, a correction by a
-// person, a bad rating, or a reply that did not end.
+// hasTrouble reports whether a session has a sign of trouble, which is a failed or refused call, a correction by the
+// user, a bad rating, or a reply that did not end.
 func (s *Session) hasTrouble() bool {
 	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
 		return true
@@ -30,7 +30,7 @@ func (s *Session) hasTrouble() bool {
 // goodRating is the lowest score of a rating that is no sign of trouble.
 const goodRating = 0.5
 
-// parts returns the parts of a session, without the blocks that precept inserted. The middle of a long text is removed.
+// parts returns the parts of a session, without the blocks that precept inserted. A long text loses its middle.
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
@@ -40,8 +40,8 @@ func (s *Session) parts() (out []part) {
 		case sample.EventUser:
 			_, synthetic := detect.Synthetic(plain)
 			feeling := detect.ReadTurn(e.Text, plain, previous).Feeling
-			opposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
-			out = append(out, part{"USER: " + text, opposed})
+			isOpposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
+			out = append(out, part{"USER: " + text, isOpposed})
 		case sample.EventAssistant:
 			previous = e.Text
 			out = append(out, part{"AGENT: " + text, false})
@@ -52,7 +52,7 @@ func (s *Session) parts() (out []part) {
 				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {
-				previous = "…" // stands for the calls of an agent that writes no text, so that a correction counts
+				previous = "…" // in place of text: a correction may refer to the calls of an agent that writes no text
 			}
 		}
 	}
@@ -89,17 +89,17 @@ func formatSession(s *Session) string {
 	return strings.Join(out, "\n")
 }
 
-// chooseParts returns the indices of the parts of a long session to show, within maxShown bytes. It chooses the first
-// part and the last three, then the parts around each sign of trouble, the nearest first, and then parts from the
+// chooseParts returns the indices of the parts of a long session to show, within maxShown bytes. The first part and the
+// last three parts come first. The parts around each sign of trouble follow, the nearest first, and then parts from the
 // beginning.
 func chooseParts(parts []part) map[int]bool {
 	const maxDistance = 8 // parts before and after a sign of trouble
-	shown, left := map[int]bool{}, maxShown
+	shown, bytesLeft := map[int]bool{}, maxShown
 	show := func(i int) {
-		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > left {
+		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > bytesLeft {
 			return
 		}
-		shown[i], left = true, left-len(parts[i].text)-len("\n[...]\n")
+		shown[i], bytesLeft = true, bytesLeft-len(parts[i].text)-len("\n[...]\n")
 	}
 	show(0)
 	for i := range 3 {

@@ -11,8 +11,10 @@ import (
 	"precept/inject/lesson"
 )
 
+// code returns a text in backquotes.
 func code(s string) string { return "`" + s + "`" }
 
+// joinOr returns the texts of a list, joined with commas and "or".
 func joinOr(list []string) string {
 	switch len(list) {
 	case 0:
@@ -24,7 +26,7 @@ func joinOr(list []string) string {
 	}
 }
 
-// shorten returns at most n bytes of a text, and an ellipsis if the text was cut at a word.
+// shorten returns a text that is cut to about n bytes, if possible at the end of a word and with an ellipsis.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -35,15 +37,15 @@ func shorten(s string, n int) string {
 	return s[:n]
 }
 
-// wording holds the templates of the lessons about one kind of fix. A name in braces, such as {tool}, is replaced by a
-// value of the group.
+// wording holds the templates of the lessons about one kind of fix. In a template, a name in braces, such as {tool}, is
+// replaced by a value of the group.
 type wording struct{ Title, Advice, Slug string }
 
 //go:embed drafts.json
 var draftsText []byte
 
-// wordings holds the wordings by kind of fix. A key "kind: variant" has only the templates in which the variant
-// differs.
+// wordings returns the wordings by kind of fix. The wording of a key "kind: variant" has only the templates in which
+// the variant differs.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[string]wording](draftsText) })
@@ -51,12 +53,12 @@ var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[st
 // embedded decodes an embedded data file.
 func embedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
-		panic("distill: " + err.Error()) // every test of a rule finds an invalid file
+		panic("distill: " + err.Error()) // the file is part of the program, and every test of a rule reads the file
 	}
 	return v
 }
 
-// variant returns the name of the variant of the group's fix in drafts.json, "" for none.
+// variant returns the name of the variant in drafts.json that fits the group's fix, "" for none.
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
@@ -79,27 +81,27 @@ func (g *group) variant() string {
 // draft returns the draft of a group in the wording of its kind of fix. The result is false if the draft is not usable.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
-	says, tools := g.quotedErrors(), g.tools()
+	errorQuotes, tools := g.quotedErrors(), g.tools()
 	quoted := make([]string, len(tools))
 	for i := range tools {
 		quoted[i] = code(tools[i])
 	}
-	usual := wordings()[f.Kind]
-	special := wordings()[f.Kind+": "+g.variant()]
-	say := strings.NewReplacer("{tool}", code(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", code(f.Param),
+	standard := wordings()[f.Kind]
+	variant := wordings()[f.Kind+": "+g.variant()]
+	fill := strings.NewReplacer("{tool}", code(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", code(f.Param),
 		"{other}", code(f.Other), "{how}", f.How, "{sign}", code(strings.TrimPrefix(f.How, leadingSign)),
-		"{says}", says, "{show}", shorten(c.Show, 80)).Replace
-	name := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.How, "{phrase}", c.Phrases[0]).Replace
+		"{says}", errorQuotes, "{show}", shorten(c.Show, 80)).Replace
+	fillSlug := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.How, "{phrase}", c.Phrases[0]).Replace
 	d := Draft{
 		Comparison: &g.comparison,
 		cases:      g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.sightings, Tools: tools,
-		Title: say(cmp.Or(special.Title, usual.Title)), Advice: []string{say(cmp.Or(special.Advice, usual.Advice))},
-		Slug: slugOf(name(cmp.Or(special.Slug, usual.Slug))),
+		Title: fill(cmp.Or(variant.Title, standard.Title)), Advice: []string{fill(cmp.Or(variant.Advice, standard.Advice))},
+		Slug: slugOf(fillSlug(cmp.Or(variant.Slug, standard.Slug))),
 	}
-	d.Applies = joinOr(quoted[:min(4, len(quoted))]) + " fails with " + says + "."
+	d.Applies = joinOr(quoted[:min(4, len(quoted))]) + " fails with " + errorQuotes + "."
 	switch f.Kind {
 	case fixFlags, fixProgram, fixInstall, fixHint, fixEnv:
-		d.Tools, d.Applies = nil, "The command "+code(c.Tool)+" fails with "+says+"."
+		d.Tools, d.Applies = nil, "The command "+code(c.Tool)+" fails with "+errorQuotes+"."
 	case fixRefused, fixCorrected, fixOption:
 		d.Tools, d.Applies = nil, "The agent is about to run "+code(f.Param)+"."
 		for _, c := range g.cases {
@@ -115,8 +117,8 @@ func (g *group) draft() (Draft, bool) {
 // maxPatterns is the maximum number of triggers of one lesson.
 const maxPatterns = 12
 
-// addTriggers adds the triggers of the lesson. A phrase of common words is no trigger for a command, because a lesson
-// about a command has no tool as a further condition. The result is false if the draft is not usable.
+// addTriggers adds the triggers of the lesson to the draft. A phrase of common words is no trigger of a lesson about a
+// command, because such a lesson has no tool as a further condition. The result is false if the draft is not usable.
 func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {

@@ -17,20 +17,21 @@ import (
 	"precept/internal/session"
 )
 
-// work is the state of a run for one tenant. It holds the notes of earlier runs and their changes.
+// work is the state of one run for one tenant. The notes of earlier runs are read at the start, and changed notes are
+// written by flush.
 type work struct {
 	Distiller     *Distiller
 	tenant, claim string
 	orgWords      bool // a lesson may use words of the organisation, because the store has only one tenant
 	summary       *Summary
 	book          *lesson.Book
-	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
+	archived      []*lesson.Lesson // archived and rejected lessons, which are not proposed again
 	cases         map[string]*Case
-	changedCases  map[string]*Case       // changed since the last write
-	errorsByCase  map[string][]seenError // errors by case, for testing the triggers of drafts
+	changedCases  map[string]*Case       // cases that changed since the last write, by key
+	errorsByCase  map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
 	marks         map[session.ID][]byte  // encoded marks that are not written yet
 	opinionSums   opinionSums
-	support       map[string]support // changed since the last write, by lesson
+	support       map[string]support // support that changed since the last write, by the slug of the lesson
 	judging       judging
 	traffic       []capturedSession // captured sessions, for testing the triggers of a model
 }
@@ -42,16 +43,16 @@ type judging struct {
 	lastError     error // most recent error of the judge
 }
 
-// mark is the note about a session that one judge has read.
+// mark is the note of one judge about a session that the judge has read.
 type mark struct {
-	Hash     string    `json:"hash"`
+	Hash     string    `json:"hash"`            // hash of the content (Session.hash); "" after an error of the judge
 	Row      string    `json:"row,omitempty"`   // rowDigest of the session
 	Counted  []string  `json:"cases,omitempty"` // short keys of what the session added to cases and lessons (addOnce)
 	Opinions Opinions  `json:"said,omitempty"`  // opinions of the judge about the lessons of the session
-	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
+	Texts    textNames `json:"texts,omitempty"` // name of the text of each lesson in Opinions
 }
 
-// judgeName returns the name of the judge, under which its marks are stored.
+// judgeName returns the name of the judge. Marks are stored under this name.
 func (w *work) judgeName() string {
 	if w.Distiller.o.Judge == nil {
 		return "rules"
@@ -84,9 +85,9 @@ func (w *work) readNotes(ctx context.Context) error {
 	})
 }
 
-// rowDigest returns a digest that changes whenever a turn of a session, or its close, is stored. The time of the newest
-// request alone is not enough, because a replica may store the row while the upstream still answers, and the exchange
-// later, together with a row that has the reply.
+// rowDigest returns a digest that changes whenever a turn of a session, or the close of the session, is stored. The
+// time of the newest request alone is not enough. A replica may store the row while the upstream still answers, and
+// store the row again with the exchange, after the reply.
 func rowDigest(r *session.Row, a *session.Applied) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
@@ -94,8 +95,8 @@ func rowDigest(r *session.Row, a *session.Applied) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// readSession reads one session, unless its mark shows that the session is unchanged. An error ends the walk over the
-// sessions. A panic in the rules does not end the walk.
+// readSession reads one session, unless the mark shows that the session is unchanged. A returned error ends the walk
+// over the sessions. A panic in the rules does not end the walk.
 func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]m
 	return nil
 }
 
-// load reads the exchanges of a session, and its feedback if a judge is configured.
+// load reads the exchanges of a session. If a judge is configured, load also reads the feedback.
 func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	s := &Session{ID: r.ID.String()}
 	var err error
@@ -184,7 +185,8 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	return s, err
 }
 
-// applyRules adds the failures and corrections of a session to the cases. A panic affects only this session.
+// applyRules adds the failures, rejections and corrections in a session to the cases. A panic affects only this
+// session.
 func (w *work) applyRules(s *Session, m *mark) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -201,8 +203,8 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}
 }
 
-// addToCase adds an occurrence in a session to its case. The session and each of its fixes count only once, even if the
-// session continues and is read again.
+// addToCase adds the occurrence c of a case in one session to the case of all sessions. The session and each of its
+// fixes count only once, even if the session continues and is read again.
 func (w *work) addToCase(c *Case, m *mark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -244,8 +246,8 @@ func (w *work) addToCase(c *Case, m *mark) {
 // maxAdded is the maximum length of mark.Counted.
 const maxAdded = 128
 
-// addOnce records key, and reports whether the session adds key for the first time. If the list is full, addOnce
-// records nothing and returns false.
+// addOnce reports whether the mark lacks key, and adds key to the mark. If the mark is full, addOnce adds nothing and
+// returns false.
 func (m *mark) addOnce(key string) bool {
 	sum := shortKey(key)
 	if slices.Contains(m.Counted, sum) || len(m.Counted) >= maxAdded {
@@ -258,8 +260,8 @@ func (m *mark) addOnce(key string) bool {
 // maxCases is the maximum number of cases of a tenant. Without a limit, invented failures could fill the store.
 const maxCases = 5000
 
-// flush writes the changed marks and notes, and renews the claim on the tenant. It fails if another distiller has the
-// claim.
+// flush writes the changed marks and notes, and renews the claim on the tenant. flush returns an error if another
+// distiller has the claim.
 func (w *work) flush(ctx context.Context) error {
 	if w.Distiller.o.DryRun {
 		w.marks = map[session.ID][]byte{}
@@ -320,7 +322,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		}
 		if d.Comparison.isIneffective() {
 			w.summary.addNotProposed(&d)
-			continue // the cases stay open: later sessions may change the comparison
+			continue // the cases stay open, because later sessions may change the comparison
 		}
 		w.summary.Candidates++
 		switch err := w.propose(ctx, &d); {
