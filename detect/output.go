@@ -136,9 +136,9 @@ func (p *phrases) hasOnlyShellErrors(body string) bool {
 	return allLines(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// hasOnlyProgramErrors reports whether the output of a read-only command consists of errors of the shell or of the programs in
-// the command line. Advice may follow the first error. Errors of other programs do not count, because the command may
-// print a file or a log.
+// hasOnlyProgramErrors reports whether the output of a read-only command consists of errors of the shell or of the
+// programs in the command line. Advice may follow the first error. Errors of other programs do not count, because the
+// command may print a file or a log.
 func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	isKnownError := hasPrefixOf(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
@@ -192,7 +192,8 @@ func (c *shellCommand) hasProgramError(body string) bool {
 	return false
 }
 
-// isProgramError reports whether a line begins with the name of a program and a colon, and contains a word for a failure.
+// isProgramError reports whether a line begins with the name of a program and a colon, and contains a word for a
+// failure.
 func (p *phrases) isProgramError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
