@@ -13,58 +13,58 @@ import (
 
 // Memory reads sessions whose newest state is not in the backend yet.
 type Memory interface {
-	// Newest returns the newest record of a session that closes: from memory or from the row.
+	// Newest returns the newest record of a closing session, from memory or, if the session is not in memory, from row.
 	Newest(row *session.Row) *session.Record
-	// Snapshot returns a copy of the record of a session in memory, without the texts; nil means the session
+	// Snapshot returns a copy of the record of a session in memory, without the texts. The result is nil if the session
 	// is not in memory.
 	Snapshot(ref session.Ref) *session.Record
 	// Member returns the name and the unit of a session; ok is false if the tenant has no such session.
 	Member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error)
 }
 
-// Deliverer delivers exchanges and records of sessions to the backend.
+// Deliverer writes the waiting exchanges and records of sessions to the backend.
 type Deliverer interface {
 	// Deliver delivers all waiting data to the backend at once.
 	Deliver(ctx context.Context)
-	// WithDeliveryPaused runs f. Until f returns, no row is delivered and no session is deleted.
+	// WithDeliveryPaused calls f. Until f returns, no row is delivered and no session is deleted.
 	WithDeliveryPaused(f func())
-	// Undelivered returns the sessions with exchanges that the backend does not have yet. ok is false while
-	// the sessions are unknown. Undelivered is called inside of WithDeliveryPaused.
+	// Undelivered returns the sessions with exchanges that the backend does not have yet. ok is false while these
+	// sessions are unknown. Undelivered is called inside of WithDeliveryPaused.
 	Undelivered() (sessions map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges of sessions that close.
 type Exchanges interface {
-	// ExchangesAtClosing returns the exchanges of a session with the given number of stored exchanges.
+	// ExchangesAtClosing returns the exchanges of a session. stored is the number of stored exchanges; 0 means unknown.
 	// ExchangesAtClosing is called inside of Deliverer.WithDeliveryPaused.
 	ExchangesAtClosing(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 
-// Touches hold the sessions to correct: sessions with new feedback, or with a failed correction.
+// Touches holds the touched sessions, which wait for a correction because of new feedback or a failed correction.
 type Touches interface {
 	Touch(tenant string, id session.ID)
 	Touched() map[session.Ref]bool
-	// PostFeedback adds feedback to sessions, and touches the sessions to which the feedback is new.
+	// PostFeedback adds feedback to sessions, and touches the sessions that did not have the feedback yet.
 	PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
 
-// Interfaces of the backend, by use.
+// Parts of Backend, one for each user in this package.
 type (
-	counts interface {
+	counterReader interface {
 		Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 		Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
 		Tenants(ctx context.Context) ([]string, error)
 	}
-	published interface {
+	priorStore interface {
 		Raise(ctx context.Context, tenant string, maxima []trial.Delta) error
 		Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
 		PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 	}
 	counterStore interface {
-		counts
-		published
+		counterReader
+		priorStore
 	}
-	openSessions interface {
+	openSessionReader interface {
 		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
@@ -74,20 +74,20 @@ type (
 		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 		Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 	}
-	leftovers interface {
+	unsettledReader interface {
 		Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 		Unsampled(ctx context.Context) (int64, error)
 	}
-	closings interface {
-		openSessions
+	closingStore interface {
+		openSessionReader
 		settler
-		leftovers
+		unsettledReader
 	}
 	memberReader interface {
 		session.Finder
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	}
-	writer interface {
+	sampleWriter interface {
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 		Write(ctx context.Context, b session.Batch) error
 	}
@@ -96,26 +96,25 @@ type (
 // Backend is the store behind a Learner.
 type Backend interface {
 	counterStore
-	closings
+	closingStore
 	memberReader
-	writer
+	sampleWriter
 	guard.Marks
 }
 
-// Fleet is a backend that several replicas write.
+// Fleet is a backend that several replicas share.
 type Fleet interface {
-	// Moved returns the progress of the counters and of the feedback on open sessions, over all
-	// replicas, for the tenants that the caller follows. Moved also returns each other tenant that has
-	// changed since the last call, without its progress. The first call returns all tenants with their
-	// progress.
+	// Moved returns, for each tenant in follow, the position of its newest counter change and of its newest feedback on
+	// an open session, from all replicas. Moved also returns each other tenant that has changed since the last call,
+	// without its position. The first call returns all tenants with their positions.
 	Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
-	// Changes returns the deltas that the counters in memory lack: the settlements of other replicas
-	// between the last call of Counters or Changes and the last call of Moved, and own settlements whose
-	// answer was lost. ok is false if the deltas are incomplete. Changes never runs during Settle.
+	// Changes returns the deltas that the counters in memory lack. These are the settlements of other replicas between
+	// the last call of Counters or Changes and the last call of Moved, and this replica's settlements whose response
+	// was lost. ok is false if the deltas are incomplete. The caller never calls Changes during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
-	// OpenFeedback lists at most limit open sessions with all feedback of each session, in the order of their
-	// newest feedback. The list starts behind the position after; last is the position for the next call.
+	// OpenFeedback returns at most limit open sessions with all feedback on each session, in the order of their newest
+	// feedback. The list starts after the position after. last is the position at which the next call continues.
 	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
-	// Settled reports, for each session, whether the session was settled.
+	// Settled reports, for each of the sessions, whether a replica has settled the session.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

@@ -14,37 +14,36 @@ import (
 	"precept/internal/session"
 )
 
-// beliefs hold the chooser of each tenant: the counters in memory, the published priors, and the
-// provisional rewards of open sessions (provisional.go).
+// beliefs holds the chooser of each tenant, and the provisional rewards of open sessions (provisional.go). A chooser
+// consists of the counters in memory and of the priors, which one replica fits and publishes for all replicas.
 type beliefs struct {
-	tools   tools
-	reward  string // the definition of reward whose counters are used
-	backend counterStore
+	tools      tools
+	rewardName string // name of the reward definition whose counters are used
+	backend    counterStore
 
-	// mu is held while counters change in the backend and in memory, and while memory is rebuilt
-	// from the backend. A reward is therefore counted in both or in neither. mu is locked before
-	// tenantsMu.
+	// mu is held while counters change in the backend and in memory, and while the counters in memory are read again
+	// from the backend. A reward is therefore counted in both places or in neither. mu is locked before tenantsMu.
 	mu                sync.Mutex
 	openRewards       openRewards
-	positions         map[string]string // by tenant in memory: the position up to which the counters of other replicas were read
-	feedbackPositions map[string]string // by tenant in memory: the position up to which the feedback on open sessions was read
+	positions         map[string]string // by tenant in memory: position up to which the counters of other replicas were read
+	feedbackPositions map[string]string // by tenant in memory: position up to which the feedback on open sessions was read
 
 	tenantsMu sync.RWMutex // guards the fields below
 	tenants   map[string]*tenant
-	order     *list.List // names of the tenants in memory, the latest check for use first
-	unread    []string   // used tenants that must be read from the backend
+	order     *list.List // names of the tenants in memory, the newest or most recently checked tenant first
+	unread    []string   // names of tenants in use whose counters must still be read from the backend
 	known     knownTenants
 }
 
-func newBeliefs(t tools, reward string, backend counterStore) *beliefs {
+func newBeliefs(t tools, rewardName string, backend counterStore) *beliefs {
 	return &beliefs{
-		tools: t, reward: reward, backend: backend, openRewards: openRewards{byTenant: map[string]map[session.ID]openReward{}},
+		tools: t, rewardName: rewardName, backend: backend, openRewards: openRewards{byTenant: map[string]map[session.ID]openReward{}},
 		positions: map[string]string{}, feedbackPositions: map[string]string{}, tenants: map[string]*tenant{}, order: list.New(),
 	}
 }
 
-// read builds the beliefs of a tenant from the backend alone.
-func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
+// readTenant builds the beliefs of a tenant from the backend alone.
+func (b *beliefs) readTenant(ctx context.Context, name string) (*tenant, error) {
 	deltas, err := b.backend.Counters(ctx, name)
 	if err != nil {
 		return nil, err
@@ -55,19 +54,19 @@ func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
 	}
 	t := &tenant{counters: bandit.New()}
 	t.counters.Today(b.tools.now())
-	deltas, t.otherDefinitions = ofDefinition(b.reward, deltas)
+	deltas, t.otherDefinitions = ofDefinition(b.rewardName, deltas)
 	t.counters.Add(deltas)
-	maxima, _ = ofDefinition(b.reward, maxima)
+	maxima, _ = ofDefinition(b.rewardName, maxima)
 	t.counters.Measured().Raise(maxima)
-	if err := b.adopt(ctx, name, t); err != nil {
+	if err := b.adoptPriors(ctx, name, t); err != nil {
 		return nil, err
 	}
-	t.rewards = max(0, t.counters.Rewards()-t.counters.Priors().Rewards)
+	t.newRewards = max(0, t.counters.Rewards()-t.counters.Priors().Rewards)
 	return t, nil
 }
 
-// adopt reads the published priors of a tenant and makes them active in t.
-func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
+// adoptPriors reads the published priors of a tenant and makes them active in t.
+func (b *beliefs) adoptPriors(ctx context.Context, name string, t *tenant) error {
 	version, data, err := b.backend.Priors(ctx, name)
 	if err != nil {
 		return err
@@ -80,9 +79,9 @@ func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
 	return nil
 }
 
-// move runs a step that changes counters in the backend, and makes the same change in memory: move removes the
-// provisional rewards of the returned sessions, and adds the returned deltas of each tenant.
-func (b *beliefs) move(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
+// moveCounters runs a step that changes counters in the backend, and makes the same change in memory. To do so,
+// moveCounters removes the provisional rewards of the sessions that step returns, and adds the deltas of each tenant.
+func (b *beliefs) moveCounters(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	sessions, byTenant, err := step()
@@ -98,23 +97,23 @@ func (b *beliefs) move(ctx context.Context, step func() (sessions []session.Ref,
 			b.addSettled(ctx, name, deltas)
 			added = true
 		})
-		if !added { // the counters in memory lack the deltas
+		if !added { // addSettled panicked, so the counters in memory lack the deltas and must be read again
 			delete(b.positions, name)
 		}
 	}
 	return nil
 }
 
-// addSettled adds settled deltas to the beliefs, and publishes maxima and priors. The backend has the
-// deltas already, so a tenant that is read now gets the deltas with its counters. Among many tenants, a
-// tenant without a recent use is read at its next use. The caller holds b.mu.
+// addSettled adds settled deltas to the beliefs, and publishes maxima and priors. If the counters of the tenant are not
+// in memory, addSettled reads them from the backend, which has the deltas already. With many tenants in memory,
+// addSettled reads no counters; they are read at the next use of the tenant. The caller holds b.mu.
 func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
 	if t, read := b.get(name); read {
 		t.counters.Add(deltas)
-		t.rewards += trial.CountRewards(deltas)
+		t.newRewards += trial.CountRewards(deltas)
 	} else if b.isCrowded() {
 		return
-	} else if err := b.loadHeld(ctx, name); err != nil {
+	} else if err := b.loadLocked(ctx, name); err != nil {
 		b.tools.failed(label.StepLoad, err)
 		b.chooser(name) // queues the tenant, which tidy reads
 		return
@@ -122,22 +121,22 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 	b.publish(ctx, name)
 }
 
-// publish stores the maxima (the largest evidence of each arm so far) of a tenant in memory that have risen, and after
-// enough rewards new priors. The caller holds b.mu.
+// publish stores the maxima of a tenant that have risen. A maximum is the strongest evidence that an arm has had so
+// far. After enough rewards, publish also stores new priors. The caller holds b.mu.
 func (b *beliefs) publish(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read {
 		return
 	}
 	if raised := t.counters.Maxima(b.tools.now()); len(raised) > 0 {
-		if err := b.backend.Raise(ctx, name, underDefinition(b.reward, raised)); err != nil {
+		if err := b.backend.Raise(ctx, name, underDefinition(b.rewardName, raised)); err != nil {
 			b.tools.failed(label.StepRaise, err)
 		}
 	}
 	b.refit(ctx, name)
 }
 
-// refitDue refits the priors of tenants with enough new rewards.
+// refitDue fits the priors of the touched sessions' tenants, if a tenant has enough new rewards.
 func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,13 +148,13 @@ func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 // refit fits and publishes the priors of a tenant in memory after enough new rewards. The caller holds b.mu.
 func (b *beliefs) refit(ctx context.Context, name string) {
 	t, read := b.get(name)
-	if !read || t.rewards < bandit.RefitEvery {
+	if !read || t.newRewards < bandit.RefitEvery {
 		return
 	}
 	c := t.counters
-	t.rewards = 0
+	t.newRewards = 0
 	p := c.Refit()
-	p.Rewards = c.Rewards() + b.openRewards.rewarded(name)
+	p.Rewards = c.Rewards() + b.openRewards.countRewarded(name)
 	data, err := json.Marshal(p)
 	if err != nil {
 		b.tools.failed(label.StepRefit, err)
@@ -166,8 +165,8 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 		b.tools.failed(label.StepRefit, err)
 		return
 	}
-	if !ok { // another replica was first: the priors of that replica are active, and later priors follow
-		if err := b.adopt(ctx, name, t); err != nil {
+	if !ok { // another replica has published priors first, so use the priors of that replica
+		if err := b.adoptPriors(ctx, name, t); err != nil {
 			b.tools.failed(label.StepRefit, err)
 		}
 		return
@@ -176,7 +175,8 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	c.SetPriors(p)
 }
 
-// loadSome reads the counters of the first tenants. The counters of other tenants are read at the first use.
+// loadSome reads the counters of the first tenantsAtStart tenants. The counters of other tenants are read at their
+// first use.
 func (b *beliefs) loadSome(ctx context.Context) error {
 	names, err := b.backend.Tenants(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 	}
 	for _, name := range names[:min(len(names), tenantsAtStart)] {
 		var t *tenant
-		err := b.tools.guard.Err(label.StepLoad, func() (err error) { t, err = b.read(ctx, name); return err })
+		err := b.tools.guard.Err(label.StepLoad, func() (err error) { t, err = b.readTenant(ctx, name); return err })
 		if errors.Is(err, guard.ErrPanicked) { // the tenant starts from the priors
 			continue
 		}
@@ -199,9 +199,9 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 	return nil
 }
 
-// follow adds the changes by other replicas to a tenant in memory, or reads the tenant again. A tenant
-// whose counters in memory have the position already stays unchanged. settled reports which sessions
-// another replica has closed. follow removes the provisional rewards of these sessions.
+// follow adds the changes by other replicas to the counters of a tenant in memory. If the changes are incomplete,
+// follow reads the counters again. If the counters in memory already have the position, follow changes nothing. settled
+// reports which sessions a replica has settled, and follow removes the provisional rewards of these sessions.
 func (b *beliefs) follow(ctx context.Context, name, position string, changes func(tenant string) ([]trial.Delta, bool), settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -213,13 +213,13 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 		return err
 	}
 	if !added {
-		loaded, err := b.read(ctx, name)
+		loaded, err := b.readTenant(ctx, name)
 		if err != nil {
 			return err
 		}
 		b.replace(name, loaded)
 	}
-	if ids := b.dueBy(name, b.tools.now()); len(ids) > 0 {
+	if ids := b.dueSessions(name, b.tools.now()); len(ids) > 0 {
 		known, err := settled(ids)
 		if err != nil {
 			return err
@@ -234,8 +234,9 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 	return nil
 }
 
-// addChanges adds the changes by other replicas to the counters of a tenant in memory, and reads maxima
-// and priors. added is false if the counters must be read from the backend. The caller holds b.mu.
+// addChanges adds the changes by other replicas to the counters of a tenant in memory, and reads its maxima and priors.
+// added is false if the changes are incomplete, so that the counters must be read from the backend. The caller holds
+// b.mu.
 func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tenant string) ([]trial.Delta, bool)) (added bool, err error) {
 	_, followed := b.positions[name]
 	t, read := b.get(name)
@@ -246,7 +247,7 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 	if err != nil {
 		return false, err
 	}
-	if err := b.adopt(ctx, name, t); err != nil {
+	if err := b.adoptPriors(ctx, name, t); err != nil {
 		return false, err
 	}
 	deltas, ok := changes(name)
@@ -254,19 +255,19 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 		return false, nil
 	}
 	delete(b.positions, name) // changes returns the deltas only once, so after a failure the next call reads the counters
-	deltas, closed := ofDefinition(b.reward, deltas)
-	if len(closed) > 0 { // a replica with another definition of reward
+	deltas, closed := ofDefinition(b.rewardName, deltas)
+	if len(closed) > 0 { // another replica uses another reward definition
 		return false, nil
 	}
 	t.counters.Today(b.tools.now())
 	t.counters.Add(deltas)
-	maxima, _ = ofDefinition(b.reward, maxima)
+	maxima, _ = ofDefinition(b.rewardName, maxima)
 	t.counters.Measured().Raise(maxima)
-	t.rewards = max(0, t.counters.Rewards()-t.counters.Priors().Rewards)
+	t.newRewards = max(0, t.counters.Rewards()-t.counters.Priors().Rewards)
 	return true, nil
 }
 
-// feedbackPosition returns the position up to which the feedback on a tenant's open sessions was read.
+// feedbackPosition returns the position up to which the feedback on the open sessions of a tenant was read.
 func (b *beliefs) feedbackPosition(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,58 +18,57 @@ import (
 )
 
 const (
-	// unsampledEvery is the interval between counts of exchanges without a sample. In a shared
-	// backend the count walks over all tenants.
-	unsampledEvery = 5 * time.Second
-	// unitGrace is the time that a due unit (a run) waits for data of its member sessions. Without a
-	// limit, an active member could delay the closing for ever.
-	unitGrace = 5 * time.Second
-	// maxIntervals is the number of closing intervals after which each replica closes a due session that no
-	// other replica has closed.
+	// countInterval is the minimum time between two counts of the exchanges without a sample. A count is expensive,
+	// because in a shared backend it reads all tenants.
+	countInterval = 5 * time.Second
+	// unitGracePeriod is the maximum time that a due unit waits for data of its members. Without this limit, an active
+	// member could delay the closing forever.
+	unitGracePeriod = 5 * time.Second
+	// maxIntervals is the maximum number of closing intervals that a replica leaves a due session to other replicas.
 	maxIntervals = 5
 )
 
 // closer closes sessions and corrects closed sessions. Only the goroutine of Learner.Run uses a closer.
 type closer struct {
-	tools     tools
-	deliverer Deliverer
-	memory    Memory
-	backend   closings
-	touches   Touches
-	beliefs   *beliefs
-	open      *provisional
-	units     *units
-	samples   *samples
-	tally     *Tally
-	reward    feedback.Definition
-	name      string          // name of the reward definition
-	changed   *changedTenants // tenants with settled sessions, for Learner.ChangedTenants
+	tools       tools
+	deliverer   Deliverer
+	memory      Memory
+	backend     closingStore
+	touches     Touches
+	beliefs     *beliefs
+	provisional *provisionalRewards
+	units       *units
+	samples     *samples
+	tally       *Tally
+	reward      feedback.Definition
+	rewardName  string          // name of reward
+	changed     *changedTenants // tenants with settled sessions, for Learner.ChangedTenants
 
-	isFleet bool         // other replicas close the sessions of the backend, too
-	seed    maphash.Seed // gives each session a different order of the replicas
+	isFleet bool         // other replicas also close sessions of the backend
+	seed    maphash.Seed // differs between replicas, so that they wait for different times in isLeftToOthers
 
-	pickUpAt    time.Time // earliest time of the next pickUp
-	unsampledAt time.Time // earliest time of the next countUnsampled
+	nextTouchAt time.Time // time before which touchUnsettled does nothing
+	nextCountAt time.Time // time before which countUnsampled does nothing
 }
 
-// closeEvery returns the interval in which due sessions are closed: a tenth of the closing age, between
-// 100 ms and 10 s.
-func (c *closer) closeEvery() time.Duration {
+// closeInterval returns the interval at which due sessions are closed. The interval is a tenth of the closing age, but
+// at least 100 ms and at most 10 s.
+func (c *closer) closeInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the closing age. The age is the same for every arm, because
-// closing at the arrival of feedback would count the arms with shorter sessions first.
+// closeDue closes every session that has reached the closing age. All sessions close at the same age. If a session
+// closed when its feedback arrived, the arms with shorter sessions would be counted first.
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.Undelivered(); !ok {
-			return // data of a session may still wait in the outbox, or wait for a failed backend
+			return // a session may have data that waits in the outbox or for a failed backend
 		}
 		if c.closeAll(ctx) {
-			c.open.expire(c.closeEvery())
-			c.tools.guard.Step(label.StepRecall, func() { c.open.restore(ctx) })
+			c.provisional.expire(c.closeInterval())
+			c.tools.guard.Step(label.StepRecall, func() { c.provisional.restore(ctx) })
 		}
-		c.pickUp(ctx)
+		c.touchUnsettled(ctx)
 		c.countUnsampled(ctx)
 	})
 }
@@ -77,10 +76,10 @@ func (c *closer) closeDue(ctx context.Context) {
 // countUnsampled updates the count of stored exchanges that are part of no sample.
 func (c *closer) countUnsampled(ctx context.Context) {
 	now := c.tools.now()
-	if now.Before(c.unsampledAt) {
+	if now.Before(c.nextCountAt) {
 		return
 	}
-	c.unsampledAt = now.Add(unsampledEvery)
+	c.nextCountAt = now.Add(countInterval)
 	n, err := c.backend.Unsampled(ctx)
 	if err != nil {
 		c.tools.failed(label.StepCount, err)
@@ -93,7 +92,7 @@ func (c *closer) countUnsampled(ctx context.Context) {
 func (c *closer) closeAll(ctx context.Context) bool {
 	var after session.Row
 	for ctx.Err() == nil {
-		rows, err := c.backend.Due(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatch)
+		rows, err := c.backend.Due(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatchSize)
 		if err != nil {
 			c.tools.failed(label.StepClose, err)
 			return false
@@ -101,20 +100,20 @@ func (c *closer) closeAll(ctx context.Context) bool {
 		c.units.reset()
 		waiting, _ := c.deliverer.Undelivered()
 		units := c.unitsOf(waiting)
-		work := make([]*settling, 0, len(rows))
+		work := make([]*pendingSettlement, 0, len(rows))
 		for i := range rows {
 			ref := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
-			if waiting[ref] || c.tools.guard.IsAside(ref) || units[ref] && c.inGrace(&rows[i]) || c.leavesToOthers(ref, rows[i].Started) {
+			if waiting[ref] || c.tools.guard.IsAside(ref) || units[ref] && c.isInGracePeriod(&rows[i]) || c.isLeftToOthers(ref, rows[i].Started) {
 				continue
 			}
 			c.tools.guard.On(label.StepClose, ref, "", func() {
-				if st := c.prepare(ctx, &rows[i]); st != nil {
+				if st := c.prepareSettlement(ctx, &rows[i]); st != nil {
 					work = append(work, st)
 				}
 			})
 		}
 		c.settle(ctx, work)
-		if len(rows) < closeBatch {
+		if len(rows) < closeBatchSize {
 			return true
 		}
 		after = rows[len(rows)-1]
@@ -122,7 +121,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 	return false
 }
 
-// unitsOf returns the units of sessions with data that the backend does not have yet.
+// unitsOf returns the units of the given sessions, which have data that the backend does not have yet.
 func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
 	for ref := range waiting {
@@ -135,28 +134,28 @@ func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	return units
 }
 
-// inGrace reports whether a due unit may still wait for data of members.
-func (c *closer) inGrace(row *session.Row) bool {
-	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGrace
+// isInGracePeriod reports whether a due unit may still wait for data of its members.
+func (c *closer) isInGracePeriod(row *session.Row) bool {
+	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGracePeriod
 }
 
-// leavesToOthers reports whether a due session is left to other replicas for now. A replica with the session in memory
-// closes the session at once. The other replicas wait one to maxIntervals intervals, by chance, so that few of them
-// prepare a session that no replica has in memory.
-func (c *closer) leavesToOthers(ref session.Ref, started time.Time) bool {
+// isLeftToOthers reports whether this replica leaves a due session to other replicas for now. A replica with the
+// session in memory closes the session at once. The other replicas wait for a random number of closing intervals, from
+// one to maxIntervals, so that few replicas prepare a session that is in the memory of none.
+func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false
 	}
 	intervals := 1 + maphash.Comparable(c.seed, ref)%maxIntervals
-	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeEvery()
+	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
 }
 
-// prepare returns the first settlement of a session, nil after an error. A session with exchanges but
-// without a stored record adds nothing to the counters, but gets its samples.
-func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
+// prepareSettlement returns the settlement of a closing session; nil after an error. A session with exchanges but
+// without a stored record adds nothing to the counters, but its samples are built.
+func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendingSettlement {
 	rec := c.memory.Newest(row)
 	if rec.Unit.ID != "" {
-		if err := c.units.share(ctx, rec); err != nil {
+		if err := c.units.shareFeedback(ctx, rec); err != nil {
 			c.tools.failed(label.StepClose, err)
 			return nil
 		}
@@ -172,17 +171,17 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		}
 	}
 	out := feedback.Reward(dropLateImplicit(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
-	rec.Assignment.Reward = c.name
-	if c.name == defaultReward {
+	rec.Assignment.Reward = c.rewardName
+	if c.rewardName == defaultReward {
 		rec.Assignment.Reward = ""
 	}
-	deltas := atClosing(c.beliefs.chooserAtClosing(row.Tenant), rec, out)
+	deltas := closingDeltas(c.beliefs.chooserAtClosing(row.Tenant), rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		c.tools.failed(label.StepEncode, err)
 		return nil
 	}
-	st := &settling{reward: c.name, entries: entries, isRun: rec.Unit.IsRun, stored: row.Exchanges}
+	st := &pendingSettlement{rewardName: c.rewardName, entries: entries, isRun: rec.Unit.IsRun, stored: row.Exchanges}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.FeedbackState, st.settlement.Deltas = row.Tenant, row.ID, state, deltas
 	st.settlement.To = session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	reward := math.NaN()
@@ -193,9 +192,9 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	return st
 }
 
-// atClosing stores the reward at closing in the assignment of a session and returns the deltas that
-// the session adds to the counters.
-func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []trial.Delta {
+// closingDeltas stores the reward at closing in the assignment of a session, and returns the deltas that the session
+// adds to the counters.
+func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []trial.Delta {
 	a := &rec.Assignment
 	c.Admit(a)
 	a.First = nil
@@ -210,14 +209,14 @@ func atClosing(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []t
 	return deltas
 }
 
-// maxChanged bounds the list of changed tenants.
+// maxChanged is the maximum number of changed tenants.
 const maxChanged = 4096
 
-// changedTenants are the tenants with settled sessions since the last call of take.
+// changedTenants holds the tenants with sessions that were settled since the last call of take.
 type changedTenants struct {
 	mu         sync.Mutex
 	names      map[string]bool
-	incomplete bool // tenants beyond maxChanged were left out
+	incomplete bool // more than maxChanged tenants have changed, and some are missing
 }
 
 func (c *changedTenants) add(tenant string) {
@@ -232,7 +231,7 @@ func (c *changedTenants) add(tenant string) {
 	c.names[tenant] = true
 }
 
-// take returns the tenants and empties the list. ok is false for an incomplete list.
+// take returns the tenants in alphabetical order and empties the list. ok is false if the list was incomplete.
 func (c *changedTenants) take() (names []string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

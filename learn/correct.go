@@ -14,8 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// resettle corrects the counters of closed sessions by late feedback.
-func (c *closer) resettle(ctx context.Context) {
+// correctTouched settles the touched sessions again, so that the counters include late feedback.
+func (c *closer) correctTouched(ctx context.Context) {
 	touched := c.touches.Touched()
 	if len(touched) == 0 {
 		return
@@ -26,7 +26,7 @@ func (c *closer) resettle(ctx context.Context) {
 
 // correctAll corrects the given sessions, except sessions that the guard has set aside.
 func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
-	work := make([]*settling, 0, len(touched))
+	work := make([]*pendingSettlement, 0, len(touched))
 	for ref := range touched {
 		if c.tools.guard.IsAside(ref) {
 			continue
@@ -44,29 +44,29 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 func (c *closer) finish(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.Undelivered(); ok {
-			c.pickUpAt = time.Time{}
-			c.pickUp(ctx)
+			c.nextTouchAt = time.Time{}
+			c.touchUnsettled(ctx)
 		}
 	})
-	c.resettle(ctx)
+	c.correctTouched(ctx)
 }
 
-// lateEvery returns the interval between rebuilds of the samples of sessions that continue after
-// closing: a tenth of the closing age, between 100 ms and 5 minutes. An agent may continue for
-// days, and each rebuild reads the whole session.
-func (c *closer) lateEvery() time.Duration {
+// rebuildInterval returns the interval at which the samples of sessions that continue after closing are built again.
+// The interval is a tenth of the closing age, but at least 100 ms and at most 5 minutes. Shorter intervals would be
+// expensive, because an agent may continue for days, and each time the whole session is read.
+func (c *closer) rebuildInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }
 
-// pickUp finds closed sessions with unsettled data: exchanges of agents that continued, feedback
-// that was stored before the program ended, and in a shared backend sessions that other replicas have not
-// corrected.
-func (c *closer) pickUp(ctx context.Context) {
+// touchUnsettled touches the closed sessions with unsettled data. Such data are exchanges of agents that continued,
+// feedback that was stored before the program ended, and, in a shared backend, feedback that other replicas stored but
+// did not settle.
+func (c *closer) touchUnsettled(ctx context.Context) {
 	now := c.tools.now()
-	if now.Before(c.pickUpAt) {
+	if now.Before(c.nextTouchAt) {
 		return
 	}
-	list, err := c.backend.Unsettled(ctx, closeBatch)
+	list, err := c.backend.Unsettled(ctx, closeBatchSize)
 	if err != nil {
 		c.tools.failed(label.StepPickUp, err)
 		return
@@ -74,16 +74,16 @@ func (c *closer) pickUp(ctx context.Context) {
 	for _, u := range list {
 		c.touches.Touch(u.Tenant, u.ID)
 	}
-	c.pickUpAt = now.Add(c.lateEvery())
-	if len(list) >= closeBatch { // the list may be incomplete
-		c.pickUpAt = now.Add(time.Second)
+	c.nextTouchAt = now.Add(c.rebuildInterval())
+	if len(list) >= closeBatchSize { // the list may be incomplete
+		c.nextTouchAt = now.Add(time.Second)
 	}
 }
 
-// correct returns the settlement that replaces the applied reward of a closed session by the reward
-// of all present feedback, nil for an open session and after an error. A failed correction is repeated.
-func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
-	retry := func(err error) *settling {
+// correct returns the settlement that replaces the reward of a closed session by the reward from all feedback that is
+// stored now. The result is nil for an open session and after an error. A failed correction is repeated.
+func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlement {
+	retry := func(err error) *pendingSettlement {
 		c.tools.failed(label.StepCorrect, err)
 		c.touches.Touch(ref.Tenant, ref.ID)
 		return nil
@@ -97,7 +97,7 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 		return retry(err)
 	}
 	if old.Version == 0 { // still open: counted at closing
-		c.open.learn(ctx, ref)
+		c.provisional.addSession(ctx, ref)
 		return nil
 	}
 	entries, state, err := c.backend.SessionFeedback(ctx, ref.Tenant, ref.ID)
@@ -115,7 +115,7 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 		return retry(err)
 	}
 	out := feedback.Reward(counted, def.Tiers)
-	st := &settling{reward: def.String(), entries: entries, hadReward: old.Rewarded, isRun: isRun}
+	st := &pendingSettlement{rewardName: def.String(), entries: entries, hadReward: old.Rewarded, isRun: isRun}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
 	st.settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
@@ -130,8 +130,8 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 	return st
 }
 
-// decodeFrozen decodes the assignment of a closed session and the definition of reward at its closing.
-// Corrections keep that definition, whatever definition is configured today.
+// decodeFrozen decodes the assignment of a closed session, and returns the reward definition at its closing. A
+// correction uses this definition and not the definition that is configured now.
 func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err
@@ -139,8 +139,8 @@ func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, erro
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// dropLateFeedback is dropLateImplicit for a session whose start is not loaded, and reads the start if any
-// entry depends on the start.
+// dropLateFeedback is like dropLateImplicit, but reads the start of the session from the backend if there is implicit
+// feedback.
 func (c *closer) dropLateFeedback(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
 		return entries, nil

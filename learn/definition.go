@@ -10,16 +10,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// Counters belong to a definition of reward. After a change of the definition counting starts from
-// zero, and the old counts are used again when the definition is restored. In the backend a scope
-// begins with the definition; scopes of the default definition have no prefix.
+// Counters belong to a reward definition. After a change of the definition, counting starts from zero. After the old
+// definition is configured again, its counters are used again. In the backend, the scope of a counter begins with the
+// name of the definition, unless the definition is the default.
 const (
 	defaultReward = feedback.DefaultDefinition
-	rewardMark    = "r:" // prefix of a scope that begins with a definition; no other scope begins with it
-	rewardEnd     = "|"  // end of the definition in a scope
+	rewardMark    = "r:" // prefix of a scope that begins with the name of a definition, and of no other scope
+	rewardEnd     = "|"  // end of the name of the definition in a scope
 )
 
-// underDefinition prefixes the scopes of deltas with the definition of reward.
+// underDefinition returns deltas whose scopes begin with the name of a reward definition.
 func underDefinition(reward string, ds []trial.Delta) []trial.Delta {
 	if reward == defaultReward || len(ds) == 0 {
 		return ds
@@ -31,8 +31,8 @@ func underDefinition(reward string, ds []trial.Delta) []trial.Delta {
 	return out
 }
 
-// ofDefinition returns the deltas of one definition, with scopes that do not contain the definition,
-// and the number of closed sessions under each other definition.
+// ofDefinition returns the deltas of one reward definition, with the name of the definition removed from their scopes.
+// closed is the number of closed sessions under each other definition.
 func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	closed = map[string]int64{}
@@ -56,7 +56,7 @@ func ofDefinition(reward string, ds []trial.Delta) (own []trial.Delta, closed ma
 	return own, closed
 }
 
-// countedElsewhere returns the sessions under other definitions in the form of the report.
+// countedElsewhere converts the numbers of sessions under other reward definitions to the type of the report.
 func countedElsewhere(closed map[string]int64) (list []report.Counted) {
 	for _, reward := range slices.Sorted(maps.Keys(closed)) {
 		list = append(list, report.Counted{RewardDefinition: reward, Sessions: closed[reward]})

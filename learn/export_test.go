@@ -12,27 +12,27 @@ import (
 
 // This file exports limits, the single steps of Run and Follow, and in-memory state to the tests in package learn_test.
 const (
-	CloseBatch     = closeBatch
-	CorrectEvery   = correctEvery
-	UnsampledEvery = unsampledEvery
+	CloseBatch     = closeBatchSize
+	CorrectEvery   = correctInterval
+	UnsampledEvery = countInterval
 	MaxTenants     = maxTenants
-	TenantIdle     = tenantIdle
+	TenantIdle     = idleTime
 	MinTenants     = minTenants
-	TenantStep     = tenantStep
+	TenantStep     = loadBatchSize
 )
 
 func ErrNotLearning() error { return errNotLearning }
 
 func (l *Learner) CloseDue(ctx context.Context) { l.closer.closeDue(ctx) }
 
-func (l *Learner) Correct(ctx context.Context) { l.closer.resettle(ctx) }
+func (l *Learner) Correct(ctx context.Context) { l.closer.correctTouched(ctx) }
 
 func (l *Learner) Tidy(ctx context.Context) { l.beliefs.tidy(ctx) }
 
 func (l *Learner) Refresh(ctx context.Context) error { return l.follower.refresh(ctx) }
 
 // Definition returns the reward definition of the learner's counters.
-func (l *Learner) Definition() string { return l.reward }
+func (l *Learner) Definition() string { return l.rewardName }
 
 // OpenRewards returns the number of open sessions with a provisional reward.
 func (l *Learner) OpenRewards() int { return l.beliefs.openRewards.count }
@@ -48,7 +48,7 @@ func (l *Learner) Referenced(tenant string) bool {
 }
 
 // Restored reports whether the learner has read all sessions that were open at the start.
-func (l *Learner) Restored() bool { return l.open.restored }
+func (l *Learner) Restored() bool { return l.provisional.isRestored }
 
 // TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
@@ -56,7 +56,7 @@ func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
 // CheckedSince returns the number of tenants in memory that were checked for idleness at when or later.
 func (l *Learner) CheckedSince(when time.Time) (n int) {
 	for _, t := range l.beliefs.tenants {
-		if t.checked >= when.UnixNano() {
+		if t.checkedAt >= when.UnixNano() {
 			n++
 		}
 	}
@@ -66,18 +66,18 @@ func (l *Learner) CheckedSince(when time.Time) (n int) {
 // Holds reports whether a tenant is in memory, and whether the tenant was read from the backend.
 func (l *Learner) Holds(name string) (held, read bool) {
 	t := l.beliefs.tenant(name)
-	return t != nil, t != nil && t.read
+	return t != nil, t != nil && t.isRead
 }
 
 // RefitAfter makes the learner fit the priors of a tenant again after the given number of rewards.
 func (l *Learner) RefitAfter(name string, rewards int) {
 	_ = l.beliefs.load(context.Background(), name)
-	l.beliefs.tenants[name].rewards = bandit.RefitEvery - rewards
+	l.beliefs.tenants[name].newRewards = bandit.RefitEvery - rewards
 }
 
 // CloseTick returns the interval between two searches for due sessions if sessions close at the given age.
 func CloseTick(age time.Duration) time.Duration {
-	return (&closer{reward: feedback.Definition{CloseAfter: age}}).closeEvery()
+	return (&closer{reward: feedback.Definition{CloseAfter: age}}).closeInterval()
 }
 
 // UnderDefinition returns deltas with their keys in the namespace of a reward definition.

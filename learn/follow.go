@@ -11,20 +11,19 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackBatch is the number of open sessions whose feedback one call of OpenFeedback reads.
+// feedbackBatch is the maximum number of open sessions whose feedback one call of OpenFeedback reads.
 const feedbackBatch = 500
 
-// follower adds settlements and feedback of other replicas to the beliefs.
+// follower adds the settlements and the feedback that other replicas have stored to the beliefs.
 type follower struct {
-	tools   tools
-	beliefs *beliefs
-	open    *provisional
-	fleet   Fleet       // nil means no other replicas
-	started atomic.Bool // Fleet.Moved has answered
+	tools       tools
+	beliefs     *beliefs
+	provisional *provisionalRewards
+	fleet       Fleet       // nil means no other replicas
+	hasStarted  atomic.Bool // Fleet.Moved has answered
 }
 
-// run refreshes the counters every interval until ctx ends. run returns at once for a store without a
-// fleet.
+// run refreshes the counters at the interval every until ctx ends. Without a fleet, run returns at once.
 func (f *follower) run(ctx context.Context, every time.Duration) error {
 	if f.fleet == nil {
 		return nil
@@ -34,7 +33,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 		if err := f.tools.guard.Err(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
 			f.tools.failed(label.StepFollow, err)
 		}
-		// A slow read makes the interval longer.
+		// If a read is slow, wait longer, so that reads take at most a small share of the time.
 		wait := max(every, 20*f.tools.now().Sub(begin))
 		select {
 		case <-ctx.Done():
@@ -44,7 +43,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// start reads the counters once. run retries if the backend fails.
+// start reads the counters once. If the backend is unavailable, start succeeds, and run tries again.
 func (f *follower) start(ctx context.Context) error {
 	err := f.tools.guard.Err(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
@@ -64,15 +63,15 @@ func (f *follower) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first, read := !f.started.Swap(true), 0
+	first, readCount := !f.hasStarted.Swap(true), 0
 	var faults []error
 	for name, progress := range moved {
 		f.beliefs.noteTenant(name)
 		if f.beliefs.tenant(name) == nil { // no recent use
-			if !first || read >= tenantsAtStart {
+			if !first || readCount >= tenantsAtStart {
 				continue
 			}
-			read++
+			readCount++
 		}
 		err := f.tools.guard.Err(label.StepFollow, func() error {
 			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.Settled(ctx, name, ids) }
@@ -85,7 +84,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		case err == nil, errors.Is(err, guard.ErrPanicked):
 		case ctx.Err() != nil, errors.Is(err, session.ErrUnavailable):
 			return err
-		default: // the loop continues: other tenants are followed despite a corrupt counter of one tenant
+		default: // continue, so that a corrupt counter of one tenant does not affect other tenants
 			faults = append(faults, err)
 		}
 	}
@@ -105,11 +104,11 @@ func (f *follower) followFeedback(ctx context.Context, name string, latest strin
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.open.addReward(f.open.record(&rows[i]), entries[i]) })
+				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.provisional.addReward(f.provisional.newestRecord(&rows[i]), entries[i]) })
 			}
 		}
 		f.beliefs.setFeedbackPosition(name, last)
-		if last == from { // the session of the newest feedback was deleted
+		if last == from { // nothing is left to read, because the session with the newest feedback was deleted
 			return nil
 		}
 	}

@@ -259,7 +259,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	}
 	learnOptions := learn.Options{
 		Now: o.Now, Backend: o.Backend.(backend), Memory: f.Store, Deliverer: f.Store, Touches: f.Store, Exchanges: f.Store, Guard: f.Guard(),
-		Reward: o.Reward, Samples: o.Content.Keep, Failed: o.Hooks.Failed,
+		Reward: o.Reward, KeepSamples: o.Content.Keep, Failed: o.Hooks.Failed,
 	}
 	if o.Fleet != nil {
 		learnOptions.Fleet = o.Fleet.(learn.Fleet)

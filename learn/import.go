@@ -24,8 +24,8 @@ import (
 // errNotLearning reports that learning is off.
 var errNotLearning = errors.New("learning.enabled is false, so no transcript is stored; set learning.enabled to true")
 
-// Imported is the result of one import.
-type Imported struct {
+// ImportCounts holds the counts of one import.
+type ImportCounts struct {
 	Exchanges int `json:"exchanges"`
 	Samples   int `json:"samples"`
 	New       int `json:"fresh"`     // new samples
@@ -35,30 +35,30 @@ type Imported struct {
 
 // Importer stores past conversations. Every field is required.
 type Importer struct {
-	Now   func() time.Time
-	Learn bool // learning is enabled
-	// Into finds the session of a stored sample, so that Imported.New counts new samples only, and the sessions that
-	// precept has recorded live.
-	Into interface {
+	Now             func() time.Time
+	LearningEnabled bool // learning is enabled
+	// Sessions finds the session of a stored sample, so that ImportCounts.New counts only new samples. Sessions also
+	// finds the sessions that precept has recorded live.
+	Sessions interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 		pastSessions
 	}
 	Openings *Openings
 	Write    func(ctx context.Context, b session.Batch) error // stores a conversation
-	// Cleanse redacts exchanges and removes opted-out exchanges. answered has, for each exchange,
-	// the arguments of the calls that the new tool results answer.
+	// Cleanse redacts exchanges and removes opted-out exchanges. answered has, for each exchange, the arguments of the
+	// calls whose results are in the exchange.
 	Cleanse func(list []sample.Exchange, answered [][]string) []sample.Exchange
 }
 
-// Import stores a past conversation as a session: redacted, without opted-out exchanges, with
-// samples. at is the known time of the conversation. The session is outside of every experiment. A
-// second import of the same transcript changes nothing. A longer transcript of the conversation adds to the session,
-// because the session ID is derived from tenant, source, id and first item, and the ID of an exchange from its
-// content. Without a source and an id, all items determine the session ID, and a longer transcript is another session.
-// A conversation that precept recorded live, or a part of such a conversation, is skipped.
-func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
-	var out Imported
-	if !m.Learn {
+// Import stores a past conversation as a session with samples. The conversation is redacted, and opted-out exchanges
+// are removed. at is the time of the conversation. The session is outside of every experiment. A second import of the
+// same transcript changes nothing. A longer transcript of the conversation adds exchanges to the session, because the
+// session ID is derived from tenant, source, id and first item, and the ID of an exchange from its content. Without a
+// source and an id, the session ID is derived from all items, and a longer transcript is another session. Import skips
+// a conversation, or a part of one, that precept recorded live.
+func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
+	var out ImportCounts
+	if !m.LearningEnabled {
 		return out, errNotLearning
 	}
 	name := strings.Trim(t.Source+"/"+t.ID, "/")
@@ -69,38 +69,38 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		x.Tenant, x.Agent, x.Session, x.SessionName, x.At = tenant, agent, id.String(), name, at.UTC()
 		x.ID = exchangeID(id, x)
 	}
-	kept := m.Cleanse(list, answered)
-	out.OptedOut = len(list) - len(kept)
-	if len(kept) == 0 {
+	cleansed := m.Cleanse(list, answered)
+	out.OptedOut = len(list) - len(cleansed)
+	if len(cleansed) == 0 {
 		return out, nil
 	}
-	recorded, err := m.isRecorded(ctx, tenant, t, kept)
+	recorded, err := m.isRecorded(ctx, tenant, t, cleansed)
 	if err != nil {
 		return out, err
 	}
 	if recorded {
-		return Imported{Recorded: 1}, nil
+		return ImportCounts{Recorded: 1}, nil
 	}
 	rec := &session.Record{
-		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: m.Now().UTC()},
+		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: m.Now().UTC()},
 		Thread:   session.Thread{Turns: len(list)},
 		State:    session.State{Closed: true},
 	}
 	rec.Assignment.Exclude(trial.ExcludedImport)
-	for i := range kept {
-		rec.Facts.Add(&kept[i])
+	for i := range cleansed {
+		rec.Facts.Add(&cleansed[i])
 	}
 	row, err := rec.Row(func(text string) (string, bool) { return text, true })
 	if err != nil {
 		return out, err
 	}
-	b := session.Batch{Rows: []session.Row{row}, Exchanges: kept}
+	b := session.Batch{Rows: []session.Row{row}, Exchanges: cleansed}
 	var ratings []feedback.Entry
 	if t.Reward != nil {
 		ratings = []feedback.Entry{{ID: "import", At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: *t.Reward, Tier: 2}}
 	}
-	for _, built := range sample.Build(sampleSession(tenant, id, kept, ratings)) {
-		_, known, err := m.Into.SampleSession(ctx, tenant, built.ID)
+	for _, built := range sample.Build(sampleSession(tenant, id, cleansed, ratings)) {
+		_, known, err := m.Sessions.SampleSession(ctx, tenant, built.ID)
 		if err != nil {
 			return out, err
 		}
@@ -109,30 +109,30 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		}
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: built})
 	}
-	out.Exchanges, out.Samples = len(kept), len(b.Samples)
+	out.Exchanges, out.Samples = len(cleansed), len(b.Samples)
 	return out, m.Write(ctx, b)
 }
 
 // ImportSum is the result of ImportAll.
 type ImportSum struct {
 	Transcripts int `json:"transcripts"`
-	Imported
-	Faults []string `json:"faults"` // lines and transcripts that cannot be read; all others are imported
+	ImportCounts
+	Faults []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
 }
 
-// ImportAll imports the transcripts of r, which has one of the formats of detect.Read. at is the known time of the
-// transcripts, and agent their agent. With agent "", the agent of a transcript is its source, or "import". ImportAll
-// calls done after each transcript.
+// ImportAll imports the transcripts in r, which has one of the formats of detect.Read. at is the time of the
+// transcripts, and agent is their agent. If agent is "", the agent of a transcript is its source or, without a source,
+// "import". ImportAll calls done after each transcript.
 func (m *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportSum, error) {
 	sum := ImportSum{Faults: []string{}}
 	var fatal error
 	err := detect.Read(r, func(t detect.Transcript) error {
-		var got Imported
+		var got ImportCounts
 		if got, fatal = m.Import(ctx, tenant, cmp.Or(agent, t.Source, "import"), t, at); fatal != nil {
 			return fatal
 		}
 		sum.Transcripts++
-		sum.Imported.add(got)
+		sum.ImportCounts.add(got)
 		done()
 		return nil
 	})
@@ -148,11 +148,12 @@ func (m *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Rea
 // Add adds the counts and faults of another import.
 func (s *ImportSum) Add(other ImportSum) {
 	s.Transcripts += other.Transcripts
-	s.Imported.add(other.Imported)
+	s.ImportCounts.add(other.ImportCounts)
 	s.Faults = append(s.Faults, other.Faults...)
 }
 
-func (i *Imported) add(other Imported) {
+// add adds the counts of another import.
+func (i *ImportCounts) add(other ImportCounts) {
 	i.Exchanges += other.Exchanges
 	i.Samples += other.Samples
 	i.New += other.New
@@ -199,8 +200,8 @@ func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// exchangesOf splits the items of a transcript into the turns that the proxy would have seen. answered has, for each
-// turn, the arguments of the calls that the turn's tool results answer.
+// exchangesOf splits the items of a transcript into the turns that the proxy would have recorded. answered has, for
+// each turn, the arguments of the calls whose results are in the turn.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
 	var results detect.Results
 	for from := 0; from < req.Len(); {
@@ -232,8 +233,8 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 	return list, answered
 }
 
-// judgeResults adds to x the outcomes of the tool results in the items [from, to), and returns the arguments of the
-// answered calls.
+// judgeResults classifies the tool results in the items [from, to), adds their outcomes to x, and returns the arguments
+// of their calls.
 func judgeResults(x *sample.Exchange, results *detect.Results, req *wire.Request, from, to int) (args []string) {
 	var judged sample.Verdicts
 	for ; from < to; from++ {

@@ -30,7 +30,7 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 
 // importer returns an importer that writes to the backend of the fixture.
 func (f *fixture) importer() *learn.Importer {
-	return &learn.Importer{Now: f.clock.now, Learn: f.opts.Content.Keep, Into: f.backend, Openings: &learn.Openings{}, Write: f.Import, Cleanse: f.Cleanse}
+	return &learn.Importer{Now: f.clock.now, LearningEnabled: f.opts.Content.Keep, Sessions: f.backend, Openings: &learn.Openings{}, Write: f.Import, Cleanse: f.Cleanse}
 }
 
 // readAllFiles returns the content of all files in a directory.
@@ -69,7 +69,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	at := time.Unix(1_700_000_000, 0)
-	importText := func(tenant, text string) learn.Imported {
+	importText := func(tenant, text string) learn.ImportCounts {
 		t.Helper()
 		got, err := f.importer().Import(f.ctx(), tenant, "coder", transcriptOf(t, text), at)
 		if err != nil {
@@ -77,17 +77,17 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		}
 		return got
 	}
-	checkEqual(t, "first import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	checkEqual(t, "first import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1})
 	before := f.allSamples()
 	f.clock.add(time.Hour)
-	checkEqual(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
+	checkEqual(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1})
 	for id, s := range f.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
 			t.Errorf("sample %s: CreatedAt = %v after the second import and %v before, want the time %v of the transcript", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
-	checkEqual(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
-	checkEqual(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	checkEqual(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.ImportCounts{Exchanges: 2, Samples: 2, New: 1})
+	checkEqual(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1})
 	checkEqual(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
 	checkEqual(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
 	checkEqual(t, "number of stored samples", len(f.allSamples()), 5)
@@ -116,8 +116,8 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 	f := newFixture(t, func(opts *options) { opts.Content.OptOut = o })
 	for _, c := range []struct{ tenant, agent string }{{"acme", "coder"}, {tenantA, "quiet-1"}} {
 		got, err := f.importer().Import(f.ctx(), c.tenant, c.agent, transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
-		if err != nil || got != (learn.Imported{OptedOut: 1}) {
-			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", c.tenant, c.agent, got, err, learn.Imported{OptedOut: 1})
+		if err != nil || got != (learn.ImportCounts{OptedOut: 1}) {
+			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", c.tenant, c.agent, got, err, learn.ImportCounts{OptedOut: 1})
 		}
 	}
 	checkEqual(t, "number of samples", len(f.allSamples()), 0)

@@ -10,55 +10,53 @@ import (
 	"precept/internal/session"
 )
 
-// closingGrace is added to the longest time between the closing age of a session and the moment at which a replica
-// closes the session. A provisional reward that is older belongs to a session that another replica has closed; see
-// expire.
-const closingGrace = 5 * time.Second
+// closingGracePeriod is a safety margin in expire. Within this time after the latest moment at which a replica should
+// close a session, the session may still be open.
+const closingGracePeriod = 5 * time.Second
 
-// provisional adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without
-// provisional rewards the chooser would ignore the newest feedback until the closing age, a day by
-// default.
-type provisional struct {
+// provisionalRewards adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without provisional
+// rewards, the chooser would ignore the newest feedback until the closing age, which is a day by default.
+type provisionalRewards struct {
 	tools   tools
 	beliefs *beliefs
 	memory  Memory
-	backend openSessions
+	backend openSessionReader
 	reward  feedback.Definition
 
-	startedAt time.Time   // sessions before this time were started by an earlier process
-	after     session.Row // last of these sessions that was read
-	restored  bool        // all of these sessions were read
+	startedAt  time.Time   // sessions before this time were started by an earlier process
+	after      session.Row // last of these sessions that was read
+	isRestored bool        // all of these sessions were read
 }
 
-// learn reads the record of an open session, and adds the session's reward to the beliefs.
-func (p *provisional) learn(ctx context.Context, ref session.Ref) {
+// addSession reads the record of an open session, and adds the session's reward to the beliefs.
+func (p *provisionalRewards) addSession(ctx context.Context, ref session.Ref) {
 	rec := p.memory.Snapshot(ref)
 	if rec == nil {
 		row, ok, err := p.backend.Session(ctx, ref.Tenant, ref.ID)
 		if err != nil || !ok || row.Closed {
-			return // closing counts the session
+			return // the session is counted when it closes
 		}
-		rec = p.record(&row)
+		rec = p.newestRecord(&row)
 	}
-	p.learnFrom(ctx, rec)
+	p.addRecord(ctx, rec)
 }
 
-// record returns the newest record of a session with a row, nil for a row that does not decode.
-// Closing reports such a row.
-func (p *provisional) record(row *session.Row) *session.Record {
+// newestRecord returns the newer record of a session: the record in memory or the record in the row. The result is nil
+// for a row that cannot be decoded. The closing of the session reports such a row.
+func (p *provisionalRewards) newestRecord(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
 	}
 	inMemory := p.memory.Snapshot(session.Ref{Tenant: row.Tenant, ID: row.ID})
-	if inMemory != nil && inMemory.Thread.Turns >= rec.Thread.Turns { // otherwise the session has continued at another replica
+	if inMemory != nil && inMemory.Thread.Turns >= rec.Thread.Turns { // if the row has more turns, the session has continued at another replica
 		return inMemory
 	}
 	return rec
 }
 
-// learnFrom reads the feedback of a session and adds the session's reward to the beliefs.
-func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
+// addRecord reads the feedback of a session and adds the session's reward to the beliefs.
+func (p *provisionalRewards) addRecord(ctx context.Context, rec *session.Record) {
 	if rec == nil {
 		return
 	}
@@ -71,7 +69,7 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 }
 
 // addReward computes the reward of a session from its feedback, and adds the reward to the beliefs.
-func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
+func (p *provisionalRewards) addReward(rec *session.Record, entries []feedback.Entry) {
 	if rec == nil || rec.Unit.ID != "" { // the unit of the session counts the feedback
 		return
 	}
@@ -79,37 +77,38 @@ func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
-// expire removes the rewards of sessions that are so old that another replica has closed them. tick is the interval
+// expire removes the rewards of sessions that are so old that another replica has closed them. interval is the time
 // between two rounds of closing.
-func (p *provisional) expire(tick time.Duration) {
-	p.beliefs.expire(p.tools.now().Add(-closingGrace - (2+maxIntervals)*tick))
+func (p *provisionalRewards) expire(interval time.Duration) {
+	p.beliefs.expire(p.tools.now().Add(-closingGracePeriod - (2+maxIntervals)*interval))
 }
 
-// restore adds the rewards of sessions that an earlier process left open to the beliefs, at most closeBatch per call.
-func (p *provisional) restore(ctx context.Context) {
-	if p.restored {
+// restore adds the rewards of sessions that were open when an earlier process stopped to the beliefs, closeBatchSize
+// per call.
+func (p *provisionalRewards) restore(ctx context.Context) {
+	if p.isRestored {
 		return
 	}
-	p.restored = true // reset below if the read fails or sessions remain
-	rows, err := p.backend.Due(ctx, p.startedAt, p.after, closeBatch)
+	p.isRestored = true // reset below if the read fails or sessions remain
+	rows, err := p.backend.Due(ctx, p.startedAt, p.after, closeBatchSize)
 	if err != nil {
-		p.restored = false
+		p.isRestored = false
 		p.tools.failed(label.StepEarly, err)
 		return
 	}
 	for i := range rows {
 		p.tools.guard.On(label.StepRecall, session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
-			p.learnFrom(ctx, p.record(&rows[i]))
+			p.addRecord(ctx, p.newestRecord(&rows[i]))
 		})
 	}
-	if len(rows) == closeBatch {
-		p.restored, p.after = false, rows[len(rows)-1]
+	if len(rows) == closeBatchSize {
+		p.isRestored, p.after = false, rows[len(rows)-1]
 	}
 }
 
-// dropLateImplicit returns the entries without the implicit feedback that is later than age after the start of the
-// session. The implicit reward is computed at one fixed age, even if the agent continues for days. Explicit feedback
-// counts at any time.
+// dropLateImplicit returns the entries without the implicit feedback that arrived when the session was older than age.
+// The implicit reward is computed at one fixed age, even if the agent continues for days. Explicit feedback counts at
+// any time.
 func dropLateImplicit(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {
 		return entries

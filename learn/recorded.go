@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// pastSessions reads the stored sessions. An importer compares transcripts with these sessions.
+// pastSessions reads the stored sessions, with which an importer compares transcripts.
 type pastSessions interface {
 	session.Finder
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -24,10 +24,11 @@ type pastSessions interface {
 	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error)
 }
 
-// isRecorded reports whether precept has recorded the conversation of a transcript live. kept has the redacted
-// exchanges of the transcript. Such a conversation has, in this order of evidence, the name of a live session, a
-// random id of a live session, or the opening and the replies of a live session.
-func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, kept []sample.Exchange) (bool, error) {
+// isRecorded reports whether precept has recorded the conversation of a transcript live, and not by an import. cleansed
+// holds the redacted exchanges of the transcript. A transcript of a recorded conversation has the name of a live
+// session, a random id from a live session, or the opening and the replies of a live session. isRecorded checks these
+// conditions in this order.
+func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.Opening(t.Request)
 	if found, err := m.hasName(ctx, tenant, t.ID, opening); found || err != nil {
 		return found, err
@@ -35,23 +36,23 @@ func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Trans
 	if found, err := m.hasUniqueID(ctx, tenant, t); found || err != nil {
 		return found, err
 	}
-	if opening == 0 || len(replies(kept)) == 0 {
+	if opening == 0 || len(replies(cleansed)) == 0 {
 		return false, nil
 	}
-	return m.hasReplies(ctx, tenant, opening, kept)
+	return m.hasReplies(ctx, tenant, opening, cleansed)
 }
 
-// hasName reports whether a live session has the name of a transcript. A name that other conversations may have counts
-// only with an equal opening.
+// hasName reports whether a live session has the name of a transcript. If other conversations may have the same name,
+// the openings must also be equal.
 func (m *Importer) hasName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
 	for _, name := range sessionNames(transcript) {
 		key := session.EchoKeyOf(tenant, "s:"+name)
-		noted, err := m.Into.FindEcho(ctx, tenant, []session.EchoKey{key})
+		noted, err := m.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
 		if err != nil {
 			return false, err
 		}
 		for _, id := range append(session.Candidates(tenant, name), noted[key]...) {
-			rec, err := m.live(ctx, tenant, id)
+			rec, err := m.liveRecord(ctx, tenant, id)
 			if err != nil {
 				return false, err
 			}
@@ -63,19 +64,19 @@ func (m *Importer) hasName(ctx context.Context, tenant, transcript string, openi
 	return false, nil
 }
 
-// hasUniqueID reports whether a random id of a transcript occurred in a live session.
+// hasUniqueID reports whether a random id in a transcript also occurs in a live session.
 func (m *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
 	keys := session.UniqueEchoes(tenant, t.Request)
 	if len(keys) == 0 {
 		return false, nil
 	}
-	found, err := m.Into.FindEcho(ctx, tenant, keys)
+	found, err := m.Sessions.FindEcho(ctx, tenant, keys)
 	if err != nil {
 		return false, err
 	}
 	for _, ids := range found {
 		for _, id := range ids {
-			if rec, err := m.live(ctx, tenant, id); rec != nil || err != nil {
+			if rec, err := m.liveRecord(ctx, tenant, id); rec != nil || err != nil {
 				return rec != nil, err
 			}
 		}
@@ -83,27 +84,27 @@ func (m *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Tran
 	return false, nil
 }
 
-// hasReplies reports whether a live session with the opening has the replies of kept.
-func (m *Importer) hasReplies(ctx context.Context, tenant string, opening uint64, kept []sample.Exchange) (bool, error) {
-	alike, err := m.Openings.find(ctx, m.Into, tenant, opening)
+// hasReplies reports whether a live session with the opening has the replies in cleansed.
+func (m *Importer) hasReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
+	alike, err := m.Openings.find(ctx, m.Sessions, tenant, opening)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range alike {
-		list, err := m.Into.Exchanges(ctx, tenant, id)
+		list, err := m.Sessions.Exchanges(ctx, tenant, id)
 		if err != nil {
 			return false, err
 		}
-		if sameReplies(list, kept) {
+		if haveSameReplies(list, cleansed) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// live returns the record of a session, nil if the session does not exist or was imported.
-func (m *Importer) live(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
-	row, ok, err := m.Into.Session(ctx, tenant, id)
+// liveRecord returns the record of a session. The result is nil if the session does not exist or was imported.
+func (m *Importer) liveRecord(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
+	row, ok, err := m.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -114,10 +115,12 @@ func (m *Importer) live(ctx context.Context, tenant string, id session.ID) (*ses
 	return rec, nil
 }
 
-// uuidEnd finds a UUID at the end of a name: Codex names a history file rollout-TIME-UUID, and its sessions UUID.
+// uuidEnd matches a UUID at the end of a name. Codex names a session UUID, and the history file of the session
+// rollout-TIME-UUID.
 var uuidEnd = regexp.MustCompile(`-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 
-// sessionNames returns the names that a client may have given the session of a transcript with the id.
+// sessionNames returns the names under which a client may have sent the session of a transcript. id is the id of the
+// transcript.
 func sessionNames(id string) (names []string) {
 	if id = session.Bounded(id); id != "" {
 		names = append(names, id)
@@ -128,27 +131,27 @@ func sessionNames(id string) (names []string) {
 	return names
 }
 
-// sameReplies reports whether the replies of the shorter conversation occur in the longer conversation, in the same
-// order. Histories divide the text of a reply differently, so white space does not count.
-func sameReplies(live, past []sample.Exchange) bool {
-	a, b := replies(live), replies(past)
-	if len(a) > len(b) {
-		a, b = b, a
+// haveSameReplies reports whether the replies of the shorter conversation occur in the longer conversation, in the same
+// order. White space is ignored, because histories divide the text of a reply in different ways.
+func haveSameReplies(live, past []sample.Exchange) bool {
+	shorter, longer := replies(live), replies(past)
+	if len(shorter) > len(longer) {
+		shorter, longer = longer, shorter
 	}
-	if len(a) == 0 {
+	if len(shorter) == 0 {
 		return false
 	}
-	for _, reply := range a {
-		at := slices.Index(b, reply)
+	for _, reply := range shorter {
+		at := slices.Index(longer, reply)
 		if at < 0 {
 			return false
 		}
-		b = b[at+1:]
+		longer = longer[at+1:]
 	}
 	return true
 }
 
-// replies returns the replies of a conversation as text, without white space and without empty replies.
+// replies returns the non-empty replies of a conversation as text without white space.
 func replies(list []sample.Exchange) (all []string) {
 	for i := range list {
 		var b strings.Builder
@@ -169,24 +172,24 @@ func replies(list []sample.Exchange) (all []string) {
 	return all
 }
 
-// Openings finds live sessions by their first words. The first call of find reads all sessions of the tenant. A
-// later call reads only newer sessions, because an import of many files would otherwise read all sessions per file.
-// The zero value is ready for use. Openings is safe for concurrent use.
+// Openings finds live sessions by their opening, which is a hash of the first words. The first call of find reads all
+// sessions of a tenant. A later call reads only newer sessions, so that an import of many files does not read all
+// sessions for each file. The zero value is ready for use. Openings is safe for concurrent use.
 type Openings struct {
-	mu      sync.Mutex // held while the backend is read; no other lock is taken
+	mu      sync.Mutex // held while the backend is read
 	tenant  string
 	newest  time.Time // start of the newest session that was read
 	byWords map[uint64][]session.ID
-	count   int // sessions in byWords
+	count   int // number of sessions in byWords
 }
 
 const (
 	maxOpenings     = 1 << 20          // maximum number of sessions in an Openings
-	openingsOverlap = 10 * time.Minute // a session may be stored this long after its start
-	openingsPage    = 500              // sessions read at once
+	openingsOverlap = 10 * time.Minute // maximum time between the start of a session and the moment it is stored
+	openingsPage    = 500              // maximum number of sessions in one read
 )
 
-// find returns the live sessions of a tenant with an opening.
+// find returns the live sessions of a tenant that have the opening.
 func (o *Openings) find(ctx context.Context, from pastSessions, tenant string, opening uint64) ([]session.ID, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -217,11 +220,12 @@ func (o *Openings) find(ctx context.Context, from pastSessions, tenant string, o
 	return slices.Clone(o.byWords[opening]), nil
 }
 
-// firstWordsField is the encoded key of Thread.FirstWords. Imported sessions and runs lack the key.
+// firstWordsField is the JSON key of Thread.FirstWords in a row. The rows of imported sessions and runs do not have the
+// key.
 const firstWordsField = `"first_words":`
 
-// add adds a row without decoding the row. A string in the row cannot contain the encoded key, because JSON escapes
-// quotation marks.
+// add adds a session without decoding its row. A string value in the row cannot contain firstWordsField, because JSON
+// escapes quotation marks.
 func (o *Openings) add(row *session.Row) {
 	_, rest, ok := bytes.Cut(row.Data, []byte(firstWordsField))
 	if !ok {

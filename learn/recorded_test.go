@@ -46,14 +46,14 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		shed  = `"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is  painted."}`
 		calls = `"messages":[{"role":"user","content":"Paint it."},{"role":"assistant","content":null,"tool_calls":[{"id":"call_Zx81kQpLm9aYt42bCw7","type":"function","function":{"name":"bash","arguments":"{}"}}]}]}`
 	)
-	skipped, added := learn.Imported{Recorded: 1}, learn.Imported{Exchanges: 1, Samples: 1, New: 1}
+	skipped, added := learn.ImportCounts{Recorded: 1}, learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1}
 	for name, c := range map[string]struct {
 		space session.Space
 		name  string
 		found session.Method
 		live  string // the transcript of the recorded session
 		past  string // the imported transcript
-		want  learn.Imported
+		want  learn.ImportCounts
 	}{
 		"same session id of the agent":                {session.SpaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
 		"same session id in the file name of Codex":   {session.SpaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},

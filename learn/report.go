@@ -21,23 +21,23 @@ import (
 type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // 0 means all
-	Provisional bool          // count open sessions
-	NoOpenCount bool          // leave out Report.Open, which costs a search for open sessions
+	Provisional bool          // also count the present rewards of open sessions
+	NoOpenCount bool          // leave out Report.Open, which needs a search for open sessions
 	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0 if none
 	Bands       bool          // include the effect over time
 	Explain     string        // slug of the lesson whose rows are explained; "" means none
-	Guardrails  []string      // outcomes whose rise the report shows next to the verdict
+	Guardrails  []string      // names of the outcomes whose increase the report shows next to the verdict
 	Book        *lesson.Book
 	Rules       *rules.Registry // sections of rules files; nil if none
 	Config      bandit.Config
 	Inject      inject.Config // how lessons are presented
 }
 
-// openLimit bounds the open sessions in a provisional report.
-const openLimit = 100_000
+// maxProvisionalSessions is the maximum number of open sessions in a provisional report.
+const maxProvisionalSessions = 100_000
 
-// Report builds the report of a tenant from the counters in memory. In a fleet, Report reads the
-// counters of the other replicas first.
+// Report builds the report of a tenant from the counters in memory. In a fleet, Report first reads the counters of the
+// other replicas.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
 	if err := l.follower.refresh(ctx); err != nil { // after an error, the report uses the counters of the last read
 		l.tools.failed(label.StepFollow, err)
@@ -48,7 +48,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	c := l.beliefs.chooser(q.Tenant)
 	if q.Provisional {
 		var err error
-		if c, err = l.withOpen(ctx, q.Tenant, c); err != nil {
+		if c, err = l.addOpenSessions(ctx, q.Tenant, c); err != nil {
 			return report.Report{}, err
 		}
 	}
@@ -60,16 +60,16 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 			archived = q.Book.Archived
 		}
 		return report.Build(report.Input{
-			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: countedElsewhere(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: policy,
+			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.rewardName, Elsewhere: countedElsewhere(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: policy,
 			Lessons: append(lessonsOf(&q, c, l.tools.now()), sectionsOf(q.Rules)...), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
 		})
 	}
 	r := build(c)
 	if !q.Provisional && !q.NoOpenCount {
-		r.Open, _ = CountOpen(ctx, l.open.backend, q.Tenant, l.open.reward.CloseAfter, l.tools.now()) // the report is complete without this count
+		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // after an error, the report only lacks this count
 	}
 	if r.Open != nil && !r.Open.More && r.Global.NTreated+r.Global.NControl == 0 {
-		if withOpen, err := l.withOpen(ctx, q.Tenant, c); err == nil {
+		if withOpen, err := l.addOpenSessions(ctx, q.Tenant, c); err == nil {
 			g := build(withOpen).Global
 			r.Open.NTreated, r.Open.NControl = g.NTreated, g.NControl
 		}
@@ -77,11 +77,12 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	return r, nil
 }
 
-// maxOpenCounted bounds the open sessions that a report counts.
+// maxOpenCounted is the number of open sessions after which CountOpen stops counting.
 const maxOpenCounted = 2000
 
-// CountOpen counts the open sessions of a tenant, or of all tenants for "": all of them, those with an inserted
-// lesson, and those with a match of each arm. The result is nil if no session is open.
+// CountOpen counts the open sessions of a tenant, or of all tenants if tenant is "". The result has the number of open
+// sessions, the number of those with an inserted lesson, and the number of those with a match of each arm. The result
+// is nil if no session is open.
 func CountOpen(ctx context.Context, backend interface {
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -89,7 +90,7 @@ func CountOpen(ctx context.Context, backend interface {
 	open := report.Open{CloseAfter: closeAfter.String()}
 	var after session.Row
 	for seen := 0; ; {
-		rows, err := backend.Due(ctx, now, after, closeBatch)
+		rows, err := backend.Due(ctx, now, after, closeBatchSize)
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +100,7 @@ func CountOpen(ctx context.Context, backend interface {
 			}
 		}
 		seen += len(rows)
-		if len(rows) < closeBatch {
+		if len(rows) < closeBatchSize {
 			break
 		}
 		if seen >= maxOpenCounted {
@@ -114,13 +115,14 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to open. A row that cannot be decoded counts as a session without a match.
+// countOpenSession adds a session to the counts in open. A row that cannot be decoded counts as a session without a
+// match.
 func countOpenSession(open *report.Open, row *session.Row, closeAfter time.Duration) {
 	if open.Sessions++; open.Sessions == 1 { // the oldest session comes first
 		open.FirstCloses = row.Started.Add(closeAfter)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
-	if err != nil || rec.Unit.ID != "" { // the unit has the matches
+	if err != nil || rec.Unit.ID != "" { // the matches of a member are in the record of its unit
 		return
 	}
 	if open.Matched == nil {
@@ -134,12 +136,12 @@ func countOpenSession(open *report.Open, row *session.Row, closeAfter time.Durat
 	}
 }
 
-// withOpen adds the present rewards of open sessions to a copy of the counters.
-func (l *Learner) withOpen(ctx context.Context, tenant string, closed *bandit.Chooser) (*bandit.Chooser, error) {
+// addOpenSessions returns a copy of the counters to which the present rewards of open sessions are added.
+func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *bandit.Chooser) (*bandit.Chooser, error) {
 	c := closed.Clone()
 	var after session.Row
-	for seen := 0; seen < openLimit; {
-		rows, err := l.open.backend.Due(ctx, l.tools.now(), after, closeBatch)
+	for seen := 0; seen < maxProvisionalSessions; {
+		rows, err := l.provisional.backend.Due(ctx, l.tools.now(), after, closeBatchSize)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +151,7 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, closed *bandit.Ch
 			}
 		}
 		seen += len(rows)
-		if len(rows) < closeBatch {
+		if len(rows) < closeBatchSize {
 			break
 		}
 		after = rows[len(rows)-1]
@@ -157,25 +159,25 @@ func (l *Learner) withOpen(ctx context.Context, tenant string, closed *bandit.Ch
 	return c, nil
 }
 
-// deltasIfClosed returns the deltas that closing the session now would add to the counters.
+// deltasIfClosed returns the deltas that the session would add to the counters if the session closed now.
 func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
 	}
-	if rec.Unit.ID != "" { // the unit is counted
+	if rec.Unit.ID != "" { // the reward of a member is counted in its unit
 		member := trial.MemberOf()
 		return member.Closing()
 	}
-	entries, err := l.open.backend.Feedback(ctx, row.Tenant, row.ID)
+	entries, err := l.provisional.backend.Feedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return nil
 	}
-	out := feedback.Reward(dropLateImplicit(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
-	return atClosing(c, rec, out)
+	out := feedback.Reward(dropLateImplicit(entries, row.Started, l.provisional.reward.CloseAfter), l.provisional.reward.Tiers)
+	return closingDeltas(c, rec, out)
 }
 
-// lessonsOf returns the lessons of a book in the form of the report.
+// lessonsOf converts the lessons of a book to the type of the report.
 func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {
@@ -207,8 +209,8 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 	return out
 }
 
-// sectionsOf returns the registered sections in the form of the report. Of several versions of a section
-// the newest version is listed; the report adds the older versions that were measured.
+// sectionsOf converts the registered sections to the type of the report. If a section has several versions, the result
+// has only the newest version. The report adds the older versions that were measured.
 func sectionsOf(registry *rules.Registry) []report.Lesson {
 	if registry == nil {
 		return nil
@@ -230,11 +232,11 @@ func sectionsOf(registry *rules.Registry) []report.Lesson {
 	return out
 }
 
-// Chooser returns the beliefs of a chooser under a configuration. The beliefs follow from the counters
-// alone, so they are the same on every replica and after a restart.
-func Chooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser { return chooser{c, cfg} }
+// Chooser returns the beliefs of a chooser under a configuration. The beliefs depend only on the counters, so they are
+// equal on every replica and after a restart.
+func Chooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser { return configuredChooser{c, cfg} }
 
-// Policy returns the settings by which lessons are chosen, in the form of the report.
+// Policy converts the settings for the choice of lessons to the type of the report.
 func Policy(cfg bandit.Config) report.Policy {
 	return report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,
@@ -242,31 +244,33 @@ func Policy(cfg bandit.Config) report.Policy {
 	}
 }
 
-type chooser struct {
+// configuredChooser implements report.Chooser with the beliefs of a chooser under a configuration.
+type configuredChooser struct {
 	beliefs *bandit.Chooser
 	cfg     bandit.Config
 }
 
-func (c chooser) Belief(l report.Lesson) report.Belief {
-	if l.Arm.IsRule() { // a person chose the section
+func (c configuredChooser) Belief(l report.Lesson) report.Belief {
+	if l.Arm.IsRule() { // a person has chosen the section, so there is no belief
 		return report.Belief{Epsilon: l.Share}
 	}
-	k := action(l)
+	k := actionOf(l)
 	p := c.beliefs.Counted(k)
 	better, worse := c.beliefs.Published(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
 }
 
-func (c chooser) BelievedAt(l report.Lesson, day int32) float64 {
+func (c configuredChooser) BelievedAt(l report.Lesson, day int32) float64 {
 	if l.Arm.IsRule() {
 		return 0
 	}
-	return c.beliefs.MeanAt(action(l), day)
+	return c.beliefs.MeanAt(actionOf(l), day)
 }
 
-func (c chooser) Sigma2() float64 { return c.beliefs.Priors().Sigma2 }
+func (c configuredChooser) Sigma2() float64 { return c.beliefs.Priors().Sigma2 }
 
-func action(l report.Lesson) bandit.Action {
+// actionOf converts a lesson of the report to the type of the chooser.
+func actionOf(l report.Lesson) bandit.Action {
 	return bandit.Action{
 		Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial,
 		Forced: l.Arm == trial.LoopArm,

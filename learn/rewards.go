@@ -9,23 +9,23 @@ import (
 	"precept/internal/session"
 )
 
-// maxProvisional limits the open sessions with a provisional reward. The chooser learns from further
-// sessions at their closing.
+// maxProvisional is the maximum number of open sessions with a provisional reward. The chooser learns from further
+// sessions only when they close.
 const maxProvisional = 50_000
 
-// openReward is the provisional reward of an open session. Only the chooser uses provisional
-// rewards (bandit.Chooser.AddProvisional).
+// openReward is the provisional reward of an open session. Only the chooser uses provisional rewards
+// (bandit.Chooser.AddProvisional).
 type openReward struct {
 	provisional bandit.Provisional
-	due         time.Time // when the session closes
-	addedTo     *tenant   // the tenant whose counters contain the reward; nil if none. The tenant may have left memory.
+	due         time.Time // closing time of the session
+	addedTo     *tenant   // tenant whose counters contain the reward; nil if none; may be evicted from memory
 }
 
-// openRewards hold the provisional rewards by tenant, also of tenants that left memory.
+// openRewards holds the provisional rewards of all tenants, including tenants that were evicted from memory.
 type openRewards struct {
 	byTenant map[string]map[session.ID]openReward
 	count    int      // number of rewards
-	closings dueTimes // closing times of the rewards, and of rewards that were removed since
+	closings dueTimes // closing times of the rewards, and of some rewards that were removed
 }
 
 // add adds the reward of a session.
@@ -38,7 +38,7 @@ func (o *openRewards) add(ref session.Ref, r openReward) {
 	heap.Push(&o.closings, dueTime{r.due, ref})
 }
 
-// remove removes the reward of a session. ok is false for a session without a reward.
+// remove removes and returns the reward of a session. ok is false if the session has no reward.
 func (o *openRewards) remove(ref session.Ref) (r openReward, ok bool) {
 	own := o.byTenant[ref.Tenant]
 	if r, ok = own[ref.ID]; !ok {
@@ -72,7 +72,7 @@ type dueTime struct {
 	ref session.Ref
 }
 
-// dueTimes is a heap: the earliest closing time is the first.
+// dueTimes is a heap whose first element has the earliest closing time. dueTimes implements heap.Interface.
 type dueTimes []dueTime
 
 func (d *dueTimes) Len() int           { return len(*d) }
@@ -85,8 +85,7 @@ func (d *dueTimes) Pop() any {
 	return last
 }
 
-// reassign marks the rewards in the counters of the old copy of a tenant as added to the fresh copy, which has
-// inherited the rewards.
+// reassign changes addedTo from the old copy of a tenant to the fresh copy, whose counters have inherited the rewards.
 func (o *openRewards) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == old {
@@ -96,16 +95,16 @@ func (o *openRewards) reassign(name string, old, fresh *tenant) {
 	}
 }
 
-// release removes the references from the open rewards of a tenant to its beliefs. Otherwise the
-// beliefs of a tenant that left memory would never be freed.
-func (o *openRewards) release(name string) {
+// detach removes the references from the open rewards of a tenant to its beliefs. Otherwise the memory of the beliefs
+// of an evicted tenant would not be freed.
+func (o *openRewards) detach(name string) {
 	for id, r := range o.byTenant[name] {
 		r.addedTo = nil
 		o.byTenant[name][id] = r
 	}
 }
 
-// addTo adds the missing rewards of a tenant to its beliefs.
+// addTo adds the rewards of a tenant that its counters lack to the counters.
 func (o *openRewards) addTo(name string, t *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == t {
@@ -113,15 +112,15 @@ func (o *openRewards) addTo(name string, t *tenant) {
 		}
 		t.counters.RestoreProvisional(r.provisional)
 		if r.provisional.Rewarded() {
-			t.rewards++
+			t.newRewards++
 		}
 		r.addedTo = t
 		o.byTenant[name][id] = r
 	}
 }
 
-// rewarded returns the number of open sessions of a tenant with a reward.
-func (o *openRewards) rewarded(name string) (n int) {
+// countRewarded returns the number of open sessions of a tenant with a reward.
+func (o *openRewards) countRewarded(name string) (n int) {
 	for _, r := range o.byTenant[name] {
 		if r.provisional.Rewarded() {
 			n++
@@ -142,7 +141,7 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due 
 	t := b.getOrAdd(ref.Tenant)
 	r := openReward{t.counters.AddProvisional(&rec.Assignment, out.Reward, out.Tier), due, t}
 	if r.provisional.Rewarded() {
-		t.rewards++
+		t.newRewards++
 	}
 	b.openRewards.add(ref, r)
 }
@@ -155,22 +154,22 @@ func (b *beliefs) dropProvisional(ref session.Ref) {
 	}
 	r.addedTo.counters.DropProvisional(r.provisional)
 	if r.provisional.Rewarded() {
-		r.addedTo.rewards--
+		r.addedTo.newRewards--
 	}
 }
 
-// dueBy returns the sessions of a tenant with a provisional reward and a closing time until when.
+// dueSessions returns the sessions of a tenant with a provisional reward and a closing time that is not after deadline.
 // The caller holds b.mu.
-func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
+func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID) {
 	for id, r := range b.openRewards.byTenant[name] {
-		if !r.due.After(when) {
+		if !r.due.After(deadline) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// expire removes the provisional rewards of sessions that were due before limit.
+// expire removes the provisional rewards of sessions with a closing time before limit.
 func (b *beliefs) expire(limit time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

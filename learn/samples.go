@@ -15,18 +15,18 @@ import (
 
 // samples builds and writes the samples of sessions.
 type samples struct {
-	tools     tools
-	backend   writer
-	exchanges Exchanges
-	keep      bool // false: no sample is built
-	written   *atomic.Int64
+	tools        tools
+	backend      sampleWriter
+	exchanges    Exchanges
+	isEnabled    bool // if false, no sample is built
+	writtenCount *atomic.Int64
 }
 
-// write builds and writes the samples of sessions that close, got a new rating, or continued after closing. ok is
-// false if the exchanges could not be read or the samples could not be written. finished holds the sessions without
-// those that the guard has set aside, because their step panicked or their samples are invalid.
-func (s *samples) write(ctx context.Context, work []*settling) (finished []*settling, ok bool) {
-	if !s.keep {
+// write builds and writes the samples of sessions that close, got a new rating, or continued after closing. ok is false
+// if the exchanges could not be read or the samples could not be written. finished holds the sessions that the guard
+// has not set aside. The guard sets aside a session if its step panicked or its samples are invalid.
+func (s *samples) write(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
+	if !s.isEnabled {
 		return work, true
 	}
 	var b session.Batch
@@ -52,26 +52,26 @@ func (s *samples) write(ctx context.Context, work []*settling) (finished []*sett
 		s.tools.failed(label.StepSamples, err)
 		return finished, false
 	}
-	s.written.Add(int64(len(b.Samples)))
+	s.writtenCount.Add(int64(len(b.Samples)))
 	return finished, true
 }
 
 // build adds all samples of one session to a batch.
-func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) error {
-	ex, err := s.exchanges.ExchangesAtClosing(ctx, st.ref(), st.stored)
-	if err != nil || len(ex) == 0 {
+func (s *samples) build(ctx context.Context, b *session.Batch, st *pendingSettlement) error {
+	exchanges, err := s.exchanges.ExchangesAtClosing(ctx, st.ref(), st.stored)
+	if err != nil || len(exchanges) == 0 {
 		return err
 	}
-	for _, sm := range sample.Build(sampleSession(st.settlement.Tenant, st.settlement.ID, ex, st.entries)) {
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.settlement.Tenant, Agent: ex[0].Agent, ID: st.settlement.ID, Sample: sm})
+	for _, sm := range sample.Build(sampleSession(st.settlement.Tenant, st.settlement.ID, exchanges, st.entries)) {
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.settlement.Tenant, Agent: exchanges[0].Agent, ID: st.settlement.ID, Sample: sm})
 	}
 	b.Whole = append(b.Whole, st.ref())
 	return nil
 }
 
-// writeEach writes the samples of each session in a separate batch, because one value that can never be stored
-// would block all sessions of a common batch.
-func (s *samples) writeEach(ctx context.Context, work []*settling) (finished []*settling, ok bool) {
+// writeEach writes the samples of each session in a separate batch. In a common batch, one value that the backend
+// rejects would block all sessions.
+func (s *samples) writeEach(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
 	for n, st := range work {
 		var b session.Batch
 		var err error
@@ -89,17 +89,17 @@ func (s *samples) writeEach(ctx context.Context, work []*settling) (finished []*
 			s.tools.failed(label.StepSamples, err)
 			return append(finished, work[n:]...), false
 		default:
-			s.written.Add(int64(len(b.Samples)))
+			s.writtenCount.Add(int64(len(b.Samples)))
 			finished = append(finished, st)
 		}
 	}
 	return finished, true
 }
 
-// sampleSession returns a session in the form that sample.Build reads.
-func sampleSession(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) sample.Session {
+// sampleSession converts a session to the type that sample.Build takes.
+func sampleSession(tenant string, id session.ID, exchanges []sample.Exchange, entries []feedback.Entry) sample.Session {
 	out := sample.Session{
-		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex, Failing: failing,
+		Tenant: tenant, Agent: exchanges[0].Agent, Name: exchanges[0].SessionName, ID: id.String(), Exchanges: exchanges, Failing: isFailure,
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -111,7 +111,7 @@ func sampleSession(tenant string, id session.ID, ex []sample.Exchange, entries [
 	return out
 }
 
-// failing reports whether a tool result is an error.
-func failing(tool, args, text string, isError int8) bool {
+// isFailure reports whether a tool result is an error.
+func isFailure(tool, args, text string, isError int8) bool {
 	return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 }

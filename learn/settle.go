@@ -11,23 +11,24 @@ import (
 	"precept/internal/session"
 )
 
-// settling is a session whose settlement is in progress.
-type settling struct {
+// pendingSettlement is a session whose settlement is in progress.
+type pendingSettlement struct {
 	settlement session.Settlement
-	reward     string // definition of reward of the deltas
+	rewardName string // name of the reward definition of the deltas
 	entries    []feedback.Entry
-	hadReward  bool // a reward was applied already
-	isRun      bool // a run: the tally counts only its sessions
-	stored     int  // number of stored exchanges of a session that closes; 0 means unknown
+	hadReward  bool // an earlier settlement of the session had a reward
+	isRun      bool // the session is the record of a run, which the tally does not count
+	stored     int  // number of stored exchanges of a closing session; 0 means unknown
 }
 
-func (st *settling) ref() session.Ref {
+// ref returns the tenant and the id of the session.
+func (st *pendingSettlement) ref() session.Ref {
 	return session.Ref{Tenant: st.settlement.Tenant, ID: st.settlement.ID}
 }
 
-// settle writes the samples first and moves the counters second. After a crash between the two steps, the next pass
-// repeats both: a sample that is written again replaces the sample with the same id.
-func (c *closer) settle(ctx context.Context, work []*settling) {
+// settle writes the samples of sessions and then moves the counters. After a crash between the two steps, the next
+// start repeats both steps, and a sample that is written again replaces the sample with the same id.
+func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 	if len(work) == 0 {
 		return
 	}
@@ -40,8 +41,8 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 	if errors.Is(err, guard.ErrPanicked) { // one session panicked, so settle each session by itself
 		for _, st := range work {
 			c.tools.guard.On(label.StepSettle, st.ref(), "", func() {
-				if err := c.settleAll(ctx, []*settling{st}); err != nil {
-					c.retry([]*settling{st}, err)
+				if err := c.settleAll(ctx, []*pendingSettlement{st}); err != nil {
+					c.retry([]*pendingSettlement{st}, err)
 				}
 			})
 		}
@@ -53,13 +54,13 @@ func (c *closer) settle(ctx context.Context, work []*settling) {
 }
 
 // settleAll moves the counters in the backend and in memory.
-func (c *closer) settleAll(ctx context.Context, work []*settling) error {
+func (c *closer) settleAll(ctx context.Context, work []*pendingSettlement) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
 		steps[i] = st.settlement
-		steps[i].Deltas = underDefinition(st.reward, st.settlement.Deltas)
+		steps[i].Deltas = underDefinition(st.rewardName, st.settlement.Deltas)
 	}
-	return c.beliefs.move(ctx, func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error) {
+	return c.beliefs.moveCounters(ctx, func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error) {
 		done, err := c.backend.Settle(ctx, steps)
 		if err != nil {
 			return nil, nil, err
@@ -68,8 +69,8 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 		for i, st := range work {
 			sessions = append(sessions, st.ref())
 			// If the step was not applied, another replica or an earlier step of this replica has settled the session.
-			// No correction follows, because replicas would then settle the session one after another. pickUp finds
-			// feedback that the applied step lacks.
+			// No correction follows, because replicas would then settle the session one after another. touchUnsettled
+			// finds feedback that the applied step lacks.
 			if done[i] {
 				c.countApplied(st, deltas)
 			}
@@ -78,10 +79,10 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 	})
 }
 
-// countApplied counts a step that the backend applied.
-func (c *closer) countApplied(st *settling, byTenant map[string][]trial.Delta) {
+// countApplied counts a settlement that the backend has applied in the tally, and adds its deltas to byTenant.
+func (c *closer) countApplied(st *pendingSettlement, byTenant map[string][]trial.Delta) {
 	c.changed.add(st.settlement.Tenant)
-	if st.reward == c.name {
+	if st.rewardName == c.rewardName {
 		byTenant[st.settlement.Tenant] = append(byTenant[st.settlement.Tenant], st.settlement.Deltas...)
 	}
 	if st.isRun {
@@ -95,15 +96,15 @@ func (c *closer) countApplied(st *settling, byTenant map[string][]trial.Delta) {
 	}
 }
 
-// retry schedules steps that could not be settled.
-func (c *closer) retry(work []*settling, err error) {
+// retry reports an error, and schedules the corrections that failed.
+func (c *closer) retry(work []*pendingSettlement, err error) {
 	c.tools.failed(label.StepSettle, err)
 	c.retryCorrections(work)
 }
 
-// retryCorrections schedules the corrections of a failed step. Sessions that are still open remain due in
-// any case.
-func (c *closer) retryCorrections(work []*settling) {
+// retryCorrections schedules the corrections that failed. An open session needs no schedule, because the session is
+// still due.
+func (c *closer) retryCorrections(work []*pendingSettlement) {
 	for _, st := range work {
 		if st.settlement.From > 0 {
 			c.touches.Touch(st.settlement.Tenant, st.settlement.ID)

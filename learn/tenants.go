@@ -14,57 +14,57 @@ import (
 )
 
 const (
-	// maxTenants is the number of tenants in memory, the most recently used. With a tenant for
-	// each credential a million tenants may exist.
+	// maxTenants is the maximum number of tenants in memory. If each credential is a tenant, a million tenants may
+	// exist.
 	maxTenants     = 2000
-	minTenants     = 64               // with at most this number in memory, idle tenants stay: the first request after a night must not start from the priors
-	tenantsAtStart = 256              // tenants that are read at a start; further tenants are read at their first use
-	tenantIdle     = 10 * time.Minute // a tenant leaves memory between one and two times this duration after its last use
-	tenantStep     = 200              // tenants per read of the backend
-	evictStep      = 2 * maxTenants   // tenants that one call of evict looks at
+	minTenants     = 64               // number of tenants that stay in memory even if idle, so that the first request after a night does not start from the priors
+	tenantsAtStart = 256              // maximum number of tenants that are read at a start; further tenants are read at their first use
+	idleTime       = 10 * time.Minute // a tenant leaves memory between one and two times this duration after its last use
+	loadBatchSize  = 200              // maximum number of tenants that one call of tidy reads
+	maxEvictChecks = 2 * maxTenants   // maximum number of tenants that one call of evict checks
 )
 
 // tenant holds the beliefs about the lessons of one tenant.
 type tenant struct {
 	counters         *bandit.Chooser
-	otherDefinitions map[string]int64 // sessions counted under other definitions of reward
-	rewards          int              // rewards since the last fit of the priors
+	otherDefinitions map[string]int64 // numbers of sessions that were counted under other reward definitions
+	newRewards       int              // rewards since the last fit of the priors
 	version          int64            // version of the priors in the backend
-	used             atomic.Int64     // time of the last use, in unix nanoseconds
+	usedAt           atomic.Int64     // time of the last use, in unix nanoseconds
 
 	// The following fields are guarded by tenantsMu.
-	read    bool          // the counters of the backend are loaded
-	queued  bool          // the tenant is in beliefs.unread
-	checked int64         // time of the last check for use, in unix nanoseconds
-	element *list.Element // in beliefs.order
+	isRead    bool          // the counters of the backend are loaded
+	isQueued  bool          // the tenant is in beliefs.unread
+	checkedAt int64         // time of the last check for use, in unix nanoseconds
+	element   *list.Element // in beliefs.order
 }
 
-// chooser returns the chooser of a tenant for a request or a report. A tenant that is not in memory
-// starts from the priors, and the next call of tidy reads its counters.
+// chooser returns the chooser of a tenant for a request or a report. If the tenant is not in memory, the chooser starts
+// from the priors, and the next call of tidy reads the counters.
 func (b *beliefs) chooser(name string) *bandit.Chooser {
 	b.tenantsMu.RLock()
 	t := b.tenants[name]
-	ready := t != nil && (t.read || t.queued)
+	ready := t != nil && (t.isRead || t.isQueued)
 	b.tenantsMu.RUnlock()
 	if !ready {
 		b.tenantsMu.Lock()
 		t = b.getOrAddLocked(name)
-		if !t.read && !t.queued {
-			t.queued = true
+		if !t.isRead && !t.isQueued {
+			t.isQueued = true
 			b.unread = append(b.unread, name)
 		}
 		b.tenantsMu.Unlock()
 	}
-	t.used.Store(b.tools.now().UnixNano())
+	t.usedAt.Store(b.tools.now().UnixNano())
 	return t.counters
 }
 
-// chooserAtClosing returns the chooser of a tenant whose session closes. Unlike chooser, chooserAtClosing does not
+// chooserAtClosing returns the chooser of a tenant with a closing session. Unlike chooser, chooserAtClosing does not
 // count as a use of the tenant, and does not queue the tenant for reading.
 func (b *beliefs) chooserAtClosing(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
-// getOrAdd returns a tenant. A missing tenant is added without its counters and is not queued for
-// reading.
+// getOrAdd returns a tenant. If the tenant is not in memory, getOrAdd adds the tenant without its counters, and does
+// not queue the tenant for reading.
 func (b *beliefs) getOrAdd(name string) *tenant {
 	if t := b.tenant(name); t != nil {
 		return t
@@ -78,7 +78,7 @@ func (b *beliefs) getOrAdd(name string) *tenant {
 func (b *beliefs) getOrAddLocked(name string) *tenant {
 	t := b.tenants[name]
 	if t == nil {
-		t = &tenant{counters: bandit.New(), checked: b.tools.now().UnixNano(), element: b.order.PushFront(name)}
+		t = &tenant{counters: bandit.New(), checkedAt: b.tools.now().UnixNano(), element: b.order.PushFront(name)}
 		t.counters.Today(b.tools.now())
 		b.tenants[name] = t
 		b.known.add(name)
@@ -97,7 +97,7 @@ func (b *beliefs) get(name string) (t *tenant, read bool) {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	t = b.tenants[name]
-	return t, t != nil && t.read
+	return t, t != nil && t.isRead
 }
 
 // names returns the names of the tenants in memory.
@@ -115,37 +115,39 @@ func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	return nil
 }
 
-// replace replaces a tenant by a fresh copy from the backend, whose position is not known. The caller holds b.mu.
+// replace replaces a tenant in memory by a fresh copy from the backend. The position of the copy is unknown. The caller
+// holds b.mu.
 func (b *beliefs) replace(name string, fresh *tenant) {
 	b.positions[name] = ""
 	old := b.getOrAdd(name)
 	if _, read := b.get(name); read {
-		fresh.rewards = old.rewards
+		fresh.newRewards = old.newRewards
 		fresh.counters.Inherit(old.counters)
 		b.openRewards.reassign(name, old, fresh)
 	}
 	b.openRewards.addTo(name, fresh)
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
-	fresh.used.Store(old.used.Load())
-	fresh.read, fresh.queued, fresh.checked, fresh.element = true, old.queued, old.checked, old.element
+	fresh.usedAt.Store(old.usedAt.Load())
+	fresh.isRead, fresh.isQueued, fresh.checkedAt, fresh.element = true, old.isQueued, old.checkedAt, old.element
 	b.tenants[name] = fresh
 }
 
-// load reads a tenant that is not in memory, for callers that need more than the priors.
+// load reads the counters of a tenant that is not in memory, for a caller that needs more than the priors.
 func (b *beliefs) load(ctx context.Context, name string) error {
 	b.chooser(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.loadHeld(ctx, name)
+	return b.loadLocked(ctx, name)
 }
 
-// loadHeld reads the counters of a tenant that is in memory without its counters. The caller holds b.mu.
-func (b *beliefs) loadHeld(ctx context.Context, name string) error {
+// loadLocked reads the counters of a tenant that is in memory without its counters. For any other tenant, loadLocked
+// does nothing. The caller holds b.mu.
+func (b *beliefs) loadLocked(ctx context.Context, name string) error {
 	if t, read := b.get(name); t == nil || read {
 		return nil
 	}
-	loaded, err := b.read(ctx, name)
+	loaded, err := b.readTenant(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -153,18 +155,18 @@ func (b *beliefs) loadHeld(ctx context.Context, name string) error {
 	return nil
 }
 
-// isCrowded reports whether memory holds so many tenants that a settlement reads no further tenant.
-// Otherwise the closings of thousands of tenants would read and evict counters again and again.
+// isCrowded reports whether so many tenants are in memory that a settlement must not read another one. Otherwise the
+// closings of thousands of tenants would read and evict counters again and again.
 func (b *beliefs) isCrowded() bool {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	return len(b.tenants) > maxTenants/2
 }
 
-// tidy reads used tenants that are not in memory, and drops tenants without a recent use.
+// tidy reads the counters of tenants in use that are not in memory, and evicts tenants that were not used recently.
 func (b *beliefs) tidy(ctx context.Context) {
 	b.tenantsMu.Lock()
-	n := min(len(b.unread), tenantStep)
+	n := min(len(b.unread), loadBatchSize)
 	names := b.unread[:n:n]
 	b.unread = b.unread[n:]
 	b.tenantsMu.Unlock()
@@ -172,7 +174,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 		err := b.tools.guard.Err(label.StepLoad, func() error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if err := b.loadHeld(ctx, name); err != nil {
+			if err := b.loadLocked(ctx, name); err != nil {
 				return err
 			}
 			b.publish(ctx, name) // sessions may have closed while the tenant was not in memory
@@ -183,7 +185,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 		if failed {
 			b.unread = append(b.unread, names[i:]...)
 		} else if t := b.tenants[name]; t != nil {
-			t.queued = false
+			t.isQueued = false
 		}
 		b.tenantsMu.Unlock()
 		if failed {
@@ -194,8 +196,8 @@ func (b *beliefs) tidy(ctx context.Context) {
 	b.evict()
 }
 
-// evict removes tenants without a recent use from memory, and the least recently used tenants beyond
-// maxTenants. The backend has their counters. Each tenant is checked once in tenantIdle, and more
+// evict removes tenants that were not used recently from memory, and the least recently used tenants beyond
+// maxTenants. The backend has their counters. Each tenant is checked once in idleTime, and more
 // often only beyond maxTenants.
 func (b *beliefs) evict() {
 	b.mu.Lock()
@@ -203,57 +205,58 @@ func (b *beliefs) evict() {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
 	now := b.tools.now().UnixNano()
-	for range evictStep {
+	for range maxEvictChecks {
 		last := b.order.Back()
 		if last == nil {
 			return
 		}
-		name := last.Value.(string) //nolint:forcetypeassert // the list holds names only
+		name := last.Value.(string) //nolint:forcetypeassert // all values in the list are strings
 		t := b.tenants[name]
 		many := len(b.tenants) > maxTenants
 		if len(b.tenants) <= minTenants {
 			return
 		}
-		switch used := t.used.Load(); {
-		case !many && now-t.checked < int64(tenantIdle):
+		switch used := t.usedAt.Load(); {
+		case !many && now-t.checkedAt < int64(idleTime):
 			return
-		case used > t.checked && (many || now-used < int64(tenantIdle)):
-			t.checked = now
+		case used > t.checkedAt && (many || now-used < int64(idleTime)):
+			t.checkedAt = now
 			b.order.MoveToFront(last)
 		default:
 			b.order.Remove(last)
 			delete(b.tenants, name)
 			delete(b.positions, name)
 			delete(b.feedbackPositions, name)
-			b.openRewards.release(name)
+			b.openRewards.detach(name)
 		}
 	}
 }
 
-// knownTenants records whether the process has seen no tenant, one tenant or several.
+// knownTenants records whether the process has seen no tenant, one tenant or several tenants.
 type knownTenants struct {
-	first   string
-	several bool
+	first      string
+	hasSeveral bool
 }
 
+// add records that the process has seen a tenant.
 func (k *knownTenants) add(name string) {
 	if k.first == "" {
 		k.first = name
 	}
-	k.several = k.several || k.first != name
+	k.hasSeveral = k.hasSeveral || k.first != name
 }
 
-// onlyTenant returns the only tenant that has ever been seen; "" for none and for several.
+// onlyTenant returns the only tenant that the process has seen, and "" if there was none or more than one.
 func (b *beliefs) onlyTenant() string {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
-	if b.known.several {
+	if b.known.hasSeveral {
 		return ""
 	}
 	return b.known.first
 }
 
-// noteTenant records the name of a tenant of the backend for onlyTenant.
+// noteTenant records that the backend has a tenant, for onlyTenant.
 func (b *beliefs) noteTenant(name string) {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()

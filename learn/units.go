@@ -8,26 +8,26 @@ import (
 	"precept/internal/session"
 )
 
-// maxPassedOn limits the size of lastPassed. Beyond this size lastPassed is emptied, and members get the same
-// feedback again, without effect.
+// maxPassedOn is the maximum size of units.lastPassed. A full map is emptied. Members then get the same feedback a
+// second time, which has no effect.
 const maxPassedOn = 4096
 
-// units exchange feedback between a unit and its members (feedback/unit.go). Only the goroutine of
-// Learner.Run uses units.
+// units copies feedback from units to their members and from members to their units (feedback/unit.go). Only the
+// goroutine of Learner.Run uses units.
 type units struct {
 	memory  Memory
 	backend memberReader
 	touches Touches
 
 	feedback   map[session.Ref][]feedback.Entry // feedback of units with closing members
-	lastPassed map[session.Ref]string           // by unit: hashes of the feedback that was last passed to the members
+	lastPassed map[session.Ref]string           // by unit: hashes of the feedback that the members got last
 }
 
-// reset drops the cached feedback of units.
+// reset empties the cache of the units' feedback.
 func (u *units) reset() { u.feedback = map[session.Ref][]feedback.Entry{} }
 
-// share exchanges the feedback of a closing member with the unit, in both directions.
-func (u *units) share(ctx context.Context, rec *session.Record) error {
+// shareFeedback copies the feedback of a closing member to its unit, and the feedback of the unit to the member.
+func (u *units) shareFeedback(ctx context.Context, rec *session.Record) error {
 	member := rec.Member()
 	unit := session.Ref{Tenant: rec.Identity.Tenant, ID: member.Unit}
 	entries, ok := u.feedback[unit]
@@ -53,8 +53,8 @@ func (u *units) share(ctx context.Context, rec *session.Record) error {
 	return err
 }
 
-// passToMembers passes new feedback on a unit to the members, and reports whether the unit is a run. A session that
-// becomes a member later gets the feedback at closing.
+// passToMembers copies new feedback on a unit to the members, and reports whether the unit is a run. A session that
+// becomes a member later gets the feedback when it closes.
 func (u *units) passToMembers(ctx context.Context, ref session.Ref) (isRun bool, err error) {
 	unit, ok, err := u.memory.Member(ctx, ref.Tenant, ref.ID)
 	isRun = unit.Run != ""

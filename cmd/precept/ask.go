@@ -21,23 +21,23 @@ import (
 	"precept/configs"
 )
 
-// askLimit is the maximum time of a request to a running server.
-const askLimit = 5 * time.Second
+// adminTimeout is the maximum time of a request to a running server.
+const adminTimeout = 5 * time.Second
 
-// maxAnswer is the maximum size of an answer, in bytes.
-const maxAnswer = 64 << 20
+// maxResponse is the maximum size of a response body in bytes.
+const maxResponse = 64 << 20
 
-// errNoServer reports that run.json in the data directory is missing, or names a server that does not answer.
+// errNoServer reports that no server runs on the data directory: run.json is missing, or its server does not answer.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin sends a GET request to the admin listener that run.json names, and passes the body of the response to
-// read. If no server answers, the error is errNoServer, and the caller may read the store instead. The caller must
+// askAdmin sends a GET request to the admin listener whose address is in run.json, and calls read with the response
+// body. If no server answers, the error wraps errNoServer, and the caller may read the store instead. The caller must
 // report any other error, such as a refused token.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
-		token, _ := adminToken(cfg) // without a token the server answers 401, which the error explains
-		ctx, cancel := context.WithTimeout(ctx, askLimit)
+		token, _ := adminToken(cfg) // without a token, the server responds with 401, and responseError names the remedy
+		ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 		defer cancel()
 		if err = (adminClient{runFile.Admin, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
 			return err
@@ -56,7 +56,7 @@ func decodeJSON(target any) func(io.Reader) error {
 // adminClient sends requests to an admin listener.
 type adminClient struct{ base, token string }
 
-// do sends a request and passes the body of the response to read. If no server answers, the error is errNoServer.
+// do sends a request and calls read with the response body. If no server answers, the error is errNoServer.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	res, err := request(ctx, method, a.base+path, a.token, body)
 	if ctx.Err() != nil {
@@ -67,12 +67,12 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing was written
 	if res.StatusCode != http.StatusOK {
-		return refusal(a.base, res)
+		return responseError(a.base, res)
 	}
-	return read(io.LimitReader(res.Body, maxAnswer))
+	return read(io.LimitReader(res.Body, maxResponse))
 }
 
-// request sends a request to precept, and ignores the proxies in the environment.
+// request sends an HTTP request directly to precept, without the proxy that the environment configures.
 func request(
 	ctx context.Context, method, address, token string, body []byte,
 ) (*http.Response, error) {
@@ -88,39 +88,40 @@ func request(
 	return client.Do(req)
 }
 
-// refusal returns the error, with a remedy, for a response other than 200.
-func refusal(server string, res *http.Response) error {
+// responseError returns an error with a remedy for a response whose status is not 200.
+func responseError(base string, res *http.Response) error {
 	switch res.StatusCode {
-	case http.StatusForbidden: // the answer has the reason: a viewer's token cannot change anything
+	case http.StatusForbidden: // the response body has the reason, for example that a viewer's token only permits reading
 	case http.StatusUnauthorized:
-		return &refusedError{res.StatusCode, fmt.Sprintf(
-			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server", server, res.Status,
+		return &statusError{res.StatusCode, fmt.Sprintf(
+			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server", base, res.Status,
 		)}
 	case http.StatusTooManyRequests:
 		return fmt.Errorf(
-			"the server at %s received too many wrong tokens (%s): try again in a minute", server,
+			"the server at %s received too many wrong tokens (%s): try again in a minute", base,
 			res.Status,
 		)
 	}
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-	if why := gjson.GetBytes(text, "error"); why.Type == gjson.String {
-		text = []byte(why.String())
+	if message := gjson.GetBytes(text, "error"); message.Type == gjson.String {
+		text = []byte(message.String())
 	}
-	return &refusedError{res.StatusCode, fmt.Sprintf(
-		"the server at %s answers %s: %s", server, res.Status,
+	return &statusError{res.StatusCode, fmt.Sprintf(
+		"the server at %s answers %s: %s", base, res.Status,
 		report.Printable(strings.TrimSpace(string(text))),
 	)}
 }
 
-// refusedError reports a response with a status other than 200.
-type refusedError struct {
-	status int
-	text   string
+// statusError reports a response with a status other than 200.
+type statusError struct {
+	status  int
+	message string
 }
 
-func (e *refusedError) Error() string { return e.text }
+func (e *statusError) Error() string { return e.message }
 
-// adminToken returns an admin token in plain text: a configured token, or the generated token in the data directory.
+// adminToken returns an admin token in plain text. The token is a configured token that is not a hash, or else the
+// generated token in the data directory.
 func adminToken(cfg *configs.Config) (string, error) {
 	for _, t := range cfg.Admin.Tokens {
 		if !strings.HasPrefix(t.Reveal(), "sha256:") {

@@ -16,13 +16,13 @@ import (
 
 // checkAnswer is the output of check --json.
 type checkAnswer struct {
-	OK      bool             `json:"ok"`
-	Config  string           `json:"config,omitempty"` // hash of the configuration
-	File    string           `json:"config_file,omitempty"`
-	Faults  configs.Faults   `json:"faults,omitempty"`
-	Lessons int              `json:"lessons"`
-	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
-	Unread  string           `json:"lessons_error,omitempty"` // reason why the lessons cannot be read
+	OK           bool             `json:"ok"`
+	Config       string           `json:"config,omitempty"` // hash of the configuration
+	File         string           `json:"config_file,omitempty"`
+	Faults       configs.Faults   `json:"faults,omitempty"`
+	Lessons      int              `json:"lessons"`
+	Broken       []lesson.Problem `json:"broken_lessons,omitempty"`
+	LessonsError string           `json:"lessons_error,omitempty"` // reason why the lessons cannot be read
 }
 
 // check returns the command that checks the configuration and the lessons.
@@ -38,13 +38,13 @@ func (inv *invocation) check() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)
-	flags.trusts = true
+	flags.trustsProjectFile = true
 	addJSON(c, &asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		flags.announce(inv)
-		cfg, err := loadServed(flags.source(inv, false))
+		cfg, err := loadForServer(flags.source(inv, false))
 		if faults, ok := configFaults(err); ok && asJSON {
-			if err := writeJSON(inv.out, checkAnswer{Faults: faults}); err != nil {
+			if err := writeJSON(inv.stdout, checkAnswer{Faults: faults}); err != nil {
 				return err
 			}
 			return &codedError{code: exitMisuse}
@@ -61,39 +61,39 @@ func (inv *invocation) check() *cobra.Command {
 // read, checkLessons returns an error with exit code 1.
 func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkAnswer{Config: cfg.Hash(), File: file}
-	book, problems, err := inv.servedLessons(ctx, cfg)
+	book, problems, err := inv.loadLessons(ctx, cfg)
 	switch {
 	case err == nil:
 		answer.Lessons, answer.Broken = book.Len(), problems
 	case server.IsRedis(cfg.Lessons):
-		answer.Unread = err.Error()
+		answer.LessonsError = err.Error()
 	default:
 		return err
 	}
-	answer.OK = len(answer.Broken) == 0 && answer.Unread == ""
+	answer.OK = len(answer.Broken) == 0 && answer.LessonsError == ""
 	if asJSON {
-		return conclude(inv.out, answer, answer.OK)
+		return writeJSONResult(inv.stdout, answer, answer.OK)
 	}
-	fmt.Fprintf(inv.out, "configuration %s: ok (%s)\n", answer.Config, cmp.Or(report.Printable(file), "no file"))
-	if answer.Unread != "" {
+	fmt.Fprintf(inv.stdout, "configuration %s: ok (%s)\n", answer.Config, cmp.Or(report.Printable(file), "no file"))
+	if answer.LessonsError != "" {
 		return err
 	}
-	fmt.Fprintf(inv.out, "lessons in %s: %d can be read, %d cannot\n", server.LessonsPlace(cfg), answer.Lessons, len(answer.Broken))
+	fmt.Fprintf(inv.stdout, "lessons in %s: %d can be read, %d cannot\n", server.LessonsLocation(cfg), answer.Lessons, len(answer.Broken))
 	if file != "" && !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		fmt.Fprintf(
-			inv.err, "precept: the lessons directory %s does not exist; a relative path of the configuration is relative to the working directory of the command\n",
+			inv.stderr, "precept: the lessons directory %s does not exist; a relative path of the configuration is relative to the working directory of the command\n",
 			report.Printable(absolute(cfg.Lessons)),
 		)
 	}
 	for _, p := range answer.Broken {
-		printProblem(inv.err, p)
+		printProblem(inv.stderr, p)
 	}
 	return failedUnless(answer.OK)
 }
 
-// servedLessons reads the lessons that a server with this configuration would use. A missing directory has no
-// lessons.
-func (inv *invocation) servedLessons(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
+// loadLessons reads the lessons that a server with this configuration would use. If the directory does not exist, the
+// book is empty.
+func (inv *invocation) loadLessons(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
 	switch {
 	case server.IsRedis(cfg.Lessons):
 		return readBook(ctx, inv.tools, cfg)
@@ -103,8 +103,8 @@ func (inv *invocation) servedLessons(ctx context.Context, cfg *configs.Config) (
 	return lesson.NewBook(nil), nil, nil
 }
 
-// conclude writes v as JSON, and returns an error with exit code 1 if ok is false.
-func conclude(out io.Writer, v any, ok bool) error {
+// writeJSONResult writes v as JSON, and returns an error with exit code 1 if ok is false.
+func writeJSONResult(out io.Writer, v any, ok bool) error {
 	if err := writeJSON(out, v); err != nil {
 		return err
 	}

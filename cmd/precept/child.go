@@ -19,8 +19,8 @@ const (
 	exitSignalBase  = 128 // plus the number of the signal
 )
 
-// outputGrace is the time that precept waits, after a child has ended, for the end of the child's output. A process
-// that the child started may keep the output open forever.
+// outputGrace is the maximum time between the end of a child and the end of its output. Without this limit, precept
+// would wait forever for a background process that has inherited the output.
 const outputGrace = 2 * time.Second
 
 // child is a program that precept runs in the foreground. The child uses precept's terminal and gets the signals that

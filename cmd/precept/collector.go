@@ -34,7 +34,7 @@ func (b collectorBounds) growth(live uint64) int {
 	if live < b.minGoal {
 		slack = max(slack, b.minGoal-live)
 	}
-	percent := int(slack * 100 / max(live, 1)) //nolint:gosec // far below the largest integer
+	percent := int(slack * 100 / max(live, 1)) //nolint:gosec // slack is below 100 MiB, so 100 times slack fits into an int
 	return min(max(percent, b.minGrowth), b.maxGrowth)
 }
 
@@ -47,9 +47,9 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection sets GOGC now and after each garbage collection. The cleanup of an unreachable object reveals a
-// collection, sometimes one collection late. last is the GOGC that was set last. If another caller has changed GOGC
-// since, afterCollection stops.
+// afterCollection sets GOGC now and after each garbage collection. The runtime calls the cleanup of an unreachable
+// object after a collection, sometimes one collection late. last is the value to which GOGC was set last. If another
+// caller has changed GOGC since then, afterCollection stops.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.followHeap(last)
 	if !ok {
@@ -64,7 +64,7 @@ func (b collectorBounds) afterCollection(last int) {
 func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
-	if sample[1].Value.Uint64() != uint64(last) { //nolint:gosec // a percentage
+	if sample[1].Value.Uint64() != uint64(last) { //nolint:gosec // last is a positive percentage
 		return last, false
 	}
 	next = b.growth(sample[0].Value.Uint64())
@@ -75,9 +75,9 @@ func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
-// readerEvery is the interval at which a command that reads a long file checks the live heap. The content of the file
-// is one large allocation. With the GOGC of a small heap, the memory would double after this allocation.
-const readerEvery = 10 * time.Millisecond
+// heapCheckInterval is the interval at which a command that reads a long file checks the live heap. The content of the
+// file is one large allocation. With the GOGC of a small heap, the memory would double after this allocation.
+const heapCheckInterval = 10 * time.Millisecond
 
 // keepHeapSmall applies readerBounds until the caller calls restore, unless the environment sets GOGC.
 func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
@@ -89,7 +89,7 @@ func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(readerEvery)
+		tick := time.NewTicker(heapCheckInterval)
 		defer tick.Stop()
 		for last := b.maxGrowth; ; {
 			select {

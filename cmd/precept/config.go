@@ -23,10 +23,10 @@ import (
 
 // configFlags holds the flag --config, and one flag for each configuration key.
 type configFlags struct {
-	command *cobra.Command
-	file    string
-	trusts  bool              // the command makes this user trust precept.yaml of the working directory
-	given   map[string]string // values of the given flags by configuration key
+	command           *cobra.Command
+	file              string
+	trustsProjectFile bool              // the command makes this user trust precept.yaml of the working directory
+	values            map[string]string // values of the given flags by configuration key
 }
 
 // projectFile is the name of the configuration file that commands read from the working directory by default.
@@ -35,14 +35,14 @@ const projectFile = "precept.yaml"
 // flagValue is the flag of one configuration key. A flagValue accepts any text, because configs.Parse checks all keys
 // together.
 type flagValue struct {
-	name  *configs.Name
-	given map[string]string
+	name   *configs.Name
+	values map[string]string
 }
 
-func (v flagValue) String() string { return v.given[v.name.Path] }
+func (v flagValue) String() string { return v.values[v.name.Path] }
 
 func (v flagValue) Set(text string) error {
-	v.given[v.name.Path] = text
+	v.values[v.name.Path] = text
 	return nil
 }
 
@@ -70,7 +70,7 @@ func (inv *invocation) withConfig(c *cobra.Command, shown []string, run func(*co
 // withBank adds the configuration flags to a command, and makes the command call run with the configured bank.
 func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		b, closeBank, err := inv.tools.OpenWriter(cfg)
+		b, closeBank, err := inv.tools.OpenBank(cfg)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 // addConfigFlags adds --config and one flag for each configuration key to a command, except flags that the command
 // already has. Help shows only the flags of the keys in shown, or all flags if shown is empty.
 func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
-	f := &configFlags{command: c, given: map[string]string{}}
+	f := &configFlags{command: c, values: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
 	if inv.names == nil {
 		inv.names = configNames()
@@ -96,7 +96,7 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *config
 		if name.Path == "data_dir" && len(shown) > 0 {
 			usage = "data directory (./data; without precept's data there, the directory of your running server, else of earlier runs of precept run)"
 		}
-		flag := c.Flags().VarPF(flagValue{name: name, given: f.given}, name.Flag, "", usage)
+		flag := c.Flags().VarPF(flagValue{name: name, values: f.values}, name.Flag, "", usage)
 		if name.Bool {
 			flag.NoOptDefVal = "true"
 		}
@@ -127,17 +127,17 @@ func storeKeys() []string { return []string{"data_dir", "store.url"} }
 // path returns the path of the configuration file from --config, PRECEPT_CONFIG, or the working directory, in
 // this order; "" for none. An empty --config selects no file.
 func (f *configFlags) path(inv *invocation) string {
-	path, _ := f.find(inv)
+	path, _ := f.findFile(inv)
 	return path
 }
 
-// find returns the path of the configuration file. found is true if precept.yaml was found in the working directory,
-// without a flag or a variable that names the file.
-func (f *configFlags) find(inv *invocation) (path string, found bool) {
+// findFile returns the path of the configuration file. found is true if the path is precept.yaml in the working
+// directory and comes from neither a flag nor a variable.
+func (f *configFlags) findFile(inv *invocation) (path string, found bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
 	}
-	if path := variable(inv.env, "PRECEPT_CONFIG"); path != "" {
+	if path := firstEnv(inv.env, "PRECEPT_CONFIG"); path != "" {
 		return path, false
 	}
 	if info, err := os.Stat(projectFile); err == nil && !info.IsDir() {
@@ -146,20 +146,20 @@ func (f *configFlags) find(inv *invocation) (path string, found bool) {
 	return "", false
 }
 
-// announce prints the path of an existing configuration file on standard error. With --json, announce prints only the
-// path of a file that was found in the working directory.
+// announce prints the path of the configuration file on standard error if the file exists. With --json, announce prints
+// the path only if the file was found in the working directory.
 func (f *configFlags) announce(inv *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
-	path, found := f.find(inv)
+	path, found := f.findFile(inv)
 	if _, err := os.Stat(path); err == nil && (found || asJSON == nil || asJSON.Value.String() != "true") {
-		fmt.Fprintln(inv.err, "precept: configuration file", report.Printable(path))
+		fmt.Fprintln(inv.stderr, "precept: configuration file", report.Printable(path))
 	}
 }
 
 // source returns the source of the configuration. If offline is true, faults of keys that only a server needs are
 // ignored. A file that was found in the working directory must be trusted, at the start and at each reload.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
-	path, found := f.find(inv)
+	path, found := f.findFile(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
 		if found {
 			if err := f.checkTrust(inv, file); err != nil {
@@ -167,12 +167,12 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 			}
 		}
 		c, err := configs.Parse(configs.Sources{
-			FileName: path, File: file, Env: inv.env, EnvNames: inv.envNames, Flags: f.given, Offline: offline,
+			FileName: path, File: file, Env: inv.env, EnvNames: inv.envNames, Flags: f.values, Offline: offline,
 			ReadFile: readSecret,
 			Redis:    redis.CheckURL,
 		})
-		if found && f.trusts && err == nil {
-			inv.accept(file)
+		if found && f.trustsProjectFile && err == nil {
+			inv.acceptFile(file)
 		}
 		return c, err
 	}}
@@ -181,8 +181,8 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 // maxSecret is the maximum size in bytes of a file that holds the value of a variable.
 const maxSecret = 64 << 10
 
-// readSecret reads a file that a variable such as PRECEPT_STORE_URL_FILE names. Pipes and devices are refused,
-// because reading them could block the start.
+// readSecret reads a file whose path is in a variable such as PRECEPT_STORE_URL_FILE. readSecret refuses pipes and
+// devices, because reading a pipe or a device could block the start.
 func readSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -196,7 +196,7 @@ func readSecret(name string) ([]byte, error) {
 	return os.ReadFile(name) //nolint:gosec // the operator names the file
 }
 
-// load prints the path of the configuration file, and reads the configuration for a command without a server.
+// load prints the path of the configuration file, and reads the configuration for a command that starts no server.
 func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	f.announce(inv)
 	c, err := f.source(inv, true).Load()
@@ -222,106 +222,107 @@ func (f *configFlags) loadFaulty(inv *invocation) (c *configs.Config, faults, wa
 		return nil, nil, nil, loadError(err)
 	}
 	_, err = f.source(inv, false).Load()
-	all, _ := configs.AsFaults(err)
-	for _, fault := range all {
+	serverFaults, _ := configs.AsFaults(err)
+	for _, fault := range serverFaults {
 		if !slices.Contains(faults, fault) {
 			warnings = append(warnings, fault)
 		}
 	}
-	hides := func(fault configs.Fault) bool {
+	affectsData := func(fault configs.Fault) bool {
 		section, _, _ := strings.Cut(fault.Key, ".")
-		return fault.Key == "" && !f.dataKeyIsSet(inv) || section == "data_dir" || section == "store"
+		return fault.Key == "" && !f.isDataKeySet(inv) || section == "data_dir" || section == "store"
 	}
-	if slices.ContainsFunc(faults, hides) {
+	if slices.ContainsFunc(faults, affectsData) {
 		return nil, faults, warnings, nil
 	}
 	f.usePlaces(inv, c)
 	return c, faults, warnings, nil
 }
 
-// usePlaces sets the data directory and the lessons of a command, and prints each place that differs from the
-// configured place on standard error.
+// usePlaces sets the data directory and the lessons of a command. If one of them differs from the configured value,
+// usePlaces prints it on standard error.
 func (f *configFlags) usePlaces(inv *invocation, c *configs.Config) {
 	if dir, why := f.dataDir(inv, c.DataDir); dir != c.DataDir {
-		fmt.Fprintf(inv.err, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), why)
+		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), why)
 		c.DataDir = dir
 	}
 	f.useServedLessons(inv, c)
 }
 
 // useServedLessons makes a command use the bank of this user's running server if the command uses the data directory
-// of that server. A flag, a variable, another configuration file or lessons in ./lessons take precedence. If the
-// command then uses a different bank than the server, useServedLessons prints both.
+// of that server. A flag, a variable or another configuration file takes precedence. If the server's lessons are in
+// Redis, or if the configured directory has files, the command keeps the configured bank, and useServedLessons prints
+// both banks.
 func (f *configFlags) useServedLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {
 		return
 	}
-	if f.path(inv) != "" && !f.isServed(inv, r) || f.given["lessons"] != "" || variable(inv.env, "PRECEPT_LESSONS") != "" {
+	if f.path(inv) != "" && !f.isConfigOfServer(inv, r) || f.values["lessons"] != "" || firstEnv(inv.env, "PRECEPT_LESSONS") != "" {
 		return
 	}
 	text := "precept: lessons in %s (of your running server; --lessons names another bank)\n"
-	if server.IsRedis(r.Lessons) || holdsFiles(c.Lessons) {
+	if server.IsRedis(r.Lessons) || hasEntries(c.Lessons) {
 		text = "precept: lessons in " + report.Printable(c.Lessons) + "; your running server uses the lessons in %s, which --lessons selects\n"
 	} else {
 		c.Lessons = r.Lessons
 	}
 	if flag := f.command.Flags().Lookup("lessons"); flag != nil && !flag.Hidden {
-		fmt.Fprintf(inv.err, text, report.Printable(r.Lessons))
+		fmt.Fprintf(inv.stderr, text, report.Printable(r.Lessons))
 	}
 }
 
-// isServed reports whether the user's running server uses the configuration file of the command.
-func (f *configFlags) isServed(inv *invocation, r server.UserRun) bool {
+// isConfigOfServer reports whether the user's running server uses the configuration file of the command.
+func (f *configFlags) isConfigOfServer(inv *invocation, r server.UserRun) bool {
 	path := f.path(inv)
 	return path != "" && absolute(path) == r.Config
 }
 
 // absolute returns the absolute form of a path, or the path itself if that fails.
 func absolute(path string) string {
-	if whole, err := filepath.Abs(path); err == nil {
-		return whole
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
 	}
 	return path
 }
 
-// holdsFiles reports whether a directory has at least one entry.
-func holdsFiles(dir string) bool {
+// hasEntries reports whether a directory has at least one entry.
+func hasEntries(dir string) bool {
 	entries, _ := os.ReadDir(dir)
 	return len(entries) > 0
 }
 
-// optOutEvery is the interval at which a running command reads the configured opt-outs again.
-const optOutEvery = 10 * time.Second
+// optOutInterval is the minimum time after which a long-running command reads the configured opt-outs again.
+const optOutInterval = 10 * time.Second
 
-// optOutReader returns a function that returns the configured opt-outs. The function reads the configuration again
-// every optOutEvery, so that a long-running command applies changed opt-outs. While the configuration has faults, the
-// last opt-outs stay in effect.
+// optOutReader returns a function that returns the configured opt-outs. If the last read is older than optOutInterval,
+// the function reads the configuration again, so that a long-running command applies changed opt-outs. While the
+// configuration has faults, the last opt-outs stay in effect.
 func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
-	last, err := server.OptOutOf(cfg)
-	readAt, fault := inv.tools.Now(), ""
+	current, err := server.OptOutOf(cfg)
+	readAt, lastFault := inv.tools.Now(), ""
 	return func() *sample.OptOut {
 		mu.Lock()
 		defer mu.Unlock()
 		now := inv.tools.Now()
-		if now.Sub(readAt) < optOutEvery {
-			return last
+		if now.Sub(readAt) < optOutInterval {
+			return current
 		}
 		readAt = now
 		next, err := f.source(inv, true).Load()
 		if err == nil {
 			var optOut *sample.OptOut
 			if optOut, err = server.OptOutOf(next); err == nil {
-				last, fault = optOut, ""
-				return last
+				current, lastFault = optOut, ""
+				return current
 			}
 		}
-		if text := err.Error(); text != fault {
-			fault = text
-			fmt.Fprintln(inv.err, "precept: the configuration was rejected, and the last opt-outs stay in effect; correct the file:", report.Printable(text))
+		if text := err.Error(); text != lastFault {
+			lastFault = text
+			fmt.Fprintln(inv.stderr, "precept: the configuration was rejected, and the last opt-outs stay in effect; correct the file:", report.Printable(text))
 		}
-		return last
+		return current
 	}, err
 }
 
@@ -331,32 +332,32 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 // uses the same configuration file, because paths in the file are relative to the server's working directory.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, why string) {
 	r, running := server.ReadUserRunFile(inv.env)
-	isOther := f.dataPlaceIsSet(inv) && !(running && f.isServed(inv, r) && !f.dataKeyIsSet(inv))
-	if isOther || server.HoldsData(configured) {
+	isPlaceChosen := f.isDataPlaceSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
+	if isPlaceChosen || server.HoldsData(configured) {
 		return configured, ""
 	}
 	if running {
 		return r.DataDir, "of your running server"
 	}
-	if own := server.UserDataDir(inv.env); own != "" && isDirectory(own) {
-		return own, "of earlier runs of `precept run`"
+	if runDir := server.UserDataDir(inv.env); runDir != "" && isDirectory(runDir) {
+		return runDir, "of earlier runs of `precept run`"
 	}
 	return configured, ""
 }
 
-// dataPlaceIsSet reports whether a configuration file is in use, or a flag or a variable sets data_dir or
+// isDataPlaceSet reports whether a configuration file is in use, or whether a flag or a variable sets data_dir or
 // store.url.
-func (f *configFlags) dataPlaceIsSet(inv *invocation) bool {
-	return f.path(inv) != "" || f.dataKeyIsSet(inv)
+func (f *configFlags) isDataPlaceSet(inv *invocation) bool {
+	return f.path(inv) != "" || f.isDataKeySet(inv)
 }
 
-// dataKeyIsSet reports whether a flag or a variable sets data_dir or store.url.
-func (f *configFlags) dataKeyIsSet(inv *invocation) bool {
-	return f.given["data_dir"] != "" || f.given["store.url"] != "" ||
-		variable(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
+// isDataKeySet reports whether a flag or a variable sets data_dir or store.url.
+func (f *configFlags) isDataKeySet(inv *invocation) bool {
+	return f.values["data_dir"] != "" || f.values["store.url"] != "" ||
+		firstEnv(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
-// loadError gives an error of Source.Load its exit code. A missing or unreadable file is a failure, and a faulty file
+// loadError adds the exit code to an error of Source.Load. A missing or unreadable file is a failure, and a faulty file
 // is a misuse.
 func loadError(err error) error {
 	if _, ok := errors.AsType[server.FileError](err); ok {
@@ -365,8 +366,9 @@ func loadError(err error) error {
 	return misuse(err)
 }
 
-// loadServed reads the configuration for a server, and checks the files that a start needs.
-func loadServed(source *server.Source) (*configs.Config, error) {
+// loadForServer reads the configuration for a server, and checks the configured files without which a server does not
+// start.
+func loadForServer(source *server.Source) (*configs.Config, error) {
 	c, err := source.Load()
 	if err != nil {
 		return nil, loadError(err)
@@ -377,7 +379,7 @@ func loadServed(source *server.Source) (*configs.Config, error) {
 	return c, nil
 }
 
-// configFaults returns the faults of the configuration in an error of load or loadServed.
+// configFaults returns the faults of the configuration in an error of load or loadForServer.
 func configFaults(err error) (configs.Faults, bool) {
 	var coded *codedError
 	if errors.As(err, &coded) && coded.err != nil {

@@ -38,34 +38,34 @@ func (inv *invocation) dashboard() *cobra.Command {
 			return err
 		}
 		if open {
-			if err := openBrowser(c.Context(), link.page()); err != nil {
+			if err := openBrowser(c.Context(), link.loginURL()); err != nil {
 				return fmt.Errorf("the browser cannot be opened: %w; open %s and log in with the admin token", err, link.URL)
 			}
 		}
 		switch {
 		case asJSON:
-			return writeJSON(inv.out, link)
+			return writeJSON(inv.stdout, link)
 		case open:
-			_, err = fmt.Fprintln(inv.out, "opened", link.URL)
+			_, err = fmt.Fprintln(inv.stdout, "opened", link.URL)
 		default:
-			_, err = fmt.Fprintln(inv.out, link.page())
+			_, err = fmt.Fprintln(inv.stdout, link.loginURL())
 		}
 		return err
 	})
 }
 
-// page returns the login link, or the URL of the dashboard if the token is unknown.
-func (l dashboardLink) page() string {
+// loginURL returns the login link, or the URL of the dashboard if the token is unknown.
+func (l dashboardLink) loginURL() string {
 	if l.Login != "" {
 		return l.Login
 	}
 	return l.URL
 }
 
-// findDashboard returns the link of the running server.
+// findDashboard returns the link to the dashboard of the running server.
 func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !alive(ctx, runFile.Admin) {
+	if err != nil || !isAlive(ctx, runFile.Admin) {
 		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or name the data directory of a running server with --data-dir", errNoServer, cfg.DataDir)
 	}
 	link := dashboardLink{URL: runFile.Admin + cfg.Admin.BasePath}
@@ -87,5 +87,5 @@ func openBrowser(ctx context.Context, url string) error {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return errors.New("the program " + command[0] + " is not installed")
 	}
-	return exec.CommandContext(ctx, command[0], command[1:]...).Run() //nolint:gosec // the address of the user's own server
+	return exec.CommandContext(ctx, command[0], command[1:]...).Run() //nolint:gosec // no shell runs, and the URL is the address of the user's own server
 }

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	demoPoll   = 250 * time.Millisecond  // interval between two reads of the fleet's progress
-	demoClose  = time.Second             // reward.close_after of the demo's server
-	demoSettle = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
+	demoPollInterval = 250 * time.Millisecond  // interval between two reads of the progress of the agents
+	demoCloseAfter   = time.Second             // reward.close_after of the demo's server
+	demoSettleTime   = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
 )
 
 // demoFlags are the flags of `precept demo`.
@@ -43,18 +43,18 @@ type demoFlags struct {
 	asJSON   bool
 }
 
-// forPeople returns the invocation with which the demo prints its explanations. With --json, the output of this
-// invocation is standard error, because standard output holds the JSON only.
-func (f *demoFlags) forPeople(inv *invocation) *invocation {
+// withTextOutput returns an invocation whose stdout receives the explanations of the demo. With --json, the
+// explanations go to standard error, because standard output contains only the JSON.
+func (f *demoFlags) withTextOutput(inv *invocation) *invocation {
 	if !f.asJSON {
 		return inv
 	}
-	people := *inv
-	people.out = inv.err
-	return &people
+	textInv := *inv
+	textInv.stdout = inv.stderr
+	return &textInv
 }
 
-// writeResult prints the result of the demo as JSON to standard output with --json.
+// writeResult writes the result of the demo as JSON to out. Without --json, writeResult does nothing.
 func (f *demoFlags) writeResult(out io.Writer, v any) error {
 	if !f.asJSON {
 		return nil
@@ -88,8 +88,8 @@ type demoEffect struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// effectOf returns the true and the measured effect of a lesson or section. r is its row in the report, or nil if
-// there is none.
+// effectOf returns the true and the measured effect of a lesson or section. r is the row of the lesson or section in
+// the report; nil means that the report has no row.
 func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	if r == nil {
 		return demoEffect{Name: name, True: truth, Verdict: "not matched yet"}
@@ -144,7 +144,8 @@ func (inv *invocation) demo() *cobra.Command {
 	return c
 }
 
-// runDemo starts the model and a server on free ports, and then the fleet of simulated agents.
+// runDemo starts the simulated model and a server on free ports, and then the simulated agents, which are called the
+// fleet.
 func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
@@ -152,9 +153,9 @@ func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	world := demo.NewWorld(f.seed)
 	model := demo.NewUpstream(world)
 	return withModel(ctx, "demo", f, world, model, nil, func(cfg *configs.Config) error {
-		d := &fleetDemo{invocation: f.forPeople(inv), results: inv.out, flags: f, world: world, model: model}
-		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.err, Truth: world.Effect}
-		return withServer(ctx, o, f, d.invocation.out, d.play)
+		d := &fleetDemo{invocation: f.withTextOutput(inv), results: inv.stdout, flags: f, world: world, model: model}
+		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr, Truth: world.Effect}
+		return withServer(ctx, o, f, d.invocation.stdout, d.play)
 	})
 }
 
@@ -178,7 +179,7 @@ func withModel(ctx context.Context, name string, f demoFlags, world interface{ W
 	keys := map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": address,
 		"data_dir": filepath.Join(dir, "data"), "lessons": lessons,
-		"reward.close_after": demoClose.String(), "log.level": "error",
+		"reward.close_after": demoCloseAfter.String(), "log.level": "error",
 		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint(name, "-", f.seed),
 		"admin.currency": "USD", "admin.session_value": "2", "prices": demo.Prices,
 	}
@@ -213,49 +214,49 @@ type fleetDemo struct {
 	flags      demoFlags
 	world      *demo.World
 	model      *demo.Upstream
-	speeds     speeds
+	proofs     proofCounts
 }
 
-// speeds counts the picks of the lesson demo.Pinned until each of two proofs: that the lesson prevents its error, and
-// that the lesson improves the reward.
-type speeds struct {
-	recurrence int64 // closed picks until the proof that the lesson prevents its error; 0 means no proof yet
-	reward     int64 // rewarded picks until the proof that the lesson improves the reward; 0 means no proof yet
-	rewarded   int64 // rewarded picks so far
+// proofCounts holds the number of picks of the lesson demo.Pinned that each of two proofs needed. The first proof is
+// that the lesson prevents its error. The second proof is that the lesson improves the reward.
+type proofCounts struct {
+	picksToPrevents int64 // closed picks until the proof that the lesson prevents its error; 0 means no proof yet
+	picksToHelps    int64 // rewarded picks until the proof that the lesson improves the reward; 0 means no proof yet
+	rewardedPicks   int64 // rewarded picks so far
 }
 
 // update updates the counts from the rows of a report.
-func (s *speeds) update(rows []report.Row) {
+func (s *proofCounts) update(rows []report.Row) {
 	i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == demo.Pinned })
 	if i < 0 {
 		return
 	}
 	r := &rows[i]
-	s.rewarded = r.Rewarded
-	if s.reward == 0 && r.Verdict == report.ProvenHelps {
-		s.reward = r.Rewarded
+	s.rewardedPicks = r.Rewarded
+	if s.picksToHelps == 0 && r.Verdict == report.ProvenHelps {
+		s.picksToHelps = r.Rewarded
 	}
-	for _, x := range r.Outcomes {
-		if s.recurrence == 0 && x.Verdict == report.Prevents {
-			s.recurrence = x.NInjected + x.NWithheld
+	for _, outcome := range r.Outcomes {
+		if s.picksToPrevents == 0 && outcome.Verdict == report.Prevents {
+			s.picksToPrevents = outcome.NInjected + outcome.NWithheld
 		}
 	}
 }
 
-// text compares the two speeds in a sentence.
-func (s *speeds) text() string {
-	recurrence, reward := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewarded)
-	if s.recurrence > 0 {
-		recurrence = fmt.Sprintf("proven after %d picks, rewarded or not", s.recurrence)
+// text compares the two numbers of picks in a sentence.
+func (s *proofCounts) text() string {
+	prevents, helps := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewardedPicks)
+	if s.picksToPrevents > 0 {
+		prevents = fmt.Sprintf("proven after %d picks, rewarded or not", s.picksToPrevents)
 	}
-	if s.reward > 0 {
-		reward = fmt.Sprintf("proven after %d rewarded picks", s.reward)
+	if s.picksToHelps > 0 {
+		helps = fmt.Sprintf("proven after %d rewarded picks", s.picksToHelps)
 	}
-	return fmt.Sprintf("Two speeds of the lesson %s: that it prevents its error is %s;\nits effect on the reward is %s.", demo.Pinned, recurrence, reward)
+	return fmt.Sprintf("The lesson %s: the prevention of its error is %s;\nits effect on the reward is %s.", demo.Pinned, prevents, helps)
 }
 
-// withServer runs a server while play runs. Without --exit, the server then serves the dashboard until a signal
-// arrives or ctx ends.
+// withServer starts a server, calls play, and stops the server. Without --exit, the server serves the dashboard after
+// play until a signal arrives or ctx ends.
 func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -272,17 +273,17 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	case err := <-failed:
 		return err
 	case urls := <-addresses:
-		playing, end := untilSignal(ctx) // the server handles the signal as well
-		defer end()
-		playErr = play(playing, srv, urls[0], urls[1])
+		playCtx, stopSignals := signalContext(ctx) // the server handles the signal as well
+		defer stopSignals()
+		playErr = play(playCtx, srv, urls[0], urls[1])
 		if playErr == nil && !f.exit {
 			fmt.Fprintf(
 				out, "\nThe dashboard runs until you stop the demo (Ctrl-C):\n%s\n",
 				admin.LoginLink(urls[1], srv.Token()),
 			)
-			<-playing.Done()
+			<-playCtx.Done()
 		}
-		if playing.Err() != nil {
+		if playCtx.Err() != nil {
 			playErr = nil // the demo was stopped
 		}
 	}
@@ -290,9 +291,9 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	return errors.Join(playErr, <-failed)
 }
 
-// play runs the fleet on a server, and then prints the true effects next to the report.
+// play runs the fleet on a server, and then prints the true effects next to the measured effects.
 func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
-	out := d.invocation.out
+	out := d.invocation.stdout
 	fmt.Fprintf(
 		out,
 		"%d agents work on %d tickets. Their only setting for precept: OPENAI_BASE_URL=%s/v1\n",
@@ -308,46 +309,46 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	if err := d.run(ctx, srv, fleet); err != nil {
 		return err
 	}
-	if err := server.Pause(ctx, demoSettle); err != nil {
+	if err := server.Pause(ctx, demoSettleTime); err != nil {
 		return err
 	}
 	r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
 	if err != nil {
 		return err
 	}
-	d.speeds.update(r.Lessons)
+	d.proofs.update(r.Lessons)
 	fmt.Fprintf(
 		out, "\nTrue effect and measured effect of each lesson (percentage points of success):\n\n%s\n%s\n",
-		demoTable(d.world.Truths, r.Lessons, columns(d.invocation.out)), d.model.Score().Summary(),
+		demoTable(d.world.Truths, r.Lessons, outputWidth(d.invocation.stdout)), d.model.Score().Summary(),
 	)
-	fmt.Fprintf(out, "\n%s\n", d.speeds.text())
+	fmt.Fprintf(out, "\n%s\n", d.proofs.text())
 	if caught, calls := fleet.Loops(); caught > 0 {
 		fmt.Fprintf(
 			out, "Loop warnings ended %s. The first agent that a warning stopped had made %s.\n",
 			amount(caught, "loop"), amount(calls, "equal call"),
 		)
 	}
-	answer := demoResult{Sessions: d.flags.sessions, PicksToPrevents: d.speeds.recurrence, PicksToHelps: d.speeds.reward}
+	result := demoResult{Sessions: d.flags.sessions, PicksToPrevents: d.proofs.picksToPrevents, PicksToHelps: d.proofs.picksToHelps}
 	score := d.model.Score()
-	answer.Success.With, answer.Success.None, answer.Success.Best = score.With, score.None, score.Best
+	result.Success.With, result.Success.None, result.Success.Best = score.With, score.None, score.Best
 	for _, l := range d.world.Truths {
 		var row *report.Row
 		if i := slices.IndexFunc(r.Lessons, func(r report.Row) bool { return r.Slug == l.Slug }); i >= 0 {
 			row = &r.Lessons[i]
 		}
-		answer.Lessons = append(answer.Lessons, effectOf(l.Slug, &l.Effect, row))
+		result.Lessons = append(result.Lessons, effectOf(l.Slug, &l.Effect, row))
 	}
-	return d.flags.writeResult(d.results, answer)
+	return d.flags.writeResult(d.results, result)
 }
 
-// run plays all sessions, shows the progress on a terminal, and reads the report repeatedly to count the picks until
-// a proof.
+// run plays all sessions and shows the progress on a terminal. Meanwhile, run reads the report at intervals, to count
+// the picks until a proof.
 func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
 	ended := make(chan error, 1)
 	go func() { ended <- fleet.Run(ctx) }()
-	ticker := time.NewTicker(demoPoll)
+	ticker := time.NewTicker(demoPollInterval)
 	defer ticker.Stop()
-	bar, shown := newProgress(d.invocation.err, d.invocation.tools, "sessions", int64(d.flags.sessions)), int64(0)
+	bar, lastDone := newProgress(d.invocation.stderr, d.invocation.tools, "sessions", int64(d.flags.sessions)), int64(0)
 	defer bar.end()
 	for {
 		select {
@@ -355,17 +356,17 @@ func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fle
 			return err
 		case <-ticker.C:
 			done, _ := fleet.Done()
-			bar.add(done - shown)
-			shown = done
+			bar.add(done - lastDone)
+			lastDone = done
 			if r, err := srv.Report(ctx, admin.Query{Tenant: "default"}); err == nil {
-				d.speeds.update(r.Lessons)
+				d.proofs.update(r.Lessons)
 			}
 		}
 	}
 }
 
-// demoTable returns a table with the true effect of each lesson next to the effect in the report. A table of at least
-// 90 columns includes the numbers of sessions with and without the lesson.
+// demoTable returns a table with the true effect of each lesson next to the measured effect. If the output has at least
+// 90 columns, the table includes the numbers of sessions with and without the lesson.
 func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 	const wide = 90
 	var b strings.Builder

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	rulesShare  = 0.5                   // --share of rules measure
-	rulesMargin = 0.05                  // --margin of rules propose
-	rulesFactor = 1.07                  // sessions per pick, because control sessions have no picks
-	rulesMin    = 40                    // minimum sessions of a round, in which rules.at_once sections are measured
-	rulesMore   = 50                    // further sessions of a round without a verdict after rulesWait
-	rulesWait   = 6 * time.Second       // maximum wait for the verdicts of a round
-	rulesPoll   = 50 * time.Millisecond // interval between two reads of the registered sections
+	rulesShare        = 0.5                   // --share of rules measure
+	rulesMargin       = 0.05                  // --margin of rules propose
+	sessionsPerPick   = 1.07                  // sessions for one pick; more than 1, because control sessions have no picks
+	minRoundSessions  = 40                    // minimum number of sessions in a round
+	extraSessions     = 50                    // sessions that are added to a round without a verdict after verdictTimeout
+	verdictTimeout    = 6 * time.Second       // maximum time until the verdicts of a round
+	rulesPollInterval = 50 * time.Millisecond // interval between two reads of the registered sections
 )
 
 // rulesDemo is one run of `precept demo --rules`.
@@ -37,8 +37,8 @@ type rulesDemo struct {
 	cfg        *configs.Config
 	flags      demoFlags
 	world      *demo.Rules
-	picks      int64 // planned number of rewarded sessions with a coin, for each section
-	rounds     int   // number of rounds; a round measures rules.at_once sections together
+	picks      int64 // planned number of rewarded sessions with a random assignment, for each section
+	rounds     int   // number of rounds; a round measures rules.at_once sections at the same time
 }
 
 // runRules measures twelve sections of a rules file, at most rules.at_once at a time, and prints the
@@ -49,13 +49,13 @@ func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
 	}
 	world := demo.NewRules(f.seed)
 	return withModel(ctx, "rules", f, world, world, nil, func(cfg *configs.Config) error {
-		d := &rulesDemo{invocation: f.forPeople(inv), results: inv.out, cfg: cfg, flags: f, world: world}
+		d := &rulesDemo{invocation: f.withTextOutput(inv), results: inv.stdout, cfg: cfg, flags: f, world: world}
 		d.rounds = (len(world.Truths) + cfg.Rules.AtOnce - 1) / cfg.Rules.AtOnce
-		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), rulesMin) / rulesFactor)
+		d.picks = int64(max(float64(f.sessions)/float64(d.rounds), minRoundSessions) / sessionsPerPick)
 		if err := d.register(ctx); err != nil {
 			return err
 		}
-		return withServer(ctx, server.Options{Tools: inv.tools, Config: cfg, Console: inv.err}, f, d.invocation.out, d.play)
+		return withServer(ctx, server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr}, f, d.invocation.stdout, d.play)
 	})
 }
 
@@ -66,12 +66,12 @@ func (d *rulesDemo) register(ctx context.Context) error {
 		return fmt.Errorf("write the demo's rules file: %w", err)
 	}
 	m := measureFlags{share: rulesShare, picks: d.picks}
-	place, closePlace, err := d.invocation.tools.OpenSections(d.cfg)
+	storage, closeStorage, err := d.invocation.tools.OpenRegistry(d.cfg)
 	if err != nil {
 		return err
 	}
-	defer closePlace()
-	answer, err := m.register(ctx, place, d.cfg.Rules.AtOnce, demo.RulesName, demo.RulesFile, d.invocation.tools.Now())
+	defer closeStorage()
+	answer, err := m.register(ctx, storage, d.cfg.Rules.AtOnce, demo.RulesName, demo.RulesFile, d.invocation.tools.Now())
 	if err == nil && len(answer.Registered) != len(d.world.Truths) {
 		err = fmt.Errorf("%d of %d sections were registered; the demo is defective: report the output as a bug of precept", len(answer.Registered), len(d.world.Truths))
 	}
@@ -80,30 +80,30 @@ func (d *rulesDemo) register(ctx context.Context) error {
 
 // play measures the sections in rounds, and prints the measured effects next to the true effects.
 func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
-	out := d.invocation.out
+	out := d.invocation.stdout
 	fmt.Fprintf(out, "Agents send a %s of %d sections (%s) in every request.\nTheir only setting for precept: OPENAI_BASE_URL=%s/v1\n",
 		demo.RulesName, len(d.world.Truths), amount(rules.Tokens(demo.RulesFile), "token"), data)
 	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, srv.Token()))
-	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each with its own coin.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
+	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each withheld at random on its own.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	bar, shown := newProgress(d.invocation.err, d.invocation.tools, "sessions", int64(float64(d.picks)*rulesFactor)*int64(d.rounds)), int64(0)
-	sessions := int(float64(d.picks)*rulesFactor) + 1
-	for current := measuring(srv.Rules()); len(current) > 0; {
+	bar, lastDone := newProgress(d.invocation.stderr, d.invocation.tools, "sessions", int64(float64(d.picks)*sessionsPerPick)*int64(d.rounds)), int64(0)
+	sessions := int(float64(d.picks)*sessionsPerPick) + 1
+	for current := measuredSections(srv.Rules()); len(current) > 0; {
 		if err := d.world.Play(ctx, data+"/v1", client, d.flags.agents, sessions); err != nil {
 			bar.end()
 			return err
 		}
-		bar.add(d.world.Done() - shown)
-		shown, sessions = d.world.Done(), rulesMore
-		next, err := d.next(ctx, srv, current)
+		bar.add(d.world.Done() - lastDone)
+		lastDone, sessions = d.world.Done(), extraSessions
+		next, err := d.waitForChange(ctx, srv, current)
 		if err != nil {
 			bar.end()
 			return err
 		}
 		if !slices.Equal(next, current) {
-			current, sessions = next, int(float64(d.picks)*rulesFactor)+1
+			current, sessions = next, int(float64(d.picks)*sessionsPerPick)+1
 		}
 	}
 	bar.end()
@@ -118,7 +118,7 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	if err := p.print(out); err != nil {
 		return err
 	}
-	answer := rulesResult{Sessions: d.world.Done(), Proposal: &p}
+	result := rulesResult{Sessions: d.world.Done(), Proposal: &p}
 	for _, t := range d.world.Truths {
 		var row *report.Row
 		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 {
@@ -128,34 +128,35 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 		if row != nil {
 			section.Effect, section.Lo, section.Hi = intervalOf(row)
 		}
-		answer.Sections = append(answer.Sections, section)
+		result.Sections = append(result.Sections, section)
 	}
-	return d.flags.writeResult(d.results, answer)
+	return d.flags.writeResult(d.results, result)
 }
 
-// rulesResult is the answer of `precept demo --rules --json`.
+// rulesResult is the output of `precept demo --rules --json`.
 type rulesResult struct {
 	Sessions int64        `json:"sessions"`
 	Sections []demoEffect `json:"sections"`
 	Proposal *proposal    `json:"proposal"`
 }
 
-// next waits until the server measures other sections than current, and returns the sections that the server measures.
-// If the sections do not change within rulesWait, the measurement needs further sessions, and next returns current.
-func (d *rulesDemo) next(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
-	for end := d.invocation.tools.Now().Add(rulesWait); d.invocation.tools.Now().Before(end); {
-		if next := measuring(srv.Rules()); !slices.Equal(next, current) {
+// waitForChange waits until the server measures sections other than current, and returns the names of the measured
+// sections. If the sections do not change within verdictTimeout, waitForChange returns current, and the measurement
+// needs further sessions.
+func (d *rulesDemo) waitForChange(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
+	for end := d.invocation.tools.Now().Add(verdictTimeout); d.invocation.tools.Now().Before(end); {
+		if next := measuredSections(srv.Rules()); !slices.Equal(next, current) {
 			return next, nil
 		}
-		if err := server.Pause(ctx, rulesPoll); err != nil {
+		if err := server.Pause(ctx, rulesPollInterval); err != nil {
 			return nil, err
 		}
 	}
 	return current, nil
 }
 
-// measuring returns the names of the sections that are under measurement.
-func measuring(r *rules.Registry) (names []string) {
+// measuredSections returns the names of the sections that are being measured.
+func measuredSections(r *rules.Registry) (names []string) {
 	for i := range r.Sections {
 		if s := &r.Sections[i]; s.State == rules.Measuring {
 			names = append(names, s.Section)
@@ -186,7 +187,7 @@ func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
 	return b.String()
 }
 
-// resultText returns whether a section was removed or kept, with the rule or the verdict.
+// resultText says whether a section is removed, and by which rule, or kept, and with which verdict.
 func resultText(r *report.Row, rule string) string {
 	if short, _, ok := strings.Cut(rule, " ("); ok {
 		return "removed: " + short

@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// distillFlags are the flags of distill that are not keys of the configuration.
+// distillFlags are the flags of `precept distill` that are not keys of the configuration.
 type distillFlags struct {
 	once, follow bool
 	judge, model string
@@ -79,7 +79,7 @@ func (inv *invocation) distill() *cobra.Command {
 				return err
 			}
 			_, err := fmt.Fprintf(
-				inv.out, "prompts written to %s; existing files are unchanged\n",
+				inv.stdout, "prompts written to %s; existing files are unchanged\n",
 				f.printPrompts,
 			)
 			return err
@@ -93,7 +93,8 @@ func (inv *invocation) distill() *cobra.Command {
 	return c
 }
 
-// override applies the flags of the command to the configuration, and returns an error if they contradict each other.
+// override applies the flags of the command to the configuration. override returns an error if the flags contradict
+// each other or the configuration.
 func (f *distillFlags) override(cfg *configs.Config) error {
 	if f.judge != "" {
 		cfg.Distill.Judge = f.judge
@@ -119,12 +120,12 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	return nil
 }
 
-// runDistill distils once, or with --follow until a signal, and prints the summary of each run.
+// runDistill distils once or, with --follow, repeatedly until a signal, and prints the summary of each run.
 func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags *configFlags, f *distillFlags) error {
 	if err := f.override(cfg); err != nil {
 		return err
 	}
-	since, err := parseDay("since", f.since)
+	since, err := parseTimeFlag("since", f.since)
 	if err != nil {
 		return err
 	}
@@ -139,27 +140,27 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 	defer closeStore()
 	d.Options.Select.Tenant, d.Options.Select.Since, d.Options.DryRun, d.Options.Select.Settled = f.tenant, since, f.dryRun, f.follow
 	d.Options.Failed = func(session string, err error) {
-		fmt.Fprintln(inv.err, "precept:", report.Printable("session "+session+": "+err.Error()))
+		fmt.Fprintln(inv.stderr, "precept:", report.Printable("session "+session+": "+err.Error()))
 	}
 	if f.follow {
-		ctx, stop := untilSignal(ctx)
+		ctx, stop := signalContext(ctx)
 		defer stop()
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if err != nil {
-				fmt.Fprintln(inv.err, "precept:", err)
+				fmt.Fprintln(inv.stderr, "precept:", err)
 			} else if s.Judged+s.Proposed+s.Merged > 0 {
-				_ = printDistill(inv.out, &s, f)
+				_ = printDistill(inv.stdout, &s, f)
 			}
 		})
 	}
-	bar := newProgress(inv.err, inv.tools, "sessions", 0)
+	bar := newProgress(inv.stderr, inv.tools, "sessions", 0)
 	d.Options.Progress = func(n int) { bar.add(int64(n)) }
 	sum, err := d.Once(ctx)
 	bar.end()
 	if err != nil {
 		return err
 	}
-	if err := printDistill(inv.out, &sum, f); err != nil {
+	if err := printDistill(inv.stdout, &sum, f); err != nil {
 		return err
 	}
 	if len(sum.Busy) > 0 {
@@ -172,7 +173,7 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 	return nil
 }
 
-// printDistill prints a summary.
+// printDistill prints the summary of one run as text or, with --json, as JSON.
 func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	if f.asJSON {
 		return writeJSON(out, s)
@@ -236,15 +237,15 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	return nil
 }
 
-// untilSignal returns a context that ends at SIGINT or SIGTERM.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+// signalContext returns a context that ends at SIGINT or SIGTERM.
+func signalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
 // openDistiller opens the configured store and lessons for a command. The command may run at the same time as a
-// server: a claim admits one distiller to a tenant at a time.
+// server, because only one distiller at a time has the claim to a tenant.
 func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, optOut func() *sample.OptOut, dryRun bool) (*server.Distiller, func(), error) {
-	if err := missingStore(cfg); err != nil {
+	if err := checkStoreExists(cfg); err != nil {
 		return nil, nil, err
 	}
 	st, err := tools.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: dryRun, BusyTimeout: 10 * time.Second})
@@ -262,6 +263,6 @@ func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config,
 	}
 	return d, func() {
 		closeBank()
-		_ = st.Close() // all notes are written
+		_ = st.Close() // the distiller has written its notes before it returned, so an error loses no data
 	}, nil
 }

@@ -20,8 +20,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// diagnosis is the output of doctor --json. The account in it counts the exchanges by result since the data directory
-// was created. admitted = stored + spooled (waiting in the outbox) + incomplete + dropped.
+// diagnosis is the output of doctor --json. The embedded Account counts the exchanges by result since the data
+// directory was created: admitted = stored + spooled (waiting in the outbox) + incomplete + dropped.
 type diagnosis struct {
 	// OK is true if no check failed. The exit code is then 0.
 	OK bool `json:"ok"`
@@ -30,17 +30,17 @@ type diagnosis struct {
 	Warnings configs.Faults `json:"config_warnings,omitempty"`
 	store.Account
 	// Unsampled counts the stored exchanges without a sample whose session is closed.
-	Unsampled int64            `json:"unsampled"`
-	SetAside  setAside         `json:"set_aside"`
-	Store     map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
-	Trouble   string           `json:"store_error,omitempty"` // reason why the store cannot be read
+	Unsampled  int64            `json:"unsampled"`
+	SetAside   setAside         `json:"set_aside"`
+	Store      map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
+	StoreError string           `json:"store_error,omitempty"` // reason why the store cannot be read
 	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64           `json:"missing,omitempty"`
 	Running *server.RunFile `json:"running,omitempty"`
 	// Ready is the answer of /readyz of the running server; nil without a server.
 	Ready *readiness `json:"ready,omitempty"`
-	// DataDir is the reason why the data directory cannot be written; empty if the directory is writable.
-	DataDir string `json:"data_dir_error,omitempty"`
+	// DataDirError is the reason why the data directory cannot be written; empty if the directory is writable.
+	DataDirError string `json:"data_dir_error,omitempty"`
 }
 
 // missingText is the message for exchanges that the store has lost.
@@ -48,14 +48,13 @@ const missingText = "%d stored exchanges are missing in the store and in the out
 	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
-// setAside counts the dead letters, and lists the asideShown latest ones.
+// setAside holds the number of dead letters, and the newest dead letters, maxShownDeadLetters at most.
 type setAside struct {
 	Total  int          `json:"total"`
 	Latest []deadLetter `json:"latest"`
 }
 
-// deadLetter is a session, or one exchange of a session, that is skipped because a step of learning
-// panicked.
+// deadLetter is a session, or one exchange of a session, that learning skips because one of its steps panicked on it.
 type deadLetter struct {
 	Tenant   string    `json:"tenant"`
 	Session  string    `json:"session"`
@@ -66,15 +65,15 @@ type deadLetter struct {
 	Tries    int       `json:"tries"`
 }
 
-// asideShown is the number of dead letters that doctor shows.
-const asideShown = 20
+// maxShownDeadLetters is the maximum number of dead letters that doctor shows.
+const maxShownDeadLetters = 20
 
-// addLosses adds the exchanges without a sample and the data that is set aside after a panic.
+// addLosses adds the number of exchanges without a sample, and the dead letters.
 func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error) {
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
 		return err
 	}
-	list, total, err := e.DeadLetters(ctx, asideShown)
+	list, total, err := e.DeadLetters(ctx, maxShownDeadLetters)
 	d.SetAside.Total = total
 	for i := range list {
 		a := &list[i]
@@ -85,7 +84,7 @@ func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error
 	return err
 }
 
-// doctor returns the command that prints the account and the state of the store.
+// doctor returns the command that checks the installation and prints the number of exchanges by result.
 func (inv *invocation) doctor() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -115,73 +114,73 @@ func (inv *invocation) doctor() *cobra.Command {
 			return err
 		}
 		d.Faults, d.Warnings = faults, warnings
-		failed := d.failed()
-		d.OK = len(failed) == 0
+		failedChecks := d.failedChecks()
+		d.OK = len(failedChecks) == 0
 		if asJSON {
-			return conclude(inv.out, d, d.OK)
+			return writeJSONResult(inv.stdout, d, d.OK)
 		}
-		if err := printDiagnosis(inv.out, d, columns(inv.out)); err != nil || d.OK {
+		if err := printDiagnosis(inv.stdout, d, outputWidth(inv.stdout)); err != nil || d.OK {
 			return err
 		}
-		return fmt.Errorf("%s failed: %s", amount(len(failed), "check"), strings.Join(failed, ", "))
+		return fmt.Errorf("%s failed: %s", amount(len(failedChecks), "check"), strings.Join(failedChecks, ", "))
 	}
 	return c
 }
 
-// failed returns the names of the checks that failed.
-func (d *diagnosis) failed() (names []string) {
+// failedChecks returns the names of the checks that failed.
+func (d *diagnosis) failedChecks() (names []string) {
 	if len(d.Faults) > 0 {
 		names = append(names, "configuration")
 	}
-	if d.DataDir != "" {
+	if d.DataDirError != "" {
 		names = append(names, "data directory")
 	}
-	if d.Trouble != "" {
+	if d.StoreError != "" {
 		names = append(names, "store")
 	}
-	if d.Ready != nil && (!d.Ready.Ready || d.Ready.Says != "ok") {
+	if d.Ready != nil && (!d.Ready.Ready || d.Ready.Message != "ok") {
 		names = append(names, "server")
 	}
 	return names
 }
 
-// diagnose reads the account and the store, and asks the running server for /readyz. A server that cannot write its
-// data directory has no run.json. In this case, diagnose asks the address of the key listen. Because another server
-// may use this address, the answer counts only if the server says that it stores nothing.
+// diagnose reads the account and the store, and requests /readyz from the running server. A server that cannot write
+// its data directory has no run.json. In this case, diagnose uses the address in the key listen. Because another server
+// may use this address, diagnose ignores the response unless the server says that it stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: setAside{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		d.Running = &running
-	} else if err := server.Unwritable(cfg.DataDir); err != nil {
-		d.DataDir = err.Error()
+	} else if err := server.CheckWritable(cfg.DataDir); err != nil {
+		d.DataDirError = err.Error()
 	}
-	if r := askReady(ctx, cfg); d.Running != nil || d.DataDir != "" && strings.Contains(r.Says, store.NothingStored) {
+	if r := askReady(ctx, cfg); d.Running != nil || d.DataDirError != "" && strings.Contains(r.Message, store.NothingStored) {
 		d.Ready = &r
 	}
 	return d, d.addAccount(ctx, tools, cfg)
 }
 
-// printDiagnosis prints a diagnosis for people.
+// printDiagnosis prints a diagnosis as text.
 func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
-	n := func(i int64) string { return strconv.FormatInt(i, 10) }
+	format := func(i int64) string { return strconv.FormatInt(i, 10) }
 	var dropped int64
 	for _, v := range d.Dropped {
 		dropped += v
 	}
 	rows := [][]string{
-		{"exchanges admitted", n(d.Admitted)},
-		{"  stored", n(d.Stored)},
-		{"  spooled", n(d.Spooled)},
-		{"  incomplete", n(d.Incomplete)},
-		{"  dropped", n(dropped)},
+		{"exchanges admitted", format(d.Admitted)},
+		{"  stored", format(d.Stored)},
+		{"  spooled", format(d.Spooled)},
+		{"  incomplete", format(d.Incomplete)},
+		{"  dropped", format(dropped)},
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Dropped)) {
-		rows = append(rows, []string{"    " + name, n(d.Dropped[name])})
+		rows = append(rows, []string{"    " + name, format(d.Dropped[name])})
 	}
 	rows = append(rows,
-		[]string{"exchanges without a sample", n(d.Unsampled)},
-		[]string{"posted feedback that waits", n(d.LateFeedback)},
-		[]string{"set aside after a panic", n(int64(d.SetAside.Total))})
+		[]string{"exchanges without a sample", format(d.Unsampled)},
+		[]string{"posted feedback that waits", format(d.LateFeedback)},
+		[]string{"set aside after a panic", format(int64(d.SetAside.Total))})
 	if len(d.Store) > 0 {
 		rows = append(rows, []string{"in the store", ""})
 	}
@@ -190,9 +189,9 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		if name == "sessions" { // a run is stored like a session
 			label = "sessions and runs"
 		}
-		rows = append(rows, []string{"  " + label, n(d.Store[name])})
+		rows = append(rows, []string{"  " + label, format(d.Store[name])})
 	}
-	if err := table(out, rows, columns); err != nil {
+	if err := writeTable(out, rows, columns); err != nil {
 		return err
 	}
 	for _, fault := range d.Faults {
@@ -206,17 +205,17 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		printWrapped(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
 			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Why))
 	}
-	if d.Trouble != "" {
-		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
+	if d.StoreError != "" {
+		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.StoreError))
 	}
-	if d.DataDir != "" {
-		printWrapped(out, columns, "%s", report.Printable(d.DataDir))
+	if d.DataDirError != "" {
+		printWrapped(out, columns, "%s", report.Printable(d.DataDirError))
 	}
 	if d.Missing > 0 {
 		printWrapped(out, columns, missingText, d.Missing)
 	}
 	if d.Ready != nil {
-		printWrapped(out, columns, "server: %s: %s", d.Ready.URL, d.Ready.Says)
+		printWrapped(out, columns, "server: %s: %s", d.Ready.URL, d.Ready.Message)
 	}
 	if d.Running != nil {
 		printWrapped(
@@ -227,15 +226,16 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	return nil
 }
 
-// addAccount adds the account of the data directory and the row counts of the store. If the store cannot be read,
-// addAccount sets Trouble. If there is neither an account nor a server, addAccount returns the error instead.
+// addAccount adds the account of the data directory and the row counts of the store. If one of them cannot be read,
+// addAccount sets StoreError. If there is neither an account nor a running server, addAccount returns the error
+// instead.
 func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
-	served := d.Ready != nil && d.Ready.answers // a server that was killed leaves its run.json in the directory
-	if err != nil && !served {
+	hasServer := d.Ready != nil && d.Ready.hasAnswer // a server that was killed leaves its run.json in the directory
+	if err != nil && !hasServer {
 		return err
 	}
-	e, storeErr := tools.OpenWhole(ctx, cfg)
+	e, storeErr := tools.OpenUnfiltered(ctx, cfg)
 	if storeErr == nil {
 		defer e.Close() //nolint:errcheck // nothing was written
 		if d.Store, storeErr = e.Stats(ctx); storeErr == nil {
@@ -243,12 +243,12 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 			storeErr = d.addLosses(ctx, e)
 		}
 	}
-	if served && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {
+	if hasServer && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {
 		storeErr = fmt.Errorf("%s does not exist, and a server runs: name the store of this server with --store-url or PRECEPT_STORE_URL", cfg.StoreURL())
 	}
 	err = errors.Join(err, storeErr)
-	if err != nil && (d.Admitted > 0 || served) {
-		d.Trouble, err = err.Error(), nil
+	if err != nil && (d.Admitted > 0 || hasServer) {
+		d.StoreError, err = err.Error(), nil
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 // An invocation has the standard input, the outputs and the environment of a command.
 func Example() {
 	w := &invocation{
-		in:  strings.NewReader(`{"messages":[{"role":"user","content":"Run the tests."},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"bash: go: command not found"}]}`),
-		out: os.Stdout, err: os.Stdout,
+		stdin:  strings.NewReader(`{"messages":[{"role":"user","content":"Run the tests."},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"bash: go: command not found"}]}`),
+		stdout: os.Stdout, stderr: os.Stdout,
 		env: func(string) (string, bool) { return "", false },
 	}
 	w.execute(context.Background(), []string{"inspect", "-"})

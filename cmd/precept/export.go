@@ -20,7 +20,7 @@ import (
 	"precept/learn"
 )
 
-// exportFlags select the exported data.
+// exportFlags are the flags of `precept export`.
 type exportFlags struct {
 	format       string
 	since, until string
@@ -35,7 +35,7 @@ type exportFlags struct {
 	lake         lakeFlags
 }
 
-// export returns the command that exports samples, conversations or coins.
+// export returns the command that exports samples, conversations or the random assignments of the experiment.
 func (inv *invocation) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
@@ -107,34 +107,34 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 	if err != nil {
 		return misuse(err)
 	}
-	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(inv.out) {
+	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(inv.stdout) {
 		return misuse(errors.New(
 			"a Parquet file cannot be printed on a terminal; name a file with --output, or redirect the output",
 		))
 	}
-	e, err := inv.tools.OpenStored(ctx, cfg)
+	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer e.Close() //nolint:errcheck // nothing was written
-	x := &server.ExportJob{Evidence: e, Filter: filter, Session: f.session, Out: inv.out}
+	job := &server.ExportJob{Evidence: e, Filter: filter, Session: f.session, Out: inv.stdout}
 	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), inv.tools.Now()); err == nil && open != nil {
-		fmt.Fprintf(inv.err, "precept: %s %s\n", open, f.openNote())
+		fmt.Fprintf(inv.stderr, "precept: %s %s\n", open, f.openNote())
 	}
 	if f.output == "" {
-		return exportOf(ctx, inv.err, inv.tools, x, f)
+		return writeExport(ctx, inv.stderr, inv.tools, job, f)
 	}
 	err = file.Replace(f.output, 0o600, func(out io.Writer) error {
-		x.Out = out
-		return exportOf(ctx, inv.err, inv.tools, x, f)
+		job.Out = out
+		return writeExport(ctx, inv.stderr, inv.tools, job, f)
 	})
 	if err != nil || !f.asJSON {
 		return err
 	}
 	if f.stats {
-		return writeJSON(inv.out, exportAnswer{f.output, "stats", 1})
+		return writeJSON(inv.stdout, exportAnswer{f.output, "stats", 1})
 	}
-	return writeJSON(inv.out, exportAnswer{f.output, f.format, x.Records})
+	return writeJSON(inv.stdout, exportAnswer{f.output, f.format, job.Records})
 }
 
 // exportAnswer is the output of `precept export --output FILE --json`.
@@ -150,12 +150,12 @@ func (f *exportFlags) openNote() string {
 	case f.stats || f.format == "mplp" || f.format == "parquet":
 		return "The export has no samples of open sessions."
 	case f.format == "experiment":
-		return "The export has the coins of open sessions without a reward."
+		return "The export has the random assignments of open sessions, without a reward."
 	}
 	return "The export has open sessions with their present feedback."
 }
 
-// filter checks the flags, and returns the selection of the samples.
+// filter checks the flags, and returns the filter that selects the exported samples.
 func (f *exportFlags) filter() (*sample.Filter, error) {
 	out := &sample.Filter{
 		Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson,
@@ -185,15 +185,15 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 		)
 	}
 	var err error
-	if out.From, err = parseDay("since", f.since); err != nil {
+	if out.From, err = parseTimeFlag("since", f.since); err != nil {
 		return nil, err
 	}
-	out.To, err = parseDay("until", f.until)
+	out.To, err = parseTimeFlag("until", f.until)
 	return out, err
 }
 
-// parseDay parses the time of a flag. An empty flag gives the zero time.
-func parseDay(flag, text string) (time.Time, error) {
+// parseTimeFlag parses the value of a flag as a time. An empty value is the zero time.
+func parseTimeFlag(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -207,9 +207,9 @@ func parseDay(flag, text string) (time.Time, error) {
 	))
 }
 
-// exportOf writes an export or, with --stats, the rating counts. On a terminal, exportOf shows the progress.
-func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *server.ExportJob, f *exportFlags) error {
-	st, err := x.Stats(ctx)
+// writeExport writes an export or, with --stats, the rating counts. On a terminal, writeExport shows the progress.
+func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job *server.ExportJob, f *exportFlags) error {
+	st, err := job.Stats(ctx)
 	if err != nil {
 		return err
 	}
@@ -218,16 +218,16 @@ func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *ser
 		unit = "sessions"
 	}
 	bar := newProgress(console, tools, unit, st[unit])
-	x.Seen = func() { bar.add(1) }
+	job.Seen = func() { bar.add(1) }
 	defer bar.end()
 	if f.stats {
-		return exportStats(ctx, x)
+		return exportStats(ctx, job)
 	}
-	return x.Write(ctx, f.format)
+	return job.Write(ctx, f.format)
 }
 
-// ratings is the output of export --stats. The rates are shares of the rated samples. Without rated samples, the
-// rates are null.
+// ratings is the output of export --stats. The rates are shares of the rated samples, from 0 to 1. Without rated
+// samples, the rates are null.
 type ratings struct {
 	sample.Quality
 	Approval   *float64 `json:"approval_rate"`
@@ -237,13 +237,13 @@ type ratings struct {
 }
 
 // exportStats writes the ratings of the selected samples as JSON.
-func exportStats(ctx context.Context, x *server.ExportJob) error {
+func exportStats(ctx context.Context, job *server.ExportJob) error {
 	var r ratings
-	if err := x.Samples(ctx, func(s *session.StoredSample) error { r.Add(&s.Sample); return nil }); err != nil {
+	if err := job.Samples(ctx, func(s *session.StoredSample) error { r.Add(&s.Sample); return nil }); err != nil {
 		return err
 	}
 	if rates := r.Rates(); rates.OK {
 		r.Approval, r.Correction, r.Rejection, r.MeanScore = &rates.Approval, &rates.Correction, &rates.Rejection, &rates.MeanScore
 	}
-	return writeJSON(x.Out, r)
+	return writeJSON(job.Out, r)
 }

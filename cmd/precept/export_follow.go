@@ -19,7 +19,7 @@ import (
 	"precept/configs"
 )
 
-// lakeFlags are the flags of export --follow.
+// lakeFlags are the flags that only export --follow has.
 type lakeFlags struct {
 	follow, once bool
 	group        string
@@ -39,7 +39,7 @@ func (f *lakeFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: address of an S3-compatible server (default AWS_ENDPOINT_URL_S3, then AWS)")
 }
 
-// changed returns the first flag of f that the caller set; "" if none.
+// changed returns the name of a flag of f that the user gave, except --follow; "" if none was given.
 func (f *lakeFlags) changed(c *cobra.Command) string {
 	for _, name := range []string{"once", "group", "flush-size", "flush-every", "s3-endpoint"} {
 		if c.Flags().Changed(name) {
@@ -68,8 +68,8 @@ func (f *exportFlags) checkFollow() error {
 	return nil
 }
 
-// followExport copies new samples to the lake, the Parquet files of --output. followExport ends at a signal or, with
-// --once, when all samples are copied.
+// followExport copies new samples to the lake, which is the set of Parquet files in --output. followExport returns at a
+// signal or, with --once, when all samples are copied.
 func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
 	if err := f.checkFollow(); err != nil {
 		return misuse(err)
@@ -78,7 +78,7 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	if err != nil || size < 1 {
 		return misuse(fmt.Errorf("--flush-size %q is not a size above zero; write a size such as 64MiB", f.lake.flushSize))
 	}
-	place, err := lake.OpenStorage(f.output, f.lake.endpoint, func(name string) string { return variable(inv.env, name) })
+	place, err := lake.OpenStorage(f.output, f.lake.endpoint, func(name string) string { return firstEnv(inv.env, name) })
 	if err != nil {
 		return misuse(err)
 	}
@@ -89,7 +89,7 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	if err != nil {
 		return err
 	}
-	db, err := inv.tools.OpenWhole(ctx, cfg)
+	db, err := inv.tools.OpenUnfiltered(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -104,10 +104,10 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	}
 	o := lake.Options{
 		Store:  id,
-		Source: server.PermittedStreams(source, db, optOut, inv.tools.Damaged), Group: f.lake.group, Storage: place,
+		Source: server.FilterOptedOutStreams(source, db, optOut, inv.tools.Damaged), Group: f.lake.group, Storage: place,
 		BatchBytes: int(size), BatchAge: f.lake.flushEvery, Once: f.lake.once,
 		Now: inv.tools.Now, Pause: server.Pause,
-		Report: func(text string) { fmt.Fprintln(inv.err, "precept: "+text) },
+		Report: func(text string) { fmt.Fprintln(inv.stderr, "precept: "+text) },
 	}
 	if server.IsRedis(cfg.StoreURL()) {
 		o.GroupStore, _ = db.(lake.GroupStore)
@@ -128,9 +128,9 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	return lake.Run(ctx, o)
 }
 
-// lockOwner returns the id of the process that locks the file at path. The id consists of host and path, and is
-// unique in a fleet. The next process that locks the file has the same id, and therefore gets the group's lease at
-// once.
+// lockOwner returns the lease owner id of the process that locks the file at path. The id consists of host name and
+// path, and is unique in a fleet. The next process that locks the file has the same id. It therefore gets the group's
+// lease at once, even if the previous process was killed.
 func lockOwner(path string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	postLimit  = 15 * time.Second       // maximum time of one request to the data listener
-	retryLimit = 15 * time.Second       // time during which a failed request is repeated
-	retryPause = 250 * time.Millisecond // pause before the first retry; the pause doubles with each retry
+	postTimeout  = 15 * time.Second       // maximum time of one request to the data listener
+	retryTimeout = 15 * time.Second       // maximum time during which a failed request is repeated
+	retryPause   = 250 * time.Millisecond // pause before the first retry; the pause doubles with each retry
 )
 
-// maxCorrection is the largest correction that the data listener accepts.
+// maxCorrection is the maximum size in bytes of a correction that the data listener accepts.
 const maxCorrection = 64 << 10
 
 // feedbackFlags are the flags of `precept feedback`.
@@ -41,22 +41,22 @@ type feedbackFlags struct {
 	asJSON                            bool
 }
 
-// feedbackSubject identifies what is rated. At most one field may be set. If none is set, the enclosing `precept run`
-// is rated.
+// feedbackSubject identifies the rated session, run, request, response, sample, commit, branch or pull request. At most
+// one field may be set. If no field is set, the feedback rates the enclosing `precept run`.
 type feedbackSubject struct {
 	session, run, request, response, sample string
 	commit, branch, pullRequest             string
 }
 
-// feedbackRating is the rating. Exactly one of score, approve, reject and correct must be given.
+// feedbackRating is the rating that the flags give. Exactly one of score, approve, reject and correct must be given.
 type feedbackRating struct {
 	score           float64
-	scored          bool // score is given
+	scored          bool // --score is given
 	approve, reject bool
 	correct         string // text, or @FILE
 }
 
-// dataFlags are the flags --url and --key, which hold the address and the API key for the data listener.
+// dataFlags are the flags --url and --key, which give the URL of the data listener and the API key of the agent.
 type dataFlags struct{ url, key string }
 
 // add adds the flags --url and --key to a command.
@@ -124,7 +124,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		return misuse(err)
 	}
 	if f.rating.correct != "" {
-		if body["correction"], err = correction(inv.in, f.rating.correct); err != nil {
+		if body["correction"], err = correction(inv.stdin, f.rating.correct); err != nil {
 			return fmt.Errorf("--correct: %w", err)
 		}
 	}
@@ -135,22 +135,22 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		}
 		return base, err
 	}
-	answer, err := inv.postFeedback(ctx, retryLimit, find, credential(inv.env, cfg, &f.listener), body)
+	answer, err := inv.postFeedback(ctx, retryTimeout, find, credential(inv.env, cfg, &f.listener), body)
 	if err != nil {
 		return err
 	}
 	if f.asJSON {
-		return writeJSON(inv.out, answer)
+		return writeJSON(inv.stdout, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(inv.out, "parked: precept keeps the feedback, which takes effect when its session is stored")
+		_, err = fmt.Fprintln(inv.stdout, "parked: precept keeps the feedback, which takes effect when its session is stored")
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)
 	if len(names) == 0 {
 		names = []string{answer.Session + answer.Run}
 	}
-	_, err = fmt.Fprintln(inv.out, strings.TrimSpace(answer.Status+" "+strings.Join(names, " ")))
+	_, err = fmt.Fprintln(inv.stdout, strings.TrimSpace(answer.Status+" "+strings.Join(names, " ")))
 	return err
 }
 
@@ -175,11 +175,11 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 		return nil, errors.New("the subject is missing or ambiguous; give one of --session, --run, --request, --response, --sample, --commit, --branch and --pull-request")
 	}
 	ratings := 0
-	for kind, given := range map[string]bool{
+	for kind, isGiven := range map[string]bool{
 		"score": f.rating.scored, "approval": f.rating.approve, "rejection": f.rating.reject,
 		"correction": f.rating.correct != "",
 	} {
-		if given {
+		if isGiven {
 			body["type"] = kind
 			ratings++
 		}
@@ -203,14 +203,14 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	return body, nil
 }
 
-// addRunSubject adds the run or the session of an enclosing `precept run` to body. targets is the number of added
-// subjects, 0 or 1.
+// addRunSubject adds the run or the session of the enclosing `precept run` to body. targets is 1 if a subject was
+// added, and 0 otherwise.
 func addRunSubject(env func(string) (string, bool), body map[string]any) (targets int) {
-	if run := variable(env, "PRECEPT_RUN"); run != "" {
+	if run := firstEnv(env, "PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
 		return 1
 	}
-	if session := variable(env, "PRECEPT_SESSION"); session != "" {
+	if session := firstEnv(env, "PRECEPT_SESSION"); session != "" {
 		body["session_id"] = session
 		return 1
 	}
@@ -219,19 +219,19 @@ func addRunSubject(env func(string) (string, bool), body map[string]any) (target
 
 // correction returns the value of --correct, which is a string or @FILE. A JSON object or array, and any JSON value
 // in a file, is returned as JSON. Anything else is returned as a string.
-func correction(in io.Reader, given string) (any, error) {
-	name, fromFile := strings.CutPrefix(given, "@")
-	if given == "-" {
+func correction(in io.Reader, value string) (any, error) {
+	name, fromFile := strings.CutPrefix(value, "@")
+	if value == "-" {
 		name, fromFile = "-", true
 	}
-	text := []byte(given)
+	text := []byte(value)
 	if fromFile {
 		var err error
 		if text, err = readText(in, name, maxCorrection); err != nil {
 			return nil, err
 		}
-	} else if info, err := os.Stat(given); err == nil && info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is a file; write @%s to send its content", given, given)
+	} else if info, err := os.Stat(value); err == nil && info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is a file; write @%s to send its content", value, value)
 	}
 	trimmed := bytes.TrimSpace(text)
 	switch {
@@ -247,7 +247,7 @@ func correction(in io.Reader, given string) (any, error) {
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
-// feedbackAnswer is the data listener's answer.
+// feedbackAnswer is the data listener's response to posted feedback.
 type feedbackAnswer struct {
 	ID      string `json:"id"`
 	Session string `json:"session_id,omitempty"`
@@ -266,10 +266,11 @@ func (e *unavailableError) Error() string { return e.err.Error() }
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// postFeedback posts one feedback to the server that find returns. While the server is unavailable, postFeedback
-// retries for up to limit. The feedback has an id, so that a retry after a lost response is not counted twice.
+// postFeedback posts one feedback to the server whose URL find returns. While the server is unavailable, postFeedback
+// retries until timeout has passed. The feedback has an id, so that the server does not count it twice if a response
+// is lost and postFeedback retries.
 func (inv *invocation) postFeedback(
-	ctx context.Context, limit time.Duration, find func() (string, error), key string, body map[string]any,
+	ctx context.Context, timeout time.Duration, find func() (string, error), key string, body map[string]any,
 ) (feedbackAnswer, error) {
 	if body["id"] == nil {
 		var b [12]byte
@@ -282,7 +283,7 @@ func (inv *invocation) postFeedback(
 	if err != nil {
 		return feedbackAnswer{}, err
 	}
-	giveUp := time.After(limit)
+	deadline := time.After(timeout)
 	for pause := retryPause; ; pause *= 2 {
 		base, err := find()
 		var answer feedbackAnswer
@@ -293,10 +294,10 @@ func (inv *invocation) postFeedback(
 			return answer, err
 		}
 		if pause == retryPause {
-			fmt.Fprintf(inv.err, "precept: %v; the request is repeated for up to %v\n", err, limit)
+			fmt.Fprintf(inv.stderr, "precept: %v; the request is repeated for up to %v\n", err, timeout)
 		}
 		select {
-		case <-giveUp:
+		case <-deadline:
 			return answer, fmt.Errorf("the feedback is not stored: %w", err)
 		case <-ctx.Done():
 			return answer, err
@@ -311,7 +312,7 @@ func postOnce(ctx context.Context, base, key string, body []byte) (feedbackAnswe
 	if address, err := url.Parse(base); err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return answer, fmt.Errorf("%q is not an http or https address; give the address of precept, such as http://127.0.0.1:8080", base)
 	}
-	ctx, cancel := context.WithTimeout(ctx, postLimit)
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	res, err := request(ctx, http.MethodPost, base+"/v1/feedback", key, body)
 	if err != nil {
@@ -341,23 +342,23 @@ var errNotRunning = errors.New(
 	"no precept server runs on this data directory; start a server with precept serve, or name a running server with --url or --data-dir",
 )
 
-// dataListener returns the URL of the data listener, which is the named address or the address of the data
-// directory's running server.
+// dataListener returns the URL of the data listener from --url, PRECEPT_URL or the running server of the data
+// directory, in this order.
 func dataListener(
 	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *dataFlags,
 ) (string, error) {
-	if base := cmp.Or(f.url, variable(env, "PRECEPT_URL")); base != "" {
+	if base := cmp.Or(f.url, firstEnv(env, "PRECEPT_URL")); base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !alive(ctx, run.Data) { // a crashed server leaves its run.json in the directory
+	if err != nil || !isAlive(ctx, run.Data) { // a crashed server leaves its run.json in the directory
 		return "", errNotRunning
 	}
 	return run.Data, nil
 }
 
-// alive reports whether a precept answers at the address.
-func alive(ctx context.Context, base string) bool {
+// isAlive reports whether the health check of a precept at the base URL succeeds.
+func isAlive(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	res, err := request(ctx, http.MethodGet, base+"/healthz", "", nil)
@@ -368,12 +369,12 @@ func alive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential returns the API key of the agent from the flag or the environment. Provider keys are read from the
-// environment only if tenants are identified by keys (tenancy), so that no key is sent without need.
+// credential returns the API key of the agent from the flag or the environment. credential returns a key of a provider
+// only if the key identifies the tenant (tenancy), so that no key is sent without need.
 func credential(env func(string) (string, bool), cfg *configs.Config, f *dataFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {
 		names = append(names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 	}
-	return cmp.Or(strings.TrimSpace(f.key), variable(env, names...))
+	return cmp.Or(strings.TrimSpace(f.key), firstEnv(env, names...))
 }

@@ -41,7 +41,7 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	base, stop := startFeedbackServer(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
 	var output strings.Builder
-	w := &invocation{err: &output, tools: server.Tools{Random: rand.Reader}}
+	w := &invocation{stderr: &output, tools: server.Tools{Random: rand.Reader}}
 	lookups := 0
 	answer, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) {
 		if lookups++; lookups == 1 {
@@ -62,7 +62,7 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 // the address is invalid.
 func TestPostFeedbackErrors(t *testing.T) {
 	t.Parallel()
-	w := &invocation{err: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
+	w := &invocation{stderr: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
 	for _, c := range []struct {
 		code  int
 		limit time.Duration

@@ -18,11 +18,11 @@ import (
 	"precept/configs"
 )
 
-// forgetLimit is the maximum time of a deletion by a running server. Deleting a tenant with a million sessions takes
+// forgetTimeout is the maximum time of a deletion by a running server. Deleting a tenant with a million sessions takes
 // a few minutes.
-const forgetLimit = 30 * time.Minute
+const forgetTimeout = 30 * time.Minute
 
-// forgetFlags select the deleted data.
+// forgetFlags are the flags of `precept forget`.
 type forgetFlags struct {
 	session, tenant string
 	yes, asJSON     bool
@@ -71,10 +71,10 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		}
 		subject = "the session " + f.session + " of the tenant " + f.tenant
 	}
-	if err := missingStore(cfg); err != nil {
+	if err := checkStoreExists(cfg); err != nil {
 		return err
 	}
-	if err := confirm(inv.in, inv.err, f, report.Printable(subject)); err != nil {
+	if err := confirm(inv.stdin, inv.stderr, f, report.Printable(subject)); err != nil {
 		return err
 	}
 	n, err := forgetOffline(ctx, inv.tools, cfg, f)
@@ -85,23 +85,23 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		return fmt.Errorf("%s was not deleted: %w", report.Printable(subject), err)
 	}
 	if f.asJSON {
-		return writeJSON(inv.out, map[string]int{"forgotten": n})
+		return writeJSON(inv.stdout, map[string]int{"forgotten": n})
 	}
 	if n == 0 {
 		hint := ""
 		if f.session != "" {
 			hint = "; if the session belongs to another tenant, add --tenant NAME"
 		}
-		_, err = fmt.Fprintf(inv.out, "no data of %s is stored%s\n", report.Printable(
+		_, err = fmt.Fprintf(inv.stdout, "no data of %s is stored%s\n", report.Printable(
 			strings.TrimPrefix(subject, "all data of "),
 		), hint)
 		return err
 	}
-	_, err = fmt.Fprintf(inv.out, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))
+	_, err = fmt.Fprintf(inv.stdout, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))
 	return err
 }
 
-// confirm asks for confirmation, unless --yes is set. An empty answer means no.
+// confirm asks the user for confirmation, unless --yes is set. confirm returns an error unless the answer is yes.
 func confirm(in io.Reader, console io.Writer, f *forgetFlags, subject string) error {
 	if f.yes {
 		return nil
@@ -133,8 +133,8 @@ func forgetOffline(
 	return n, errors.Join(err, s.stop())
 }
 
-// forgetOnline asks the running server to delete the data. The memory and the outbox of the server hold data that is
-// not in the store.
+// forgetOnline asks the running server to delete the data, because the memory and the outbox of the server hold data
+// that is not in the store yet.
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {
@@ -154,7 +154,7 @@ func forgetOnline(
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
 	var answer struct {
 		Forgotten int `json:"forgotten"`

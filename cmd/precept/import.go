@@ -21,19 +21,19 @@ import (
 	"precept/learn"
 )
 
-// importFlags are the flags of import.
+// importFlags are the flags of `precept import`.
 type importFlags struct {
 	tenant, agent string
 	from          []string
 	asJSON        bool
 }
 
-// importInto imports the transcripts in r. at is the time of the imported exchanges and samples. done is called after
+// importFunc imports the transcripts in r. at is the time of the imported exchanges and samples. done is called after
 // each transcript.
-type importInto func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
+type importFunc func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
 
-// importVerb returns the command that imports past conversations.
-func (inv *invocation) importVerb() *cobra.Command {
+// importCommand returns the command that imports past conversations.
+func (inv *invocation) importCommand() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import FILE... | import --from CLIENT [FILE...]",
@@ -72,18 +72,18 @@ func (inv *invocation) importVerb() *cobra.Command {
 		ctx := c.Context()
 		s, err := openOffline(ctx, inv.tools, cfg, offlineUse{create: true, sharesRedis: true})
 		if errors.Is(err, errServed) {
-			into, err := importOnline(cfg, &f)
+			importTranscripts, err := importOnline(cfg, &f)
 			if err != nil {
 				return err
 			}
-			sum, err := inv.importAll(ctx, into, sources)
-			return errors.Join(err, printImport(inv.out, inv.err, &f, sum))
+			sum, err := inv.importAll(ctx, importTranscripts, sources)
+			return errors.Join(err, printImport(inv.stdout, inv.stderr, &f, sum))
 		}
 		if err != nil {
 			return err
 		}
 		importer := &learn.Importer{
-			Now: inv.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Openings: &learn.Openings{},
+			Now: inv.tools.Now, LearningEnabled: cfg.Learning.Enabled, Sessions: s.backend, Openings: &learn.Openings{},
 			Write: s.Store.Import, Cleanse: s.Store.Cleanse,
 		}
 		sum, err := inv.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
@@ -92,32 +92,32 @@ func (inv *invocation) importVerb() *cobra.Command {
 		if err = errors.Join(err, s.stop()); err != nil {
 			return err
 		}
-		return printImport(inv.out, inv.err, &f, sum)
+		return printImport(inv.stdout, inv.stderr, &f, sum)
 	})
 }
 
 // importSource is one file of transcripts.
 type importSource struct {
 	path   string
-	client *history.Client // client whose history the file is; nil if detect.Read can read the file directly
+	client *history.Client // client that wrote the file; nil if the file is in a format of detect.Read
 }
 
 // importSources returns the files to import. A file that cannot be opened is an error, so that a mistyped name does
 // not create a store.
-func (inv *invocation) importSources(f *importFlags, files []string) (list []importSource, err error) {
+func (inv *invocation) importSources(f *importFlags, files []string) (sources []importSource, err error) {
 	if len(f.from) == 0 {
-		if err := refuseRules(files); err != nil {
+		if err := checkNotRules(files); err != nil {
 			return nil, err
 		}
 		for _, file := range files {
-			in, err := openInput(inv.in, file)
+			in, err := openInput(inv.stdin, file)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
 			_ = in.Close() // importAll opens the file again
-			list = append(list, importSource{path: file})
+			sources = append(sources, importSource{path: file})
 		}
-		return list, nil
+		return sources, nil
 	}
 	if len(f.from) > 1 && len(files) > 0 {
 		return nil, misuse(errors.New("the files belong to one client; write --from once"))
@@ -126,39 +126,39 @@ func (inv *invocation) importSources(f *importFlags, files []string) (list []imp
 	if err != nil {
 		return nil, fmt.Errorf("the home directory is unknown: %w", err)
 	}
-	work, err := os.Getwd()
+	workDir, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range f.from {
-		client, found, err := history.Find(name, history.Env{Home: home, Work: work, Var: os.Getenv})
+		client, found, err := history.Find(name, history.Env{Home: home, WorkDir: workDir, Var: os.Getenv})
 		if len(files) > 0 && client.Name != "" {
 			found, err = files, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(inv.err, "precept: %s: %s\n", name, amount(len(found), "history file"))
+		fmt.Fprintf(inv.stderr, "precept: %s: %s\n", name, amount(len(found), "history file"))
 		for _, path := range found {
 			if _, err := os.Stat(path); err != nil {
 				return nil, err
 			}
-			list = append(list, importSource{path, &client})
+			sources = append(sources, importSource{path, &client})
 		}
 	}
-	return list, nil
+	return sources, nil
 }
 
 // importAll imports the files in their order.
-func (inv *invocation) importAll(ctx context.Context, into importInto, list []importSource) (learn.ImportSum, error) {
+func (inv *invocation) importAll(ctx context.Context, importTranscripts importFunc, list []importSource) (learn.ImportSum, error) {
 	sum := learn.ImportSum{Faults: []string{}}
-	bar := newProgress(inv.err, inv.tools, "transcripts", 0)
+	bar := newProgress(inv.stderr, inv.tools, "transcripts", 0)
 	defer bar.end()
 	for _, source := range list {
-		in, at, skipped, err := source.open(inv.in, inv.tools)
+		in, at, skipped, err := source.open(inv.stdin, inv.tools)
 		if err == nil {
 			var part learn.ImportSum
-			part, err = into(ctx, in, at, func() { bar.add(1) })
+			part, err = importTranscripts(ctx, in, at, func() { bar.add(1) })
 			if source.client != nil && part.Transcripts == 0 {
 				part.Faults = nil // a history file without a conversation is not an error
 			}
@@ -178,9 +178,9 @@ func (inv *invocation) importAll(ctx context.Context, into importInto, list []im
 	return sum, nil
 }
 
-// open opens the transcripts of the file. at is the modification time of the file, so that importing the file a
-// second time makes equal samples. For standard input, at is the current time. skipped describes the unreadable
-// entries of a client's history.
+// open opens the transcripts of the file. at is the modification time of the file, so that a second import of the file
+// makes equal samples. For standard input, at is the current time. skipped describes the unreadable entries of a
+// client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
@@ -197,12 +197,12 @@ func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadClose
 // maxImport is the maximum size in bytes of the transcripts in one request to the running server.
 const maxImport = 256 << 20
 
-// importLimit is the maximum time of one request to the running server.
-const importLimit = 10 * time.Minute
+// importTimeout is the maximum time of one request to the running server.
+const importTimeout = 10 * time.Minute
 
-// importOnline returns an importInto that sends transcripts to the running server, because the server has locked the
-// store.
-func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
+// importOnline returns an importFunc that sends transcripts to the running server. Without the server, the import would
+// fail, because the server has locked the store.
+func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
@@ -219,7 +219,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
 		if body.Len() == 0 {
 			return sum, nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, importLimit)
+		ctx, cancel := context.WithTimeout(ctx, importTimeout)
 		defer cancel()
 		q := url.Values{"tenant": {f.tenant}, "agent": {f.agent}, "at": {at.UTC().Format(time.RFC3339Nano)}}
 		err = adminClient{runFile.Admin, token}.do(ctx, http.MethodPost, "/api/import?"+q.Encode(), body.Bytes(), decodeJSON(&sum))
@@ -233,7 +233,8 @@ func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
 	}, nil
 }
 
-// printImport prints the counts and the faults.
+// printImport prints the counts and the faults of an import. If there are faults, printImport returns an error with
+// exit code 1.
 func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) error {
 	if f.asJSON {
 		if err := writeJSON(out, sum); err != nil {

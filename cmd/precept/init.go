@@ -38,9 +38,9 @@ type initAnswer struct {
 	Agents  map[string]string `json:"agents"`  // setting that points each agent of --agent to precept
 }
 
-// initVerb returns the command that writes the first configuration and the first lesson of a project.
-func (inv *invocation) initVerb() *cobra.Command {
-	var b initFlags
+// initCommand returns the command that writes a configuration and an example lesson for a new project.
+func (inv *invocation) initCommand() *cobra.Command {
+	var f initFlags
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a commented configuration, and print the settings of your agents",
@@ -49,89 +49,89 @@ func (inv *invocation) initVerb() *cobra.Command {
 			"--agent codex",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().StringVar(&b.dir, "dir", ".", "directory for the files")
+	c.Flags().StringVar(&f.dir, "dir", ".", "directory for the files")
 	c.Flags().StringArrayVar(
-		&b.upstreams, "upstream", nil,
+		&f.upstreams, "upstream", nil,
 		"upstream in the form of OPENAI_BASE_URL; repeatable (default: OpenAI and Anthropic)",
 	)
 	c.Flags().StringSliceVar(
-		&b.agents, "agent", nil,
+		&f.agents, "agent", nil,
 		"agent: "+strings.Join(knownAgents(), ", ")+"; repeatable, or separated by commas",
 	)
 	c.Flags().BoolVar(
-		&b.starter, "starter", false, "also write the starter lessons of precept",
+		&f.starter, "starter", false, "also write the starter lessons of precept",
 	)
 	c.Flags().BoolVar(
-		&b.full, "full", false, "write every key with its comment, not only the usual keys",
+		&f.full, "full", false, "write every key with its comment, not only the usual keys",
 	)
-	addJSON(c, &b.asJSON)
-	c.RunE = func(*cobra.Command, []string) error { return inv.writeFiles(&b) }
+	addJSON(c, &f.asJSON)
+	c.RunE = func(*cobra.Command, []string) error { return inv.writeFiles(&f) }
 	return c
 }
 
-// writeFiles writes the files and prints the next steps.
-func (inv *invocation) writeFiles(b *initFlags) error {
-	for _, a := range b.agents {
-		if _, ok := pointingLines()[a]; !ok {
+// writeFiles writes the configuration and the lessons, and prints the next steps.
+func (inv *invocation) writeFiles(f *initFlags) error {
+	for _, a := range f.agents {
+		if _, ok := agentSettings()[a]; !ok {
 			return misuse(fmt.Errorf(
 				"--agent %s is unknown; use one of %s, or omit --agent and read README", a,
 				strings.Join(knownAgents(), ", "),
 			))
 		}
 	}
-	if len(b.upstreams) == 0 {
-		b.upstreams = []string{"https://api.openai.com/v1", "https://api.anthropic.com"}
+	if len(f.upstreams) == 0 {
+		f.upstreams = []string{"https://api.openai.com/v1", "https://api.anthropic.com"}
 	}
-	text, err := b.config()
+	text, err := f.config()
 	if err != nil {
 		return misuse(err)
 	}
 	if _, err := configs.Parse(configs.Sources{File: []byte(text), FileName: "precept.yaml", Env: func(string) (string, bool) { return "", false }}); err != nil {
 		return misuse(err)
 	}
-	file := filepath.Join(b.dir, "precept.yaml")
-	lessons := filepath.Join(b.dir, "lessons")
-	if err := os.MkdirAll(b.dir, 0o755); err != nil { //nolint:gosec // a directory of the user's project
+	file := filepath.Join(f.dir, "precept.yaml")
+	lessons := filepath.Join(f.dir, "lessons")
+	if err := os.MkdirAll(f.dir, 0o755); err != nil { //nolint:gosec // a directory of the user's project
 		return err
 	}
 	if err := createFile(file, text); err != nil {
 		return err
 	}
-	inv.accept([]byte(text))
-	written, err := b.lessons(lessons)
+	inv.acceptFile([]byte(text))
+	written, err := f.lessons(lessons)
 	if err != nil {
 		return err
 	}
-	if b.asJSON {
+	if f.asJSON {
 		agents := map[string]string{}
-		for _, a := range b.agents {
-			agents[a] = pointingLine(a)
+		for _, a := range f.agents {
+			agents[a] = agentSetting(a)
 		}
-		return writeJSON(inv.out, initAnswer{file, lessons, append([]string{file}, written...), dataAddress, agents})
+		return writeJSON(inv.stdout, initAnswer{file, lessons, append([]string{file}, written...), dataAddress, agents})
 	}
-	fmt.Fprintln(inv.out, "wrote", file)
+	fmt.Fprintln(inv.stdout, "wrote", file)
 	switch {
-	case b.starter:
-		fmt.Fprintf(inv.out, "wrote %d starter lessons to %s\n", len(written), lessons)
+	case f.starter:
+		fmt.Fprintf(inv.stdout, "wrote %d starter lessons to %s\n", len(written), lessons)
 	case len(written) > 0:
-		fmt.Fprintln(inv.out, "wrote", written[0], "(an example in the state quarantined; no agent gets the example)")
+		fmt.Fprintln(inv.stdout, "wrote", written[0], "(an example in the state quarantined; no agent gets the example)")
 	}
 	start := "precept serve --config precept.yaml"
-	if dir := filepath.Clean(b.dir); dir != "." { // the configuration names ./lessons and ./data
+	if dir := filepath.Clean(f.dir); dir != "." { // the configuration names ./lessons and ./data
 		start = fmt.Sprintf("cd %s && %s", shell.Quote(dir), start)
 	}
-	fmt.Fprintf(inv.out, "\nStart precept:\n    %s\n", start)
-	if len(b.agents) == 0 {
+	fmt.Fprintf(inv.stdout, "\nStart precept:\n    %s\n", start)
+	if len(f.agents) == 0 {
 		fmt.Fprintf(
-			inv.out,
+			inv.stdout,
 			"\nSet the base URL of your agent; most agents read OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s.\n",
 			dataAddress, dataAddress,
 		)
 		return nil
 	}
-	fmt.Fprintln(inv.out, "\nSet the base URL of your agents; the agents keep their own API keys:")
-	for _, a := range b.agents {
-		fmt.Fprintf(inv.out, "    %-12s %s\n", a, pointingLine(a))
+	fmt.Fprintln(inv.stdout, "\nSet the base URL of your agents; the agents keep their own API keys:")
+	for _, a := range f.agents {
+		fmt.Fprintf(inv.stdout, "    %-12s %s\n", a, agentSetting(a))
 	}
 	return nil
 }
@@ -139,11 +139,11 @@ func (inv *invocation) writeFiles(b *initFlags) error {
 // dataAddress is the address of the data listener in the written configuration.
 const dataAddress = "http://127.0.0.1:8080"
 
-// config returns the text of the configuration.
-func (b *initFlags) config() (string, error) {
+// config returns the content of precept.yaml for the given upstreams.
+func (f *initFlags) config() (string, error) {
 	names := map[string]bool{}
 	var lines, first, messages string
-	for _, raw := range b.upstreams {
+	for _, raw := range f.upstreams {
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return "", fmt.Errorf(
@@ -159,7 +159,7 @@ func (b *initFlags) config() (string, error) {
 		}
 	}
 	messages = cmp.Or(messages, first)
-	if b.full {
+	if f.full {
 		return strings.NewReplacer(
 			"  openai: {url: https://api.openai.com/v1}\n  anthropic: {url: https://api.anthropic.com}\n",
 			lines,
@@ -191,12 +191,13 @@ func upstreamName(host string, taken map[string]bool) string {
 //go:embed begin/precept.yaml
 var shortConfig string
 
-// lessons creates the lesson directory, and returns the paths of the written lessons.
-func (b *initFlags) lessons(dir string) ([]string, error) {
+// lessons creates the lesson directory and writes the starter lessons or, into an empty directory, an example lesson.
+// lessons returns the paths of the written files.
+func (f *initFlags) lessons(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // other users may read the lessons
 		return nil, err
 	}
-	if b.starter {
+	if f.starter {
 		return writeStarter(dir)
 	}
 	entries, err := os.ReadDir(dir)
@@ -243,14 +244,14 @@ func createFile(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// exampleLesson is a lesson that shows the format. The lesson is quarantined, so that no agent gets it.
+// exampleLesson is a lesson that shows the file format. The lesson is quarantined, so that precept does not inject it.
 //
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// pointingLines returns, by agent, the setting that points the agent to precept. The placeholder {} in a setting is
-// the URL of the data listener.
-func pointingLines() map[string]string {
+// agentSettings returns the setting that points an agent to precept, by the name of the agent. The placeholder {} in a
+// setting represents the URL of the data listener.
+func agentSettings() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{
 		"openai-sdk": openai, "openai-agents": openai, "langchain": openai, "pydantic-ai": openai,
@@ -269,10 +270,10 @@ func pointingLines() map[string]string {
 	}
 }
 
-// pointingLine returns the setting that points an agent to a server with the written configuration.
-func pointingLine(agent string) string {
-	return strings.ReplaceAll(pointingLines()[agent], "{}", dataAddress)
+// agentSetting returns the setting that points an agent to a server at dataAddress.
+func agentSetting(agent string) string {
+	return strings.ReplaceAll(agentSettings()[agent], "{}", dataAddress)
 }
 
 // knownAgents returns the names of the agents.
-func knownAgents() []string { return slices.Sorted(maps.Keys(pointingLines())) }
+func knownAgents() []string { return slices.Sorted(maps.Keys(agentSettings())) }

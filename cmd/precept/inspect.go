@@ -51,6 +51,7 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 	return c
 }
 
+// inspectFile calls emit with each finding in a file; - is standard input.
 func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) error {
 	in, err := openInput(stdin, file)
 	if err != nil {
@@ -60,16 +61,16 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	return detect.Inspect(in, emit)
 }
 
-// explainFinding prints the reason of one finding. The number of a finding counts from 1, over all files.
+// explainFinding prints the reason for one finding. Findings are numbered from 1, over all files.
 func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, asJSON bool) error {
-	before := 0
+	earlier := 0
 	var faults []error
 	for _, file := range files {
 		in, err := openInput(stdin, file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		explanation, count, err := detect.Explain(in, number-before)
+		explanation, count, err := detect.Explain(in, number-earlier)
 		_ = in.Close() // nothing was written
 		if explanation != nil {
 			if asJSON {
@@ -80,16 +81,16 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": ")))
 		}
-		before += count
+		earlier += count
 	}
 	missing := fmt.Errorf("finding %d does not exist: the input has no findings", number)
-	if before > 0 {
-		missing = fmt.Errorf("finding %d does not exist: the input has %d findings; choose a number from 1 to %d", number, before, before)
+	if earlier > 0 {
+		missing = fmt.Errorf("finding %d does not exist: the input has %d findings; choose a number from 1 to %d", number, earlier, earlier)
 	}
 	return errors.Join(append(faults, missing)...)
 }
 
-// printExplanation prints an explanation for people.
+// printExplanation prints an explanation as text.
 func printExplanation(out io.Writer, number int, explanation *detect.Explanation) error {
 	f, rule := explanation.Finding, explanation.Rule
 	if rule == "" {
@@ -118,7 +119,7 @@ func openInput(stdin io.Reader, file string) (io.ReadCloser, error) {
 	}
 	in, err := os.Open(file)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return nil, e.Err // the caller adds the name
+		return nil, e.Err // the caller adds the name of the file
 	}
 	return in, err
 }

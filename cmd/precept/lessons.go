@@ -18,7 +18,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonRow is one lesson of lessons list --json.
+// lessonRow is one lesson in the output of lessons list --json.
 type lessonRow struct {
 	Slug         string       `json:"slug"`
 	Title        string       `json:"title"`
@@ -92,9 +92,9 @@ func loadBook(
 	return readBook(ctx, tools, cfg)
 }
 
-// noLesson returns the error for a missing lesson. If a file with this slug has faults, the error names the file and
-// its faults.
-func noLesson(slug string, problems ...lesson.Problem) error {
+// missingLessonError returns the error for a lesson that does not exist. If a file with this slug has faults, the error
+// names the file and its faults.
+func missingLessonError(slug string, problems ...lesson.Problem) error {
 	for i := range problems {
 		p := &problems[i]
 		name := strings.TrimSuffix(path.Base(p.Path), ".md")
@@ -105,6 +105,7 @@ func noLesson(slug string, problems ...lesson.Problem) error {
 	return fmt.Errorf("lesson %q does not exist; `precept lessons list` lists the lessons", slug)
 }
 
+// isDirectory reports whether path is an existing directory.
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
@@ -123,7 +124,7 @@ func (inv *invocation) actions() []*cobra.Command {
 	}
 }
 
-// stateAnswer is the output of a command that changes a lesson. It holds the state of the lesson after the change.
+// stateAnswer is the output of a command that changes a lesson. State is the state after the change.
 type stateAnswer struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`
@@ -131,6 +132,7 @@ type stateAnswer struct {
 	Path        string       `json:"path"`
 }
 
+// answerOf returns the output for a changed lesson.
 func answerOf(l *lesson.Lesson) stateAnswer {
 	return stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}
 }
@@ -142,7 +144,7 @@ func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	)
 }
 
-// action returns the command that applies an action to a lesson. short is the help text.
+// action returns the command that applies an action to a lesson. short is the one-line help text.
 func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
@@ -157,10 +159,10 @@ func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
 			return err
 		}
 		if undo := a.Undo(); undo != "" && !asJSON {
-			_, err := fmt.Fprintf(inv.out, "%s is %s now; precept lessons %s %s undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
+			_, err := fmt.Fprintf(inv.stdout, "%s is %s now; precept lessons %s %s undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
 			return err
 		}
-		return printState(inv.out, l, asJSON)
+		return printState(inv.stdout, l, asJSON)
 	})
 }
 
@@ -171,20 +173,20 @@ func (inv *invocation) change(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,
 ) (*lesson.Lesson, error) {
-	b, closeBank, err := inv.tools.OpenWriter(cfg)
+	b, closeBank, err := inv.tools.OpenBank(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer closeBank()
-	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, server.BankTimeout)
 	defer cancel()
 	r, err := b.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: userName(inv.env), Force: force})
-	printFindings(inv.err, r.Findings)
+	printFindings(inv.stderr, r.Findings)
 	var refused *bank.Refused
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):
-		_, problems, _ := b.List(ctx) // the error of the missing lesson is more useful
-		return nil, noLesson(slug, problems...)
+		_, problems, _ := b.List(ctx) // if List fails, the error for the missing lesson is more useful
+		return nil, missingLessonError(slug, problems...)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf(
 			"%s is unchanged; correct the lesson, or read the lesson and add --force:\n%w", slug, err,

@@ -19,13 +19,13 @@ import (
 	"precept/internal/session"
 )
 
-// backtestFlags are the flags of lessons backtest.
+// backtestFlags are the flags of `precept lessons backtest`.
 type backtestFlags struct {
 	tenant, since string
 	asJSON        bool
 }
 
-// lessonsBacktest returns the command that lists the captured sessions in which lessons would have matched.
+// lessonsBacktest returns the command that counts the captured sessions in which lessons would have fired.
 func (inv *invocation) lessonsBacktest() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{
@@ -46,7 +46,7 @@ func (inv *invocation) lessonsBacktest() *cobra.Command {
 	)
 	addJSON(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		since, err := parseDay("since", f.since)
+		since, err := parseTimeFlag("since", f.since)
 		if err != nil {
 			return err
 		}
@@ -65,17 +65,17 @@ func (inv *invocation) lessonsBacktest() *cobra.Command {
 			return err
 		}
 		if f.asJSON {
-			return writeJSON(inv.out, run.Results())
+			return writeJSON(inv.stdout, run.Results())
 		}
 		for _, r := range run.Results() {
-			printBacktest(inv.out, r)
+			printBacktest(inv.stdout, r)
 		}
 		return nil
 	})
 }
 
-// findLessons returns the lessons that args name. A name that ends in .md is a file, and any other name is a slug in
-// the bank.
+// findLessons returns the lessons with the names in args. A name that ends in .md is the path of a file, and any other
+// name is a slug in the bank.
 func (inv *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
@@ -84,7 +84,7 @@ func (inv *invocation) findLessons(
 	var out []*lesson.Lesson
 	for _, arg := range args {
 		if strings.HasSuffix(arg, ".md") {
-			raw, err := readText(inv.in, arg, lesson.MaxFile)
+			raw, err := readText(inv.stdin, arg, lesson.MaxFile)
 			if err != nil {
 				return nil, err
 			}
@@ -103,7 +103,7 @@ func (inv *invocation) findLessons(
 		}
 		l, ok := book.Get(arg)
 		if !ok {
-			return nil, noLesson(arg, problems...)
+			return nil, missingLessonError(arg, problems...)
 		}
 		out = append(out, l)
 	}
@@ -112,14 +112,14 @@ func (inv *invocation) findLessons(
 
 // backtestSelection selects the sessions of a backtest.
 type backtestSelection struct {
-	tenant string
-	since  time.Time
-	among  *lesson.Book // all lessons of the bank, for matching by likeness; nil disables likeness
+	tenant     string
+	since      time.Time
+	allLessons *lesson.Book // all lessons of the bank, for matching by likeness; nil disables likeness
 }
 
 // runBacktest matches lessons against the captured sessions, one session at a time.
 func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Run, error) {
-	e, err := inv.tools.OpenStored(ctx, cfg)
+	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -128,19 +128,19 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 	if err != nil {
 		return nil, err
 	}
-	bar := newProgress(inv.err, inv.tools, "sessions", st["sessions"])
+	bar := newProgress(inv.stderr, inv.tools, "sessions", st["sessions"])
 	defer bar.end()
 	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
-	if selection.among != nil {
+	if selection.allLessons != nil {
 		traffic, err := server.ReadTraffic(ctx, e, inv.tools.Now(), nil)
 		if err != nil {
 			return nil, err
 		}
-		run.Resemble(server.LikenessOf(cfg, selection.among, traffic))
+		run.Resemble(server.LikenessOf(cfg, selection.allLessons, traffic))
 	}
 	err = e.EachSession(ctx, selection.tenant, selection.since, time.Time{}, func(r session.Row, a session.Applied) error {
 		bar.add(1)
-		s, err := server.Captured(ctx, e, r, a)
+		s, err := server.CapturedSession(ctx, e, r, a)
 		if err != nil || s == nil {
 			return err
 		}
@@ -158,10 +158,11 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 	return run, err
 }
 
+// printBacktest prints the result of one lesson as text.
 func printBacktest(out io.Writer, r backtest.Result) {
 	fmt.Fprintf(
 		out, "%s would have fired in %d of %s%s\n", r.Slug, r.Fired, amount(r.Sessions, "session"),
-		share(r.Fired, r.Sessions),
+		percentage(r.Fired, r.Sessions),
 	)
 	for _, word := range r.Words {
 		fmt.Fprintf(out, "  %6d  %s\n", word.Sessions, report.Printable(word.Word))
@@ -191,8 +192,8 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 }
 
-// printLikeness prints the sessions in which the lesson would have matched by likeness. If no captured session was
-// compared, printLikeness prints nothing.
+// printLikeness prints the number of sessions in which the lesson would have matched by likeness, and examples. If no
+// captured session was compared, printLikeness prints nothing.
 func printLikeness(out io.Writer, l *backtest.Like) {
 	switch {
 	case l.Captured == 0:
@@ -212,11 +213,11 @@ func printLikeness(out io.Writer, l *backtest.Like) {
 	}
 }
 
-// maxShownSentence is the number of characters of a sentence in the answer for people.
+// maxShownSentence is the maximum number of characters that are printed of a sentence.
 const maxShownSentence = 120
 
-// share returns n as a percentage of total, in parentheses after a space; "" if total is zero.
-func share(n, total int) string {
+// percentage returns n as a percentage of total, in parentheses after a space; "" if total is zero.
+func percentage(n, total int) string {
 	if total == 0 {
 		return ""
 	}

@@ -18,25 +18,25 @@ import (
 
 // userName returns the name of the user for the audit log: the variable USER, or "operator".
 func userName(env func(string) (string, bool)) string {
-	return cmp.Or(variable(env, "USER"), "operator")
+	return cmp.Or(firstEnv(env, "USER"), "operator")
 }
 
-// readBook reads the configured lessons once, for a command.
+// readBook reads the configured lessons from their directory or from Redis.
 func readBook(
 	ctx context.Context, tools server.Tools, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
-	b, closeBank, err := tools.OpenWriter(cfg)
+	b, closeBank, err := tools.OpenBank(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer closeBank()
-	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, server.BankTimeout)
 	defer cancel()
 	book, problems, err := b.List(ctx)
-	return book, problems, server.LessonsFault(cfg, err)
+	return book, problems, server.LessonsError(cfg, err)
 }
 
-// pushAnswer is the answer of lessons push --json.
+// pushAnswer is the output of lessons push --json.
 type pushAnswer struct {
 	Lessons int            `json:"lessons"` // number of lessons of the bank after the push
 	Changes []lesson.Event `json:"changes"`
@@ -60,7 +60,7 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 			return err
 		}
 		defer place.Close() //nolint:errcheck // Redis has confirmed every write
-		texts, err := readTexts(inv.err, args[0])
+		texts, err := readTexts(inv.stderr, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
 			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
 				"retire each lesson: precept lessons retire SLUG", args[0])
@@ -68,14 +68,14 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
+		ctx, cancel := context.WithTimeout(c.Context(), server.BankTimeout)
 		defer cancel()
-		changed, findings, err := inv.tools.Writer(place).Replace(ctx, texts, userName(inv.env))
-		printFindings(inv.err, findings)
+		changed, findings, err := inv.tools.NewBank(place).Replace(ctx, texts, userName(inv.env))
+		printFindings(inv.stderr, findings)
 		if err != nil {
 			return fmt.Errorf("push failed and changed nothing: %w", err)
 		}
-		return reply(inv.out,
+		return reply(inv.stdout,
 			asJSON, pushAnswer{len(texts), append([]lesson.Event{}, changed...)},
 			"%s pushed: %s", amount(len(texts), "lesson"), tally(changed),
 		)
@@ -99,23 +99,24 @@ func (inv *invocation) lessonsPull() *cobra.Command {
 			return err
 		}
 		defer place.Close() //nolint:errcheck // the bank was only read
-		ctx, cancel := context.WithTimeout(c.Context(), server.BankLimit)
+		ctx, cancel := context.WithTimeout(c.Context(), server.BankTimeout)
 		defer cancel()
 		r, err := place.Read(ctx)
 		if err != nil {
 			return err
 		}
-		n, err := inv.tools.Writer(bank.Directory(args[0])).CopyIn(ctx, r.Texts, userName(inv.env))
+		n, err := inv.tools.NewBank(bank.Directory(args[0])).CopyIn(ctx, r.Texts, userName(inv.env))
 		if err != nil {
 			return err
 		}
-		return reply(inv.out,
+		return reply(inv.stdout,
 			asJSON, map[string]int{"lessons": n}, "%s pulled into %s", amount(n, "lesson"), args[0],
 		)
 	})
 }
 
-// argumentBank opens the bank of push and pull: the URL of the second argument, else the configured Redis.
+// argumentBank opens the bank of push and pull, whose URL is the second argument or, without a second argument, the
+// configured Redis.
 func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:
@@ -126,10 +127,10 @@ func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redi
 	case !server.IsRedis(cfg.Lessons):
 		cfg.Lessons = "redis://"
 	}
-	return tools.OpenBank(cfg)
+	return tools.OpenRedisBank(cfg)
 }
 
-// readTexts reads the lesson files of a directory; each must be readable.
+// readTexts reads the lesson files of a directory. A file that is not a valid lesson is an error.
 func readTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
 		return nil, fmt.Errorf("the directory %s does not exist; name a directory with LESSON.md files", dir)
@@ -142,7 +143,7 @@ func readTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// tally summarises changes by action.
+// tally returns the number of new, changed and removed lessons as text.
 func tally(events []lesson.Event) string {
 	count := map[string]int{}
 	for i := range events {

@@ -21,16 +21,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// change is one lesson that differs between two banks (collections of lessons).
-type change struct {
-	Slug     string           `json:"slug"`
-	Kind     string           `json:"kind"` // added, removed, changed
-	From     lesson.State     `json:"from,omitempty"`
-	To       lesson.State     `json:"to,omitempty"`
-	Content  bool             `json:"content"` // the text for the model or the trigger differs
-	Lost     bool             `json:"approval_lost"`
-	Findings []lesson.Finding `json:"findings"`
-	Diff     string           `json:"diff"`
+// lessonDiff is one lesson that differs between two banks (collections of lessons).
+type lessonDiff struct {
+	Slug           string           `json:"slug"`
+	Kind           string           `json:"kind"` // added, removed, changed
+	OldState       lesson.State     `json:"from,omitempty"`
+	NewState       lesson.State     `json:"to,omitempty"`
+	ContentChanged bool             `json:"content"` // the text for the model or the trigger differs
+	ApprovalLost   bool             `json:"approval_lost"`
+	Findings       []lesson.Finding `json:"findings"`
+	Diff           string           `json:"diff"`
 }
 
 // lessonsDiff returns the command that compares two banks.
@@ -48,7 +48,7 @@ func (inv *invocation) lessonsDiff() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		old, err := bankAt(c.Context(), inv.err, inv.tools, cfg, args[0])
+		old, err := bankAt(c.Context(), inv.stderr, inv.tools, cfg, args[0])
 		if err != nil {
 			return err
 		}
@@ -56,21 +56,21 @@ func (inv *invocation) lessonsDiff() *cobra.Command {
 		if len(args) == 2 {
 			place = args[1]
 		}
-		next, err := bankAt(c.Context(), inv.err, inv.tools, cfg, place)
+		next, err := bankAt(c.Context(), inv.stderr, inv.tools, cfg, place)
 		if err != nil {
 			return err
 		}
 		changes, ok := differences(inv.tools.Now(), old, next)
 		if asJSON {
-			return conclude(inv.out, changes, ok)
+			return writeJSONResult(inv.stdout, changes, ok)
 		}
 		for i := range changes {
-			printChange(inv.out, &changes[i])
+			printChange(inv.stdout, &changes[i])
 		}
 		if len(changes) == 0 {
-			fmt.Fprintln(inv.out, "the lessons do not differ")
+			fmt.Fprintln(inv.stdout, "the lessons do not differ")
 		} else {
-			fmt.Fprintf(inv.out, "differences in %s\n", amount(len(changes), "lesson"))
+			fmt.Fprintf(inv.stdout, "differences in %s\n", amount(len(changes), "lesson"))
 		}
 		return failedUnless(ok)
 	})
@@ -137,64 +137,66 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 	return texts, nil
 }
 
-// differences lists the lessons that differ, sorted by slug. ok is false if the checks refuse the new text of a lesson.
-func differences(now time.Time, old, next *lesson.Book) (out []change, ok bool) {
-	out, ok = []change{}, true
+// differences returns the lessons that differ, sorted by slug. ok is false if the checks refuse a lesson of next that
+// differs.
+func differences(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bool) {
+	out, ok = []lessonDiff{}, true
 	slugs := map[string]bool{}
 	for _, l := range slices.Concat(old.Lessons(), next.Lessons()) {
 		slugs[l.Slug] = true
 	}
 	checks := lesson.Checks{Now: now, Secrets: server.PrivateKinds}
 	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
-		a, inOld := old.Get(slug)
-		b, inNew := next.Get(slug)
-		c := change{Slug: slug, Kind: "changed", Findings: []lesson.Finding{}}
-		var from, to string
+		oldLesson, inOld := old.Get(slug)
+		newLesson, inNew := next.Get(slug)
+		c := lessonDiff{Slug: slug, Kind: "changed", Findings: []lesson.Finding{}}
+		var oldText, newText string
 		if inOld {
-			from = a.Raw
-			c.From, _ = old.StateAt(slug, now)
+			oldText = oldLesson.Raw
+			c.OldState, _ = old.StateAt(slug, now)
 		}
 		if inNew {
-			to = b.Raw
-			c.To, _ = next.StateAt(slug, now)
+			newText = newLesson.Raw
+			c.NewState, _ = next.StateAt(slug, now)
 		}
-		if from == to && c.From == c.To {
+		if oldText == newText && c.OldState == c.NewState {
 			continue
 		}
 		switch {
 		case !inOld:
-			c.Kind, c.Content = "added", true
+			c.Kind, c.ContentChanged = "added", true
 		case !inNew:
 			c.Kind = "removed"
 		default:
-			c.Content = a.ContentHash != b.ContentHash
-			c.Lost = c.Content && a.State.Fires() && b.State == lesson.Quarantined
+			c.ContentChanged = oldLesson.ContentHash != newLesson.ContentHash
+			c.ApprovalLost = c.ContentChanged && oldLesson.State.Fires() && newLesson.State == lesson.Quarantined
 		}
 		if inNew {
-			c.Findings = append(c.Findings, checks.Lesson(b, next)...)
+			c.Findings = append(c.Findings, checks.Lesson(newLesson, next)...)
 			ok = ok && lesson.Refusal(c.Findings) == nil
 		}
-		c.Diff = string(diff.Diff("old/"+slug, []byte(from), "new/"+slug, []byte(to)))
+		c.Diff = string(diff.Diff("old/"+slug, []byte(oldText), "new/"+slug, []byte(newText)))
 		out = append(out, c)
 	}
 	return out, ok
 }
 
-func printChange(out io.Writer, c *change) {
+// printChange prints one difference as text.
+func printChange(out io.Writer, c *lessonDiff) {
 	switch c.Kind {
 	case "added":
-		fmt.Fprintf(out, "+ %s (%s)\n", c.Slug, c.To)
+		fmt.Fprintf(out, "+ %s (%s)\n", c.Slug, c.NewState)
 	case "removed":
-		fmt.Fprintf(out, "- %s (%s)\n", c.Slug, c.From)
+		fmt.Fprintf(out, "- %s (%s)\n", c.Slug, c.OldState)
 	default:
-		fmt.Fprintf(out, "~ %s (%s -> %s)\n", c.Slug, c.From, c.To)
+		fmt.Fprintf(out, "~ %s (%s -> %s)\n", c.Slug, c.OldState, c.NewState)
 	}
-	if c.Kind == "changed" && c.Content {
+	if c.Kind == "changed" && c.ContentChanged {
 		fmt.Fprintln(
 			out, "  the text or the trigger differs: the measurement of the lesson starts from zero",
 		)
 	}
-	if c.Lost {
+	if c.ApprovalLost {
 		fmt.Fprintln(
 			out,
 			"  the approval was for another text: the lesson is inactive until a person approves the lesson",

@@ -12,13 +12,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// lintAnswer is the answer of lessons lint --json.
+// lintAnswer is the output of lessons lint --json.
 type lintAnswer struct {
 	OK       bool             `json:"ok"` // no errors; warnings may remain
 	Lessons  int              `json:"lessons"`
 	Broken   []lesson.Problem `json:"broken"` // files that cannot be read as lessons
 	Findings []lesson.Finding `json:"findings"`
-	Sessions int              `json:"sessions"` // captured sessions on which the triggers were tried
+	Sessions int              `json:"sessions"` // captured sessions against which the triggers were matched
 }
 
 // lessonsLint returns the command that checks all lessons.
@@ -41,14 +41,14 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		read := map[string]bool{} // files that the findings cover
+		coveredPaths := map[string]bool{} // files whose lessons get findings
 		for _, l := range book.Lessons() {
-			read[l.Path] = true
+			coveredPaths[l.Path] = true
 		}
-		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
+		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return coveredPaths[p.Path] && !p.Kept })
 		checks := lesson.Checks{Now: inv.tools.Now(), Secrets: server.PrivateKinds}
 		answer := lintAnswer{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
-		if !noBacktest && !storeless(cfg) {
+		if !noBacktest && !isStoreMissing(cfg) {
 			run, err := inv.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})
 			if err != nil {
 				return fmt.Errorf("%w; add --no-backtest to check without captured sessions", err)
@@ -60,23 +60,23 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 			answer.OK = answer.OK && answer.Findings[i].Severity != lesson.Error
 		}
 		if asJSON {
-			return conclude(inv.out, answer, answer.OK)
+			return writeJSONResult(inv.stdout, answer, answer.OK)
 		}
-		printLint(inv.out, answer)
+		printLint(inv.stdout, answer)
 		return failedUnless(answer.OK)
 	})
 }
 
-// warnOfFaults warns about lesson files that a command leaves out.
+// warnOfFaults prints a warning about lesson files with faults, which the command ignores.
 func warnOfFaults(console io.Writer, problems []lesson.Problem) {
-	const most = 5
-	printProblems(console, problems[:min(most, len(problems))])
+	const maxShown = 5
+	printProblems(console, problems[:min(maxShown, len(problems))])
 	fmt.Fprintf(
 		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", amount(len(problems), "file"),
 	)
 }
 
-// printLint prints one line for each finding.
+// printLint prints the faults, the findings and the counts as text.
 func printLint(out io.Writer, l lintAnswer) {
 	for _, p := range l.Broken {
 		printProblem(out, p)

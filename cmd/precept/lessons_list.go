@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listFlags are the flags of lessons list.
+// listFlags are the flags of `precept lessons list`.
 type listFlags struct {
 	states                    []string
 	expired, archived, asJSON bool
@@ -82,16 +82,16 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 		})
 	}
 	if len(problems) > 0 {
-		warnOfFaults(inv.err, problems)
+		warnOfFaults(inv.stderr, problems)
 	}
 	if f.asJSON {
-		return writeJSON(inv.out, list)
+		return writeJSON(inv.stdout, list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(inv.out, "no lessons")
+		_, err := fmt.Fprintln(inv.stdout, "no lessons")
 		return err
 	}
-	if err := table(inv.out, rows, columns(inv.out)); err != nil {
+	if err := writeTable(inv.stdout, rows, outputWidth(inv.stdout)); err != nil {
 		return err
 	}
 	for i := range list {
@@ -99,7 +99,7 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 			// Each pair is printed once, even if the other lesson is not listed.
 			if list[i].Slug < other || !slices.ContainsFunc(list, func(r lessonRow) bool { return r.Slug == other }) {
 				printWrapped(
-					inv.out, columns(inv.out),
+					inv.stdout, outputWidth(inv.stdout),
 					"! %s and %s fire on the same words and contradict each other; both are kept",
 					list[i].Slug, other,
 				)
@@ -116,7 +116,7 @@ func bankOrArchive(
 	if !archived {
 		return loadBook(ctx, tools, cfg)
 	}
-	b, closeBank, err := tools.OpenWriter(cfg)
+	b, closeBank, err := tools.OpenBank(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +125,8 @@ func bankOrArchive(
 	return lesson.NewBook(lessons), problems, err
 }
 
-// lessonsShow returns the command that prints a lesson, the findings of the checks, and the opinions of judges.
+// lessonsShow returns the command that prints the file of a lesson and, on standard error, related data such as
+// contradicting lessons.
 func (inv *invocation) lessonsShow() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{
@@ -146,11 +147,11 @@ func (inv *invocation) lessonsShow() *cobra.Command {
 		}
 		l, ok := book.Get(args[0])
 		if !ok {
-			return noLesson(args[0], problems...)
+			return missingLessonError(args[0], problems...)
 		}
 		row, companion, opinions := rowOf(inv.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), inv.tools, cfg, l)
 		if asJSON {
-			return writeJSON(inv.out, struct {
+			return writeJSON(inv.stdout, struct {
 				lessonRow
 				Companion string           `json:"companion,omitempty"`
 				Opinions  *report.Opinions `json:"opinions,omitempty"` // opinions of judges; not measured
@@ -158,27 +159,27 @@ func (inv *invocation) lessonsShow() *cobra.Command {
 			}{row, companion, opinions, l.Body})
 		}
 		if n := l.Support(); n > len(l.Evidence) {
-			fmt.Fprintf(inv.err, "evidence: %d sessions; the file lists %d\n", n, len(l.Evidence))
+			fmt.Fprintf(inv.stderr, "evidence: %d sessions; the file lists %d\n", n, len(l.Evidence))
 		}
 		if companion != "" {
-			fmt.Fprintln(inv.err, "companion:", companion)
+			fmt.Fprintln(inv.stderr, "companion:", companion)
 		}
 		if len(row.Conflicts) > 0 {
-			fmt.Fprintln(inv.err, "contradicts:", strings.Join(row.Conflicts, ", "))
+			fmt.Fprintln(inv.stderr, "contradicts:", strings.Join(row.Conflicts, ", "))
 		}
 		if len(row.SupersededBy) > 0 {
-			fmt.Fprintln(inv.err, "superseded by:", strings.Join(row.SupersededBy, ", "))
+			fmt.Fprintln(inv.stderr, "superseded by:", strings.Join(row.SupersededBy, ", "))
 		}
 		if opinions != nil {
-			fmt.Fprintln(inv.err, opinions)
+			fmt.Fprintln(inv.stderr, opinions)
 		}
-		_, err = io.WriteString(inv.out, l.Raw)
+		_, err = io.WriteString(inv.stdout, l.Raw)
 		return err
 	})
 }
 
-// companionOf returns the companion file of a lesson: knowledge/lessons/SLUG.md in the bank, next
-// to the bank, or in the working directory. A companion is linked and never injected.
+// companionOf returns the path of a lesson's companion file, a note for people that precept never injects; "" if there
+// is none. The path is knowledge/lessons/SLUG.md in the bank, next to the bank, or in the working directory.
 func companionOf(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
@@ -196,16 +197,16 @@ func companionOf(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf sums the opinions of judges on the present text of a lesson, over all tenants in the
-// scope of the lesson. opinionsOf returns nil without opinions or without a readable store, because
-// `lessons show` also works without opinions.
+// opinionsOf returns the sum of the judges' opinions on the present text of a lesson, over all tenants in the scope of
+// the lesson. If there are no opinions, or if the store cannot be read, opinionsOf returns nil, because `lessons show`
+// also works without opinions.
 func opinionsOf(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
 ) *report.Opinions {
-	if storeless(cfg) {
+	if isStoreMissing(cfg) {
 		return nil
 	}
-	db, err := tools.OpenWhole(ctx, cfg)
+	db, err := tools.OpenUnfiltered(ctx, cfg)
 	if err != nil {
 		return nil
 	}

@@ -19,13 +19,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// phrasesAnswer is the answer of lessons phrases --json.
+// phrasesAnswer is the output of lessons phrases --json.
 type phrasesAnswer struct {
 	Slug      string                    `json:"slug"`
 	Sessions  int                       `json:"sessions"` // captured sessions that were read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
 	Tokens    int64                     `json:"tokens"`   // tokens that the judge used
-	Refused   int                       `json:"refused"`  // phrases of the judge that match in too many sessions, or are known
+	Refused   int                       `json:"refused"`  // phrases of the judge that match in too many sessions, or that a near miss already proposes
 	Accepted  []string                  `json:"accepted"` // phrases that were added to the lesson
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
 }
@@ -59,7 +59,7 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 		}
 		l, ok := book.Get(args[0])
 		if !ok {
-			return noLesson(args[0], problems...)
+			return missingLessonError(args[0], problems...)
 		}
 		sessions, traffic, err := inv.readCaptured(c.Context(), cfg)
 		if err != nil {
@@ -71,7 +71,7 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 				amount(traffic.Sessions(), "captured session"), lesson.LikeSessions,
 			)
 		}
-		if !l.State.Fires() { // only an active copy of a quarantined lesson can resemble a sentence
+		if !l.State.Fires() { // the matcher ignores an inactive lesson, so match an active copy
 			active := l.Clone()
 			active.State = lesson.Active
 			book = lesson.NewBook(append(slices.DeleteFunc(book.Lessons(), func(o *lesson.Lesson) bool { return o == l }), active))
@@ -95,16 +95,16 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 			}
 		}
 		if asJSON {
-			return writeJSON(inv.out, answer)
+			return writeJSON(inv.stdout, answer)
 		}
-		printPhrases(inv.out, &answer)
+		printPhrases(inv.stdout, &answer)
 		return nil
 	})
 }
 
 // readCaptured reads the newest captured sessions.
 func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (sessions []backtest.Captured, traffic *lesson.Traffic, err error) {
-	e, err := inv.tools.OpenStored(ctx, cfg)
+	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,7 +119,7 @@ func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (s
 }
 
 // checkJudge returns an error if --judge is given without a model, or together with --accept. A second call of the
-// judge may return other phrases, so that a number given to --accept could select a phrase that the user has not seen.
+// judge may return other phrases. A number in --accept could then select a phrase that the user has not seen.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil
@@ -162,8 +162,8 @@ func (inv *invocation) askPhrases(
 	return nil
 }
 
-// accept adds the accepted phrases to the answer. An item of accept is the number of a proposal, or a phrase. A new
-// phrase becomes a proposal with the number of sessions in which it would match.
+// accept adds the accepted phrases to the answer. An item of accept is the number of a proposal, or a phrase. A phrase
+// that is not proposed yet becomes a proposal, together with the number of sessions in which the phrase would match.
 func (a *phrasesAnswer) accept(accept []string, sessions []backtest.Captured) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")
@@ -196,15 +196,15 @@ func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *l
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.Slug, err)
 	}
-	b, closeBank, err := inv.tools.OpenWriter(cfg)
+	b, closeBank, err := inv.tools.OpenBank(cfg)
 	if err != nil {
 		return err
 	}
 	defer closeBank()
-	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, server.BankTimeout)
 	defer cancel()
 	r, err := b.Put(ctx, path.Join(l.Category, path.Base(strings.ReplaceAll(l.Path, "\\", "/"))), []byte(edited.Raw), userName(inv.env))
-	printFindings(inv.err, r.Findings)
+	printFindings(inv.stderr, r.Findings)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s is unchanged", l.Slug), err)
 	}
@@ -212,6 +212,7 @@ func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *l
 	return nil
 }
 
+// printPhrases prints the proposals and the accepted phrases as text.
 func printPhrases(out io.Writer, a *phrasesAnswer) {
 	if a.Refused > 0 {
 		fmt.Fprintf(out, "left out %s of the judge (fires in over 10%% of the sessions, or known)\n", amount(a.Refused, "phrase"))
@@ -226,7 +227,7 @@ func printPhrases(out io.Writer, a *phrasesAnswer) {
 			by = "shares " + strings.Join(p.Words, ", ")
 		}
 		fmt.Fprintf(out, "%2d  %s\n    fires in %d of %s%s; %s\n", p.Number, report.Printable(p.Phrase),
-			p.Fired, amount(p.Sessions, "session"), share(p.Fired, p.Sessions), report.Printable(by))
+			p.Fired, amount(p.Sessions, "session"), percentage(p.Fired, p.Sessions), report.Printable(by))
 		for _, e := range p.Examples[:min(len(p.Examples), 3)] {
 			fmt.Fprintf(out, "    %s: %s\n", report.Printable(e.Session), report.Printable(e.Excerpt))
 		}

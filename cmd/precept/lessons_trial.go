@@ -19,7 +19,7 @@ import (
 	"precept/learn"
 )
 
-// trialFlags are the flags of a trial.
+// trialFlags are the flags of `precept lessons trial`.
 type trialFlags struct {
 	plan        lesson.TrialPlan
 	goal        report.Goal
@@ -29,8 +29,8 @@ type trialFlags struct {
 	force       bool
 }
 
-// planned reports whether the trial ends with one planned evaluation.
-func (f *trialFlags) planned() bool { return f.goal.Picks != 0 || f.goal.Detect != 0 }
+// isPlanned reports whether the trial ends with one planned evaluation.
+func (f *trialFlags) isPlanned() bool { return f.goal.Picks != 0 || f.goal.Detect != 0 }
 
 // check returns an error if a flag is out of range or two flags contradict each other.
 func (f *trialFlags) check(c *cobra.Command) error {
@@ -44,11 +44,11 @@ func (f *trialFlags) check(c *cobra.Command) error {
 		return errors.New(
 			"--picks must be a positive number such as 800; --detect and --power must be between 0 and 1; usual values are 0.05 and 0.8",
 		)
-	case f.planned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.Detect != 0:
+	case f.isPlanned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.Detect != 0:
 		return errors.New("--picks, --detect and --until-halfwidth exclude each other; give one of them")
-	case !f.planned() && f.goal.Outcome != "":
+	case !f.isPlanned() && f.goal.Outcome != "":
 		return errors.New("--outcome needs a planned trial; add --picks or --detect")
-	case !f.planned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
+	case !f.isPlanned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
 		return errors.New(
 			"--power, --dry-run and --json need a planned trial; add --picks or --detect",
 		)
@@ -100,25 +100,26 @@ func (inv *invocation) lessonsTrial() *cobra.Command {
 		if err := f.check(c); err != nil {
 			return misuse(err)
 		}
-		if !f.planned() {
-			return inv.beginTrial(c.Context(), cfg, args[0], &f)
+		if !f.isPlanned() {
+			return inv.startTrial(c.Context(), cfg, args[0], &f)
 		}
 		return inv.planTrial(c.Context(), cfg, args[0], &f)
 	})
 }
 
-// planTrial prints the cost of a planned trial, and starts the trial. With --dry-run, and when a person at a terminal
-// has not given --yes, the trial is not started.
+// planTrial prints the cost of a planned trial, and starts the trial. With --dry-run, planTrial does not start the
+// trial. If standard output is a terminal and --yes is missing, planTrial returns an error instead of starting the
+// trial.
 func (inv *invocation) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
-	r, err := findReport(ctx, inv.err, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
-	if err != nil && storeless(cfg) {
-		if r, err = blankReport(ctx, inv.tools, cfg); err != nil {
+	r, err := findReport(ctx, inv.stderr, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
+	if err != nil && isStoreMissing(cfg) {
+		if r, err = emptyReport(ctx, inv.tools, cfg); err != nil {
 			return fmt.Errorf("the cost of the trial is unknown: %w", err)
 		}
 		fmt.Fprintln(
-			inv.err,
+			inv.stderr,
 			"precept: the store does not exist yet; the forecast assumes a lesson without measurements",
 		)
 	}
@@ -129,7 +130,7 @@ func (inv *invocation) planTrial(
 	cost, err := r.Forecast(slug, f.goal)
 	if err != nil {
 		if errors.Is(err, report.ErrNoLesson) {
-			return noLesson(slug)
+			return missingLessonError(slug)
 		}
 		return misuse(err)
 	}
@@ -138,34 +139,34 @@ func (inv *invocation) planTrial(
 		return misuse(err)
 	}
 	if f.asJSON {
-		err = writeJSON(inv.out, cost)
+		err = writeJSON(inv.stdout, cost)
 	} else {
 		for _, line := range cost.Text() {
-			fmt.Fprintln(inv.out, line)
+			fmt.Fprintln(inv.stdout, line)
 		}
 	}
 	if err != nil || f.dryRun {
 		return err
 	}
-	if isTerminal(inv.out) && !f.yes {
+	if isTerminal(inv.stdout) && !f.yes {
 		return errors.New("the trial was not started; add --yes to start the trial")
 	}
-	return inv.beginTrial(ctx, cfg, slug, f)
+	return inv.startTrial(ctx, cfg, slug, f)
 }
 
-// beginTrial starts the trial of a lesson, and prints a confirmation unless the output is JSON.
-func (inv *invocation) beginTrial(
+// startTrial starts the trial of a lesson, and prints a confirmation unless the output is JSON.
+func (inv *invocation) startTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
 	l, err := inv.change(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)
 	if err != nil || f.asJSON {
 		return err
 	}
-	return printState(inv.out, l, false)
+	return printState(inv.stdout, l, false)
 }
 
-// blankReport returns a report of the lessons without any measurement.
-func blankReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (report.Report, error) {
+// emptyReport returns a report that lists the configured lessons without measurements.
+func emptyReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (report.Report, error) {
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {
 		return report.Report{}, err

@@ -18,25 +18,25 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTry is the maximum size of the text in bytes. The proxy's limit (limits.inspect_bytes) has the same default.
+// maxTry is the maximum size of the text in bytes. The proxy's limit (limits.inspect_bytes) has this value by default.
 const maxTry = 8 << 20
 
-// tryFlags are the flags of lessons try. They describe the request, except for a text that is given as an argument.
+// tryFlags are the flags of `precept lessons try`, which describe a request.
 type tryFlags struct {
 	file, tenant, agent, role, skill, model, tool string
 	tags                                          []string
 	toolError, asJSON                             bool
 }
 
-// triedLesson is one lesson of lessons try --json.
+// triedLesson is a lesson that matches or nearly matches the text.
 type triedLesson struct {
-	Slug  string         `json:"slug"`
-	Title string         `json:"title"`
-	By    []lesson.Cause `json:"by"`
-	Why   []string       `json:"why_not,omitempty"`
+	Slug   string         `json:"slug"`
+	Title  string         `json:"title"`
+	By     []lesson.Cause `json:"by"`
+	WhyNot []string       `json:"why_not,omitempty"`
 }
 
-// suggestedLesson is a lesson that the text resembles.
+// suggestedLesson is a lesson whose words the text resembles.
 type suggestedLesson struct {
 	Slug      string   `json:"slug"`
 	Title     string   `json:"title"`
@@ -47,17 +47,17 @@ type suggestedLesson struct {
 	Injected  bool     `json:"injected"` // match.like is on, and the lesson has like: true
 }
 
-// tryAnswer is the answer of lessons try.
+// tryAnswer is the output of lessons try --json.
 type tryAnswer struct {
-	Searched    string            `json:"searched"` // part of the text that lessons are matched with
-	Stripped    []wire.Stripped   `json:"stripped"`
-	Outcome     string            `json:"outcome,omitempty"` // outcome of a tool result, such as error
-	Kinds       []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
-	Requests    []string          `json:"request_kinds"`     // kinds of the requests in the user's words
-	Tags        []string          `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
-	Matches     []triedLesson     `json:"matches"`
-	Near        []triedLesson     `json:"near"`
-	Suggestions []suggestedLesson `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
+	Searched     string            `json:"searched"` // part of the text that is matched against the triggers
+	Stripped     []wire.Stripped   `json:"stripped"`
+	Outcome      string            `json:"outcome,omitempty"` // outcome of a tool result, such as error
+	ErrorKinds   []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
+	RequestKinds []string          `json:"request_kinds"`     // kinds of the requests in the user's words
+	Tags         []string          `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
+	Matches      []triedLesson     `json:"matches"`
+	NearMisses   []triedLesson     `json:"near"`
+	Suggestions  []suggestedLesson `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
 }
 
 // lessonsTry returns the command that prints the lessons that match a text.
@@ -92,7 +92,7 @@ func (inv *invocation) lessonsTry() *cobra.Command {
 	)
 	addJSON(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		text, err := tryText(inv.in, &f, args)
+		text, err := tryText(inv.stdin, &f, args)
 		if err != nil {
 			return err
 		}
@@ -103,17 +103,17 @@ func (inv *invocation) lessonsTry() *cobra.Command {
 		answer, q := try(inv.tools.Now(), cfg, book, &f, text)
 		answer.Suggestions = inv.suggest(c.Context(), cfg, book, &q)
 		if f.asJSON {
-			return writeJSON(inv.out, answer)
+			return writeJSON(inv.stdout, answer)
 		}
 		if len(problems) > 0 {
-			warnOfFaults(inv.err, problems)
+			warnOfFaults(inv.stderr, problems)
 		}
-		printTried(inv.out, &answer)
+		printTryAnswer(inv.stdout, &answer)
 		return nil
 	})
 }
 
-// tryText returns the text to try: the arguments, the file or standard input.
+// tryText returns the text to match, from the argument, the file or standard input.
 func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
 		return "", misuse(errors.New("TEXT and --file exclude each other; omit one of them"))
@@ -133,11 +133,11 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	return string(b), nil
 }
 
-// try returns the lessons that match the text or nearly match, and the query of the match.
+// try returns the lessons that match or nearly match the text, and the query with which the lessons were matched.
 func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tryAnswer, lesson.Query) {
 	out := tryAnswer{
-		Stripped: []wire.Stripped{}, Kinds: []detect.Kind{}, Requests: []string{}, Tags: []string{}, Matches: []triedLesson{},
-		Near: []triedLesson{},
+		Stripped: []wire.Stripped{}, ErrorKinds: []detect.Kind{}, RequestKinds: []string{}, Tags: []string{}, Matches: []triedLesson{},
+		NearMisses: []triedLesson{},
 	}
 	q := lesson.Query{
 		Tenant: f.tenant, Agent: f.agent, Role: f.role, Skill: f.skill, Model: f.model,
@@ -151,8 +151,8 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 		out.Outcome = string(v.Outcome)
 		if v.Outcome == detect.Error {
 			out.Searched = detect.Signature(text)
-			out.Kinds = append(out.Kinds, detect.Kinds(text, v)...)
-			q.Errors = []lesson.ErrorText{{CallID: "tried", Tool: f.tool, Text: out.Searched, Kinds: out.Kinds}}
+			out.ErrorKinds = append(out.ErrorKinds, detect.Kinds(text, v)...)
+			q.Errors = []lesson.ErrorText{{CallID: "tried", Tool: f.tool, Text: out.Searched, Kinds: out.ErrorKinds}}
 		}
 	} else {
 		var cut []wire.Stripped
@@ -166,7 +166,7 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 		if out.Searched != "" {
 			q.Words = []string{out.Searched}
 			for _, kind := range q.RequestKinds() {
-				out.Requests = append(out.Requests, string(kind))
+				out.RequestKinds = append(out.RequestKinds, string(kind))
 			}
 		}
 	}
@@ -180,13 +180,13 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 			out.Matches = append(out.Matches, t)
 			continue
 		}
-		t.Why = e.Not
-		out.Near = append(out.Near, t)
+		t.WhyNot = e.Not
+		out.NearMisses = append(out.NearMisses, t)
 	}
 	return out, q
 }
 
-// suggest returns the lessons that the query resembles. The thresholds come from captured sessions. If there are
+// suggest returns the lessons whose words the query resembles. The thresholds come from captured sessions. If there are
 // fewer than lesson.LikeSessions captured sessions, or with match.like: off, suggest returns no lesson.
 func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
 	out := []suggestedLesson{}
@@ -208,8 +208,8 @@ func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *l
 	return out
 }
 
-// printTried prints the answer for people.
-func printTried(out io.Writer, t *tryAnswer) {
+// printTryAnswer prints the answer as text.
+func printTryAnswer(out io.Writer, t *tryAnswer) {
 	const maxStripped = 200
 	for _, s := range t.Stripped {
 		fmt.Fprintf(out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, maxStripped)))
@@ -225,11 +225,11 @@ func printTried(out io.Writer, t *tryAnswer) {
 	default:
 		fmt.Fprintf(out, "searched  %s\n", report.Printable(shorten(t.Searched, maxStripped)))
 	}
-	if len(t.Kinds) > 0 {
-		fmt.Fprintf(out, "kinds     %s\n", strings.Trim(fmt.Sprint(t.Kinds), "[]"))
+	if len(t.ErrorKinds) > 0 {
+		fmt.Fprintf(out, "kinds     %s\n", strings.Trim(fmt.Sprint(t.ErrorKinds), "[]"))
 	}
-	if len(t.Requests) > 0 {
-		fmt.Fprintf(out, "requests  %s\n", strings.Trim(fmt.Sprint(t.Requests), "[]"))
+	if len(t.RequestKinds) > 0 {
+		fmt.Fprintf(out, "requests  %s\n", strings.Trim(fmt.Sprint(t.RequestKinds), "[]"))
 	}
 	for _, l := range t.Matches {
 		fmt.Fprintf(
@@ -250,20 +250,21 @@ func printTried(out io.Writer, t *tryAnswer) {
 	if len(t.Matches) == 0 {
 		fmt.Fprintln(out, "no lesson matches")
 	}
-	for _, l := range t.Near {
+	for _, l := range t.NearMisses {
 		fmt.Fprintf(
 			out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title),
 		)
 		if len(l.By) > 0 {
 			fmt.Fprintf(out, "          by %s\n", report.Printable(lesson.CauseText(l.By)))
 		}
-		for _, why := range l.Why {
+		for _, why := range l.WhyNot {
 			fmt.Fprintf(out, "          but %s\n", report.Printable(why))
 		}
 	}
 }
 
-// shorten returns the first maxRunes characters of a text at most, on one line.
+// shorten returns at most the first maxRunes characters of a text, on one line. If the text is longer, the result ends
+// in "...".
 func shorten(s string, maxRunes int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > maxRunes {

@@ -63,12 +63,12 @@ func (inv *invocation) lessonsNew() *cobra.Command {
 			}
 		}
 		r, err := b.Put(ctx, name, raw, userName(inv.env))
-		printFindings(inv.err, r.Findings)
+		printFindings(inv.stderr, r.Findings)
 		if err != nil {
 			return err
 		}
 		l = r.Lesson
-		return reply(inv.out,
+		return reply(inv.stdout,
 			asJSON, stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
 			l.State, l.Path,
 		)
@@ -113,7 +113,7 @@ func (f *draftFlags) add(c *cobra.Command) {
 	)
 }
 
-// draft returns the lesson that the flags describe.
+// draft returns the lesson with the fields that the flags give.
 func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
@@ -145,7 +145,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	}
 	advice := f.advice
 	if advice == "-" {
-		raw, err := readText(inv.in, "-", lesson.MaxFile)
+		raw, err := readText(inv.stdin, "-", lesson.MaxFile)
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +181,7 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 	}
 }
 
-// lessonsImport returns the command that adds lessons of another bank and quarantines them.
+// lessonsImport returns the command that adds the lessons of another bank in the state quarantined.
 func (inv *invocation) lessonsImport() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
@@ -199,22 +199,22 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 	)
 	addJSON(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		if err := refuseRules(args); err != nil {
+		if err := checkNotRules(args); err != nil {
 			return err
 		}
-		b, closeBank, err := inv.tools.OpenWriter(cfg, func(o *bank.Options) { // limits do not apply to a person
+		b, closeBank, err := inv.tools.OpenBank(cfg, func(o *bank.Options) { // the limits are for programs, not for a person
 			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
 		})
 		if err != nil {
 			return err
 		}
 		defer closeBank()
-		texts, problems, err := foreignTexts(inv.in, args)
+		texts, problems, err := foreignTexts(inv.stdin, args)
 		if err != nil {
 			return err
 		}
-		printProblems(inv.err, problems)
-		imported, failed, err := importAll(c.Context(), inv.env, inv.err, b, texts, approve)
+		printProblems(inv.stderr, problems)
+		imported, failed, err := importAll(c.Context(), inv.env, inv.stderr, b, texts, approve)
 		if err != nil {
 			return err
 		}
@@ -227,15 +227,15 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 			state = ", quarantined; review the lessons (`precept lessons list --state quarantined`), then approve or reject each"
 		}
 		counts := map[string]int{"taken": imported, "refused": failed}
-		if err := reply(inv.out, asJSON, counts, "%s imported%s; %d refused", amount(imported, "lesson"), state, failed); err != nil {
+		if err := reply(inv.stdout, asJSON, counts, "%s imported%s; %d refused", amount(imported, "lesson"), state, failed); err != nil {
 			return err
 		}
 		return failedUnless(failed == 0)
 	})
 }
 
-// importAll adds lessons of another bank as quarantined proposals and, if approve is set, approves them. failed is
-// the number of lessons that the parser, the checks or the approval refused.
+// importAll adds the lessons of another bank as quarantined proposals. If approve is true, importAll then approves the
+// proposals. failed is the number of lessons that the parser, the checks or the approval refused.
 func importAll(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (imported, failed int, err error) {
@@ -270,8 +270,8 @@ func importAll(
 	return imported, failed, nil
 }
 
-// foreignTexts reads the lessons that args name: lesson files, directories of lesson files, and output of `lessons
-// export`. problems holds the files and lines that cannot be read.
+// foreignTexts reads the lessons of another bank from the files and directories in args. A file is a lesson file or
+// output of `lessons export`. problems holds the files and lines that cannot be read.
 func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
@@ -286,21 +286,21 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 			}
 			continue
 		}
-		text, err := readText(in, arg, maxForeign)
+		text, err := readText(in, arg, maxImportFile)
 		if err != nil {
 			return nil, nil, err
 		}
 		if isExport(text) {
 			problems = append(problems, exportedTexts(arg, text, out)...)
 		} else {
-			out[arg] = text // Parse refuses a text that is too long for a lesson
+			out[arg] = text // lesson.Parse refuses a text that is too long
 		}
 	}
 	return out, problems, nil
 }
 
-// maxForeign is the maximum size in bytes of a file that lessons import reads.
-const maxForeign = 1 << 30
+// maxImportFile is the maximum size in bytes of a file that lessons import reads.
+const maxImportFile = 1 << 30
 
 // isExport reports whether a text is output of `lessons export`, which begins with {. A lesson file never begins with
 // {.
@@ -308,7 +308,8 @@ func isExport(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
 }
 
-// exportedTexts adds the lessons in JSON lines to out. Each unreadable line becomes a problem.
+// exportedTexts adds the lessons in the output of `lessons export`, which is JSON lines, to out. Each unreadable line
+// becomes a problem.
 func exportedTexts(file string, text []byte, out map[string][]byte) (problems []lesson.Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
@@ -336,14 +337,14 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// parseForeign parses a lesson of another bank. A lesson in the gptme format is converted to the format AIP-11: a new
-// body is written from the advice, and the file becomes the evidence.
+// parseForeign parses a lesson of another bank. For a lesson in the gptme format, parseForeign clears the body, so that
+// the bank writes a new body in the format AIP-11, and adds the file as evidence.
 func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {
 		return l, err
 	}
-	l.EvidenceCount = 0 // the sessions of the other bank are no evidence in this bank
+	l.EvidenceCount = 0 // the other bank's sessions are not in this store, so they are no evidence here
 	if l.Form != lesson.FormGptme {
 		return l, nil
 	}

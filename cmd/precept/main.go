@@ -35,26 +35,27 @@ import (
 
 // Exit codes, see the package documentation.
 const (
-	exitDone   = 0
-	exitFailed = 1
-	exitMisuse = 2
-	exitCut    = 3
+	exitSuccess = 0
+	exitFailed  = 1
+	exitMisuse  = 2
+	exitCut     = 3
 )
 
-// invocation holds the streams, the environment, the clock and the random source of a command. A test passes its own.
+// invocation holds the standard streams, the environment, the clock and the random source of a command. Tests replace
+// them.
 type invocation struct {
-	in       io.Reader
-	out, err io.Writer
-	env      func(string) (string, bool)
-	envNames []string // names of all environment variables
-	tools    server.Tools
-	names    []configs.Name // keys of the configuration, which all commands share; nil until a command needs the keys
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            func(string) (string, bool)
+	envNames       []string // names of all environment variables
+	tools          server.Tools
+	names          []configs.Name // keys of the configuration, which all commands share; nil until a command needs the keys
 }
 
 func main() { os.Exit(run()) }
 
-// variable returns the first of the named environment variables that is not empty.
-func variable(env func(string) (string, bool), names ...string) string {
+// firstEnv returns the value of the first of the named environment variables that is not empty; "" if all are empty.
+func firstEnv(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
 		if text, _ := env(name); strings.TrimSpace(text) != "" {
 			return strings.TrimSpace(text) // a mounted secret ends with a line feed
@@ -66,8 +67,8 @@ func variable(env func(string) (string, bool), names ...string) string {
 // run runs the program and returns the exit code.
 func run() int {
 	tuneCollector(os.LookupEnv)
-	log.SetOutput(io.Discard) // net/http logs unsolicited bytes of an upstream: model output, or a key
-	w := &invocation{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, tools: server.Tools{
+	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, which may be model output or a key
+	inv := &invocation{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, tools: server.Tools{
 		Now: time.Now, Random: rand.Reader, Damaged: server.DamageReport(func(of session.Ref, err error) {
 			fmt.Fprintf(
 				os.Stderr, "precept: session %s of tenant %s has a damaged exchange, and its content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
@@ -77,9 +78,9 @@ func run() int {
 	}}
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
-		w.envNames = append(w.envNames, name)
+		inv.envNames = append(inv.envNames, name)
 	}
-	return w.execute(context.Background(), os.Args[1:])
+	return inv.execute(context.Background(), os.Args[1:])
 }
 
 // execute runs a command line, prints the error, and returns the exit code.
@@ -90,14 +91,14 @@ func (inv *invocation) execute(ctx context.Context, args []string) int {
 	var coded *codedError
 	switch {
 	case err == nil:
-		return exitDone
+		return exitSuccess
 	case errors.As(err, &coded):
 		if coded.err != nil {
-			fmt.Fprintln(inv.err, "precept:", coded.err)
+			fmt.Fprintln(inv.stderr, "precept:", coded.err)
 		}
 		return coded.code
 	default:
-		fmt.Fprintln(inv.err, "precept:", err)
+		fmt.Fprintln(inv.stderr, "precept:", err)
 		return exitFailed
 	}
 }
@@ -117,6 +118,7 @@ func (e *codedError) Error() string {
 
 func (e *codedError) Unwrap() error { return e.err }
 
+// misuse adds the exit code of a misuse to an error.
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
 // root returns the command precept with all its subcommands.
@@ -129,51 +131,52 @@ func (inv *invocation) root() *cobra.Command {
 		SilenceErrors: true,
 		Args:          arguments(cobra.NoArgs),
 	}
-	asked := root.Flags().Bool("version", false, "print the version of this binary")
+	showVersion := root.Flags().Bool("version", false, "print the version of this binary")
 	root.RunE = func(c *cobra.Command, _ []string) error {
-		if *asked {
-			_, err := fmt.Fprintln(inv.out, versionText(server.ReadBuild()))
+		if *showVersion {
+			_, err := fmt.Fprintln(inv.stdout, versionText(server.ReadBuild()))
 			return err
 		}
 		return c.Help()
 	}
-	root.SetIn(inv.in)
-	root.SetOut(inv.out)
-	root.SetErr(inv.err)
+	root.SetIn(inv.stdin)
+	root.SetOut(inv.stdout)
+	root.SetErr(inv.stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return misuse(fmt.Errorf(
 			"%w; %s`%s --help` lists the flags", plainFlagError(err), suggestedFlag(c, err), c.CommandPath(),
 		))
 	})
-	wrapHelp(inv.out, root)
+	wrapHelp(inv.stdout, root)
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
 		{"Run it:", []*cobra.Command{
-			inv.initVerb(), inv.check(), inv.serve(), inv.runVerb(), inv.readyVerb(), inv.demo(),
+			inv.initCommand(), inv.check(), inv.serve(), inv.runCommand(), inv.readyCommand(), inv.demo(),
 		}},
 		{"See what happens:", []*cobra.Command{
-			inv.report(), inv.dashboard(), inv.watch(), inv.doctor(), inspect(inv.in, inv.out),
+			inv.report(), inv.dashboard(), inv.watch(), inv.doctor(), inspect(inv.stdin, inv.stdout),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
 			inv.lessons(), inv.rules(), inv.distill(), inv.feedback(), inv.record(), inv.verify(),
 		}},
-		{"Data:", []*cobra.Command{inv.export(), inv.importVerb(), inv.forget(), inv.migrate()}},
+		{"Data:", []*cobra.Command{inv.export(), inv.importCommand(), inv.forget(), inv.migrate()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
-		for _, v := range g.commands {
-			v.GroupID = g.title
+		for _, command := range g.commands {
+			command.GroupID = g.title
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(version(inv.out))
-	checkTopics(root)
+	root.AddCommand(version(inv.stdout))
+	checkBuiltinArgs(root)
 	return root
 }
 
-// checkTopics makes help and completion, the commands that cobra adds, reject misspelt arguments with exit code 2.
-func checkTopics(root *cobra.Command) {
+// checkBuiltinArgs makes help and completion reject misspelt arguments with exit code 2. cobra adds these two commands
+// and accepts any argument.
+func checkBuiltinArgs(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -18,7 +18,7 @@ import (
 
 // migrateFlags are the flags of migrate.
 type migrateFlags struct {
-	pause       time.Duration // wait before the old keys are deleted: calls that began before the switch still use the keys
+	pause       time.Duration // wait before the old keys are deleted, because calls that began before the switch still use them
 	yes, asJSON bool
 }
 
@@ -51,11 +51,11 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 	if !server.IsRedis(cfg.StoreURL()) {
 		return misuse(errors.New("the store is not in Redis; a store in SQLite is migrated at its first start with a new release"))
 	}
-	opened, err := inv.tools.OpenWhole(ctx, cfg)
+	opened, err := inv.tools.OpenUnfiltered(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer opened.Close() //nolint:errcheck // only a connection
+	defer opened.Close() //nolint:errcheck // Close only closes the connection
 	db, ok := opened.(*redis.Store)
 	if !ok {
 		return errors.New("the store has no shards")
@@ -65,8 +65,8 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 		return fmt.Errorf("read the layout of the store: %w", err)
 	}
 	if layout.Old && !f.yes {
-		fmt.Fprint(inv.err, "Do all replicas run this release, or are they stopped? [yes/no] ")
-		line, _ := bufio.NewReader(inv.in).ReadString('\n')
+		fmt.Fprint(inv.stderr, "Do all replicas run this release, or are they stopped? [yes/no] ")
+		line, _ := bufio.NewReader(inv.stdin).ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
 			return errors.New("the migration was not confirmed, so nothing has changed; answer yes, or add --yes")
 		}
@@ -75,7 +75,7 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 	done, err := db.Migrate(ctx, redis.Migration{Owner: rand.Text(), Pause: f.pause, Progress: func(sessions int64) {
 		if now := inv.tools.Now(); now.Sub(shown) >= time.Second {
 			shown = now
-			fmt.Fprintf(inv.err, "precept: copied %s\n", amount(sessions, "session"))
+			fmt.Fprintf(inv.stderr, "precept: copied %s\n", amount(sessions, "session"))
 		}
 	}})
 	if err != nil {
@@ -83,13 +83,13 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 	}
 	switch {
 	case f.asJSON:
-		return writeJSON(inv.out, map[string]any{
+		return writeJSON(inv.stdout, map[string]any{
 			"tenants": done.Tenants, "sessions": done.Sessions, "frozen_seconds": done.Frozen.Seconds(),
 		})
 	case !layout.Old && !layout.Moving:
-		_, err = fmt.Fprintln(inv.out, "the store has shards already")
+		_, err = fmt.Fprintln(inv.stdout, "the store has shards already")
 	default:
-		_, err = fmt.Fprintf(inv.out, "migrated: %s, %s copied; replicas could not write for %v\n",
+		_, err = fmt.Fprintf(inv.stdout, "migrated: %s, %s copied; replicas could not write for %v\n",
 			amount(done.Tenants, "tenant"), amount(done.Sessions, "session"), done.Frozen.Round(time.Millisecond))
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 	"precept/internal/spell"
 )
 
-// arguments returns a validator of arguments whose errors have the exit code of a misuse.
+// arguments returns a validator that calls check and returns a misuse error if check fails.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		err := check(c, args)
@@ -24,7 +24,7 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// wrongArguments describes what is wrong with the number of arguments, or with the name of a command.
+// wrongArguments describes the error in the arguments: a wrong number of arguments, or an unknown command.
 func wrongArguments(c *cobra.Command, args []string) string {
 	switch {
 	case len(args) == 0:
@@ -44,36 +44,36 @@ func wrongArguments(c *cobra.Command, args []string) string {
 	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }
 
-// suggestedFlag returns the flag that a misspelt flag most likely means.
+// suggestedFlag returns a question that names the flag with the name closest to a misspelt flag; "" if there is none.
 func suggestedFlag(c *cobra.Command, err error) string {
-	wrong, ok := errors.AsType[*pflag.NotExistError](err)
+	flagErr, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return ""
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := spell.Nearest(wrong.GetSpecifiedName(), names); near != "" {
+	if near := spell.Nearest(flagErr.GetSpecifiedName(), names); near != "" {
 		return "did you mean --" + near + "? "
 	}
 	return ""
 }
 
-// plainFlagError replaces an error that names a Go function. The new error describes the expected form of the flag's
-// value.
+// plainFlagError replaces an error that names a Go function, such as strconv.ParseInt. The new error says which form
+// the value of the flag must have.
 func plainFlagError(err error) error {
-	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	valueErr, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
 	}
-	flag := wrong.GetFlag()
-	_, number := errors.AsType[*strconv.NumError](err)
+	flag := valueErr.GetFlag()
+	_, isNumberError := errors.AsType[*strconv.NumError](err)
 	switch kind := flag.Value.Type(); {
 	case kind == "bool":
-		return fmt.Errorf("--%s: %q is neither true nor false", flag.Name, wrong.GetValue())
-	case kind == "float64" && number:
-		return fmt.Errorf("--%s: %q is not a number", flag.Name, wrong.GetValue())
-	case number:
-		return fmt.Errorf("--%s: %q is not a whole number, or too large", flag.Name, wrong.GetValue())
+		return fmt.Errorf("--%s: %q is neither true nor false", flag.Name, valueErr.GetValue())
+	case kind == "float64" && isNumberError:
+		return fmt.Errorf("--%s: %q is not a number", flag.Name, valueErr.GetValue())
+	case isNumberError:
+		return fmt.Errorf("--%s: %q is not a whole number, or too large", flag.Name, valueErr.GetValue())
 	}
 	return err
 }

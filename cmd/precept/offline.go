@@ -17,30 +17,31 @@ import (
 	"precept/store/sqlite"
 )
 
-// offline is a store that this process runs without a server, for commands that write.
-type offline struct {
+// offlineStore is a store that this process runs without a server, for commands that write.
+type offlineStore struct {
 	Store   *store.Store
 	backend server.Backend
 	stop    func() error // stops the store, and returns the errors of its steps
 }
 
-// errServed reports that a server has locked the data directory. The command then sends its request to the server.
+// errServed reports that a server has locked the data directory. A command that gets this error asks the server to do
+// the work.
 var errServed = sqlite.ErrLocked
 
-// offlineUse says how a command uses an offline store.
+// offlineUse describes how a command uses an offline store.
 type offlineUse struct {
 	create      bool // create the store if it is missing
 	sharesRedis bool // the command may run while a server with this data directory uses the same store in Redis
 }
 
 // openOffline opens and starts the configured store. For SQLite, openOffline locks the data directory. For Redis, the
-// lock is only for the outbox in the directory, and openOffline takes no lock if sharesRedis is set.
+// lock protects only the outbox in the directory. If sharesRedis is set, openOffline takes no lock and uses no outbox.
 func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineUse,
-) (*offline, error) {
+) (*offlineStore, error) {
 	var lock io.Closer = io.NopCloser(nil)
 	locksDir := !server.IsRedis(cfg.StoreURL()) || !use.sharesRedis && isDirectory(cfg.DataDir)
-	if err := missingStore(cfg); err != nil && !use.create {
+	if err := checkStoreExists(cfg); err != nil && !use.create {
 		return nil, err
 	}
 	if locksDir {
@@ -66,15 +67,15 @@ func openOffline(
 	return startOffline(ctx, backend, options, lock)
 }
 
-// storeless reports whether the configured store does not exist yet.
-func storeless(cfg *configs.Config) bool {
+// isStoreMissing reports whether the configured store does not exist yet.
+func isStoreMissing(cfg *configs.Config) bool {
 	_, err := os.Stat(cfg.StoreURL())
 	return errors.Is(err, fs.ErrNotExist) && !server.IsRedis(cfg.StoreURL())
 }
 
-// missingStore returns an error when the configured store does not exist yet.
-func missingStore(cfg *configs.Config) error {
-	if storeless(cfg) {
+// checkStoreExists returns an error if the configured store does not exist yet.
+func checkStoreExists(cfg *configs.Config) error {
+	if isStoreMissing(cfg) {
 		return fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL())
 	}
 	return nil
@@ -83,28 +84,28 @@ func missingStore(cfg *configs.Config) error {
 // startOffline runs a store until stop is called.
 func startOffline(
 	ctx context.Context, backend server.Backend, options store.Options, lock io.Closer,
-) (*offline, error) {
+) (*offlineStore, error) {
 	var mu sync.Mutex
-	var failed error
+	var stepErrs error
 	options.Retention = 0 // only a server deletes by age
 	options.Hooks.Failed = func(step label.Step, err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		failed = errors.Join(failed, fmt.Errorf("%s: %w", step, err))
+		stepErrs = errors.Join(stepErrs, fmt.Errorf("%s: %w", step, err))
 	}
 	options.Hooks.Panicked = func(step label.Step, value any) { options.Hooks.Failed(step, fmt.Errorf("panic: %v", value)) }
 	s, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, errors.Join(err, backend.Close(), lock.Close())
 	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(running) }()
-	return &offline{Store: s, backend: backend, stop: func() error {
+	go func() { ended <- s.Run(runCtx) }()
+	return &offlineStore{Store: s, backend: backend, stop: func() error {
 		cancel()
 		err := errors.Join(<-ended, s.Close(), lock.Close())
 		mu.Lock()
 		defer mu.Unlock()
-		return errors.Join(err, failed)
+		return errors.Join(err, stepErrs)
 	}}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// writeJSON writes one value as indented JSON, because people read the output of --json, too.
+// writeJSON writes one value as JSON. The JSON is indented, because people also read the output of --json.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -37,7 +37,7 @@ func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error 
 	return err
 }
 
-// amount formats a number with its noun, such as 1 lesson and 2 lessons.
+// amount formats a number with its noun, such as "1 lesson" or "2 lessons".
 func amount[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -53,21 +53,21 @@ func addJSON(c *cobra.Command, asJSON *bool) {
 // continuationIndent is the indent of cells that do not fit in their row, and of wrapped lines.
 const continuationIndent = 4
 
-// columns returns the width of output for people.
-func columns(out io.Writer) int {
-	width, _ := screen(out)
+// outputWidth returns the number of columns in which text output is formatted.
+func outputWidth(out io.Writer) int {
+	width, _ := terminalWidth(out)
 	return width
 }
 
-// screen returns the width in columns of the terminal behind out. If out is not a terminal, live is false and the
-// width is 80.
-func screen(out io.Writer) (width int, live bool) {
+// terminalWidth returns the width of the terminal behind out, in columns. If out is not a terminal, isTTY is false and
+// the width is 80.
+func terminalWidth(out io.Writer) (width int, isTTY bool) {
 	const defaultWidth, minWidth = 80, 40
 	f, ok := out.(*os.File)
 	if !ok || !isTerminal(f) {
 		return defaultWidth, false
 	}
-	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor is small
+	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a file descriptor fits into an int
 	if err != nil || width < minWidth {
 		return defaultWidth, true
 	}
@@ -77,8 +77,8 @@ func screen(out io.Writer) (width int, live bool) {
 // wrapHelp wraps help texts at the width of the terminal, or at 100 columns if there is no terminal. A cobra template
 // could do the same, but would enlarge the binary by 11 MB (decision 48).
 func wrapHelp(stdout io.Writer, root *cobra.Command) {
-	columns, live := screen(stdout)
-	if !live {
+	columns, isTTY := terminalWidth(stdout)
+	if !isTTY {
 		columns = 100
 	}
 	usage := root.UsageFunc()
@@ -100,13 +100,13 @@ func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	})
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		c.Long = wrapped(c.Long, columns)
+		c.Long = wrapText(c.Long, columns)
 		help(c, args)
 	})
 }
 
-// wrapped wraps the paragraphs of a text. Indented lines are examples and stay unchanged.
-func wrapped(text string, columns int) string {
+// wrapText wraps the paragraphs of a text. Indented lines are examples and stay unchanged.
+func wrapText(text string, columns int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
@@ -118,23 +118,23 @@ func wrapped(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// table writes rows in columns. The first row is the heading. A cell that does not fit in its row is written below
-// the row.
-func table(out io.Writer, rows [][]string, columns int) error {
-	inRow := len(rows[0])
-	for ; inRow > 1; inRow-- {
-		if aligned := align(rows, inRow); !slices.ContainsFunc(aligned, func(line string) bool { return displayWidth(line) > columns }) {
+// writeTable writes rows in aligned columns. The first row is the heading. If the rows are wider than the output, the
+// last cells of each row are written below the row.
+func writeTable(out io.Writer, rows [][]string, columns int) error {
+	columnsInRow := len(rows[0])
+	for ; columnsInRow > 1; columnsInRow-- {
+		if aligned := alignRows(rows, columnsInRow); !slices.ContainsFunc(aligned, func(line string) bool { return displayWidth(line) > columns }) {
 			break
 		}
 	}
 	var b strings.Builder
-	for i, line := range align(rows, inRow) {
+	for i, line := range alignRows(rows, columnsInRow) {
 		b.WriteString(line + "\n")
-		if inRow == len(rows[i]) {
+		if columnsInRow == len(rows[i]) {
 			continue
 		}
 		for _, part := range breakLine(
-			[]rune(strings.Join(rows[i][inRow:], "  ")), max(columns-continuationIndent, 1),
+			[]rune(strings.Join(rows[i][columnsInRow:], "  ")), max(columns-continuationIndent, 1),
 		) {
 			b.WriteString(strings.Repeat(" ", continuationIndent) + part + "\n")
 		}
@@ -143,8 +143,8 @@ func table(out io.Writer, rows [][]string, columns int) error {
 	return err
 }
 
-// align returns one line for each row, with the columns padded to equal widths.
-func align(rows [][]string, columns int) []string {
+// alignRows returns one line for each row. A line has the given number of columns, which are padded to equal widths.
+func alignRows(rows [][]string, columns int) []string {
 	var widths []int
 	for c := range columns {
 		widest := 0
@@ -164,13 +164,14 @@ func align(rows [][]string, columns int) []string {
 	return out
 }
 
-// printWrapped writes a sentence, wrapped.
+// printWrapped formats a sentence like fmt.Sprintf, and writes it wrapped to the given number of columns.
 func printWrapped(out io.Writer, columns int, format string, args ...any) {
-	fmt.Fprintln(out, strings.Join(folded(fmt.Sprintf(format, args...), columns), "\n"))
+	fmt.Fprintln(out, strings.Join(foldSentence(fmt.Sprintf(format, args...), columns), "\n"))
 }
 
-// folded wraps a sentence; lines after the first are indented. A word longer than a line, such as a path, stays whole.
-func folded(text string, columns int) []string {
+// foldSentence breaks a sentence at spaces into lines. The lines after the first are indented. A word that is longer
+// than a line, such as a path, is not broken.
+func foldSentence(text string, columns int) []string {
 	var lines []string
 	for word := range strings.SplitSeq(text, " ") {
 		last := len(lines) - 1
@@ -186,10 +187,10 @@ func folded(text string, columns int) []string {
 	return lines
 }
 
-// displayWidth returns the number of terminal columns of a text.
+// displayWidth returns the number of columns that a terminal uses for a text.
 func displayWidth(text string) (n int) {
 	for _, r := range text {
-		n += cells(r)
+		n += runeWidth(r)
 	}
 	return n
 }

@@ -16,7 +16,7 @@ func TestTableAndWrappedTextFitColumns(t *testing.T) {
 	}
 	for _, columns := range []int{40, 80, 1 << 20} {
 		var b strings.Builder
-		if err := table(&b, rows, columns); err != nil {
+		if err := writeTable(&b, rows, columns); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -50,7 +50,7 @@ func TestTableAndWrappedTextFitColumns(t *testing.T) {
 func TestFoldedDoesNotSplitWords(t *testing.T) {
 	path := "/tmp/" + strings.Repeat("x", 40) + "/precept.yaml:1:"
 	for columns := 20; columns < 80; columns++ {
-		lines := folded("fault: "+path+" bandit.epsilon is out of bounds", columns)
+		lines := foldSentence("fault: "+path+" bandit.epsilon is out of bounds", columns)
 		if text := strings.Join(lines, "\n"); !strings.Contains(text, path) || len(lines) < 2 {
 			t.Errorf("folded at %d columns = %q, want several lines with the path in one of them", columns, lines)
 		}

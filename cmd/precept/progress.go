@@ -9,40 +9,40 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// progressEvery is the interval between two updates of a progress line.
-const progressEvery = 200 * time.Millisecond
+// progressInterval is the interval between two updates of a progress line.
+const progressInterval = 200 * time.Millisecond
 
-// progress shows the progress of long work on one line of a terminal. A nil progress shows nothing.
+// progress shows the progress of a long operation on one line of a terminal. A nil progress shows nothing.
 type progress struct {
-	out         io.Writer
-	now         func() time.Time
-	unit        string
-	done, total int64 // total 0: unknown
-	began, next time.Time
-	width       int // width of the shown line
+	out                   io.Writer
+	now                   func() time.Time
+	unit                  string
+	done, total           int64 // total 0: unknown
+	startedAt, nextUpdate time.Time
+	width                 int // width of the shown line
 }
 
-// newProgress returns a progress line on a terminal, and nil on any other console.
+// newProgress returns a progress if console is a terminal, and nil otherwise.
 func newProgress(console io.Writer, tools server.Tools, unit string, total int64) *progress {
 	if !isTerminal(console) {
 		return nil
 	}
-	return &progress{out: console, now: tools.Now, unit: unit, total: total, began: tools.Now()}
+	return &progress{out: console, now: tools.Now, unit: unit, total: total, startedAt: tools.Now()}
 }
 
-// add counts n more.
+// add increases the number of finished units by n, and updates the line at most once in progressInterval.
 func (p *progress) add(n int64) {
 	if p == nil {
 		return
 	}
 	p.done += n
-	if now := p.now(); !now.Before(p.next) {
-		p.next = now.Add(progressEvery)
+	if now := p.now(); !now.Before(p.nextUpdate) {
+		p.nextUpdate = now.Add(progressInterval)
 		p.show(now)
 	}
 }
 
-// end shows the last count and ends the line.
+// end shows the final number and ends the line.
 func (p *progress) end() {
 	if p == nil {
 		return
@@ -51,9 +51,10 @@ func (p *progress) end() {
 	fmt.Fprintln(p.out)
 }
 
+// show replaces the line on the terminal by the current number, rate and share.
 func (p *progress) show(now time.Time) {
 	rate := ""
-	if s := now.Sub(p.began).Seconds(); s >= 1 {
+	if s := now.Sub(p.startedAt).Seconds(); s >= 1 {
 		rate = fmt.Sprintf("  %.0f/s", float64(p.done)/s)
 	}
 	line := fmt.Sprintf("%s: %d%s", p.unit, p.done, rate)
@@ -68,7 +69,7 @@ func (p *progress) show(now time.Time) {
 	p.width = len(line)
 }
 
-// bar draws a share, 0 to 1.
+// bar returns a progress bar for a share from 0 to 1.
 func bar(share float64) string {
 	const width = 24
 	full := int(min(share, 1) * width)

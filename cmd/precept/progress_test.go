@@ -11,7 +11,7 @@ import (
 func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)
-	p := &progress{out: &out, now: func() time.Time { return at }, unit: "samples", total: 2000, began: at}
+	p := &progress{out: &out, now: func() time.Time { return at }, unit: "samples", total: 2000, startedAt: at}
 	for range 1000 {
 		p.add(1)
 		at = at.Add(2 * time.Millisecond)
@@ -37,7 +37,7 @@ func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	var none *progress
 	none.add(1)
 	none.end()
-	if w := (&invocation{err: &out}); newProgress(w.err, w.tools, "x", 1) != nil {
+	if w := (&invocation{stderr: &out}); newProgress(w.stderr, w.tools, "x", 1) != nil {
 		t.Error("newProgress without a terminal: got a progress, want nil")
 	}
 }

@@ -16,21 +16,21 @@ import (
 	"precept/configs"
 )
 
-// readyLimit is the maximum time of the request of ready.
-const readyLimit = 2 * time.Second
+// readyTimeout is the maximum time of the request for /readyz.
+const readyTimeout = 2 * time.Second
 
-// readiness is the answer of ready --json.
+// readiness is the output of ready --json.
 type readiness struct {
-	Ready bool   `json:"ready"`
-	URL   string `json:"url"`
-	Says  string `json:"says"`
+	Ready   bool   `json:"ready"`
+	URL     string `json:"url"`
+	Message string `json:"says"`
 
-	answers bool // a server answered
+	hasAnswer bool // a server answered
 }
 
-// readyVerb returns the command that asks a running server whether it accepts requests. An image without a shell uses
-// the command as its health check.
-func (inv *invocation) readyVerb() *cobra.Command {
+// readyCommand returns the command that reports whether the running server accepts requests. A container image without
+// a shell uses the command as its health check.
+func (inv *invocation) readyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ready",
@@ -45,37 +45,37 @@ func (inv *invocation) readyVerb() *cobra.Command {
 	return inv.withConfig(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r := askReady(c.Context(), cfg)
 		if asJSON {
-			return conclude(inv.out, r, r.Ready)
+			return writeJSONResult(inv.stdout, r, r.Ready)
 		}
 		if !r.Ready {
-			return fmt.Errorf("%s: %s", r.URL, r.Says)
+			return fmt.Errorf("%s: %s", r.URL, r.Message)
 		}
-		_, err := fmt.Fprintf(inv.out, "%s: %s\n", r.URL, r.Says)
+		_, err := fmt.Fprintf(inv.stdout, "%s: %s\n", r.URL, r.Message)
 		return err
 	})
 }
 
-// askReady asks /readyz of the configured server.
+// askReady requests /readyz from the configured server. The error of a failed request becomes Message.
 func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	r := readiness{URL: dataURL(cfg) + "/readyz"}
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	res, err := request(ctx, http.MethodGet, r.URL, "", nil)
 	if err != nil {
-		r.Says = "no server answers; start the server with `precept serve`, or name the data directory of a running server with --data-dir"
+		r.Message = "no server answers; start the server with `precept serve`, or name the data directory of a running server with --data-dir"
 		return r
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing was written
-	r.answers = true
+	r.hasAnswer = true
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-	r.Ready, r.Says = res.StatusCode == http.StatusOK, report.Printable(
+	r.Ready, r.Message = res.StatusCode == http.StatusOK, report.Printable(
 		strings.TrimSpace(string(text)),
 	)
 	return r
 }
 
-// dataURL returns the base URL of the data listener. The URL comes from run.json or, if the server could not write
-// run.json, from the key listen.
+// dataURL returns the base URL of the data listener. The address comes from run.json or, without run.json, from the key
+// listen.
 func dataURL(cfg *configs.Config) string {
 	if runFile, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		return runFile.Data

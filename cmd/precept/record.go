@@ -15,6 +15,7 @@ import (
 // ledgerFlags select the ledger file, AGENT.md, which lists the failures of a project.
 type ledgerFlags struct{ file string }
 
+// add adds the flag --ledger-file to a command.
 func (f *ledgerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.file, "ledger-file", "",
@@ -22,9 +23,10 @@ func (f *ledgerFlags) add(c *cobra.Command) {
 	)
 }
 
+// open returns the ledger from the flag, the environment or the working directory, in this order.
 func (f *ledgerFlags) open(inv *invocation) *ledger.Ledger {
 	return &ledger.Ledger{
-		Path: cmp.Or(f.file, variable(inv.env, "PRECEPT_LEDGER_FILE"), ledger.FileName), Now: inv.tools.Now,
+		Path: cmp.Or(f.file, firstEnv(inv.env, "PRECEPT_LEDGER_FILE"), ledger.FileName), Now: inv.tools.Now,
 	}
 }
 
@@ -54,19 +56,19 @@ func (inv *invocation) record() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, and print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		l := ledgerFlag.open(inv)
-		if err := readEntry(inv.in, c, &e, asJSON); err != nil {
+		if err := readEntry(inv.stdin, c, &e, asJSON); err != nil {
 			if traceErr := l.TraceRefused(err); traceErr != nil {
-				fmt.Fprintln(inv.err, "precept:", traceErr)
+				fmt.Fprintln(inv.stderr, "precept:", traceErr)
 			}
 			return misuse(err)
 		}
-		return recordOne(c.Context(), inv.out, inv.err, l, e, asJSON)
+		return recordEntry(c.Context(), inv.stdout, inv.stderr, l, e, asJSON)
 	}
 	return c
 }
 
-// readEntry checks the entry that the flags describe, or reads the entry from standard input. An incomplete entry is
-// an error.
+// readEntry checks the entry that the flags give or, with --json, reads the entry from standard input. An incomplete
+// entry is an error.
 func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {
@@ -85,25 +87,25 @@ func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) err
 			)
 		}
 	}
-	got, err := ledger.Decode(in)
+	entry, err := ledger.Decode(in)
 	if err != nil {
 		return fmt.Errorf("the entry is not recorded:\n%w", err)
 	}
-	*e = got
+	*e = entry
 	return nil
 }
 
-// recordOne records an entry and prints the result. If the entry could be written neither to the ledger nor to the
-// trace file, recordOne prints an error on console and returns nil.
-func recordOne(
+// recordEntry records an entry and prints the result. If the entry could be written neither to the ledger nor to the
+// trace file, recordEntry prints an error on console and returns nil.
+func recordEntry(
 	ctx context.Context, out, console io.Writer, l *ledger.Ledger, e ledger.Entry, asJSON bool,
 ) error {
-	results, untraced, err := l.Record(ctx, e)
+	results, traceErr, err := l.Record(ctx, e)
 	if err != nil {
 		return misuse(err)
 	}
-	if untraced != nil && results[0].Status == ledger.Failed {
-		fmt.Fprintln(console, "precept:", errors.Join(errors.New(results[0].Message), untraced))
+	if traceErr != nil && results[0].Status == ledger.Failed {
+		fmt.Fprintln(console, "precept:", errors.Join(errors.New(results[0].Message), traceErr))
 	}
 	switch {
 	case asJSON:

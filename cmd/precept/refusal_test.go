@@ -11,7 +11,7 @@ import (
 func TestRefusalOfViewerTokenHasServerReason(t *testing.T) {
 	t.Parallel()
 	const why = "a viewer's token cannot change anything; use an operator's token"
-	err := refusal("http://127.0.0.1:1", &http.Response{
+	err := responseError("http://127.0.0.1:1", &http.Response{
 		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Body: io.NopCloser(strings.NewReader(`{"error":"` + why + `"}`)),
 	})
 	if !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "PRECEPT_ADMIN_TOKEN") {

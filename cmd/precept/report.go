@@ -25,14 +25,14 @@ import (
 	"precept/proxy"
 )
 
-// reportFlags are the flags of report.
+// reportFlags are the flags of `precept report`.
 type reportFlags struct {
 	query  admin.Query
 	window string
 	asJSON bool
 }
 
-// parseWhatIf sets the query's WhatIf from a text of the form epsilon=NUMBER.
+// parseWhatIf parses a value of --what-if, which has the form epsilon=NUMBER, and sets the query's WhatIf.
 func (f *reportFlags) parseWhatIf(text string) error {
 	number, ok := strings.CutPrefix(text, "epsilon=")
 	e, err := strconv.ParseFloat(number, 64)
@@ -79,44 +79,44 @@ func (inv *invocation) report() *cobra.Command {
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
 			return misuse(fmt.Errorf("--window: %w", err))
 		}
-		r, err := findReport(c.Context(), inv.err, inv.tools, cfg, &f)
+		r, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &f)
 		if err != nil {
 			return err
 		}
 		if f.query.Explain != "" {
-			return explain(inv.out, r, &f)
+			return explain(inv.stdout, r, &f)
 		}
 		if f.asJSON {
-			return writeJSON(inv.out, r)
+			return writeJSON(inv.stdout, r)
 		}
 		if r.Global.NTreated+r.Global.NControl+r.Flow.Closed == 0 && (r.Open == nil || r.Open.Sessions == 0) {
-			fmt.Fprintf(inv.err, "precept: the tenant %s has no session that counts or is open; --tenant NAME shows another tenant\n", report.Printable(f.query.Tenant))
+			fmt.Fprintf(inv.stderr, "precept: the tenant %s has no session that counts or is open; --tenant NAME shows another tenant\n", report.Printable(f.query.Tenant))
 		}
-		return r.Table(inv.out, columns(inv.out))
+		return r.Table(inv.stdout, outputWidth(inv.stdout))
 	})
 }
 
-// explain prints how the numbers of one lesson's rows were computed.
+// explain prints how the numbers in the rows of one lesson were computed.
 func explain(out io.Writer, r report.Report, f *reportFlags) error {
 	slug := f.query.Explain
 	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug && trial.LessonSlug(row.Slug) != slug })
 	if len(r.Lessons) == 0 {
-		return noLesson(slug)
+		return missingLessonError(slug)
 	}
 	if f.asJSON {
 		return writeJSON(out, r.Lessons)
 	}
-	return r.Explain(out, slug, columns(out))
+	return r.Explain(out, slug, outputWidth(out))
 }
 
-// findReport gets the report from the running server, whose memory is newer than the store. If no server answers, or
-// if no admin token is known, findReport reads the store. Any other refusal of the server is an error.
+// findReport gets the report from the running server, because its memory is newer than the store. If no server answers,
+// or if no admin token is known, findReport computes the report from the store. Any other error response is an error.
 func findReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
-	r, err := askServer(ctx, cfg, f)
-	refused, ok := errors.AsType[*refusedError](err)
-	if token, _ := adminToken(cfg); ok && refused.status == http.StatusUnauthorized && token == "" {
+	r, err := reportFromServer(ctx, cfg, f)
+	statusErr, ok := errors.AsType[*statusError](err)
+	if token, _ := adminToken(cfg); ok && statusErr.status == http.StatusUnauthorized && token == "" {
 		fmt.Fprintln(console, "precept: no admin token is known, so the report is read from the store and may lack the newest sessions; set PRECEPT_ADMIN_TOKEN to ask the server")
 		err = errNoServer
 	}
@@ -126,8 +126,8 @@ func findReport(
 	return r, err
 }
 
-// askServer gets the report from the admin listener that run.json names.
-func askServer(
+// reportFromServer gets the report from the admin listener whose address is in run.json.
+func reportFromServer(
 	ctx context.Context, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
 	var r report.Report
@@ -148,7 +148,7 @@ func askServer(
 func readReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, q admin.Query,
 ) (report.Report, error) {
-	db, err := tools.OpenWhole(ctx, cfg)
+	db, err := tools.OpenUnfiltered(ctx, cfg)
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -161,9 +161,9 @@ func readReport(
 	}
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {
-		book = lesson.NewBook(nil) // the report also has the measurements of lessons without a file
+		book = lesson.NewBook(nil) // without a book, the report still has the measurements in the store
 	}
-	sections, err := tools.LearnedSections(ctx, cfg)
+	sections, err := tools.ReadRegistry(ctx, cfg)
 	if err != nil {
 		fmt.Fprintln(console, "precept:", report.Printable(err.Error()))
 	}

@@ -26,7 +26,7 @@ func (inv *invocation) rules() *cobra.Command {
 	return c
 }
 
-// scanAnswer is the answer of rules scan --json.
+// scanAnswer is the output of rules scan --json.
 type scanAnswer struct {
 	Sessions int              `json:"sessions"` // captured sessions that were read
 	Files    []rules.SeenFile `json:"files"`
@@ -47,7 +47,7 @@ func (inv *invocation) rulesScan() *cobra.Command {
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")
 	addJSON(c, &asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		e, err := inv.tools.OpenStored(c.Context(), cfg)
+		e, err := inv.tools.OpenFiltered(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -58,12 +58,13 @@ func (inv *invocation) rulesScan() *cobra.Command {
 		}
 		answer := scanAnswer{Sessions: scan.Sessions, Files: scan.Files()}
 		if asJSON {
-			return writeJSON(inv.out, answer)
+			return writeJSON(inv.stdout, answer)
 		}
-		return printScan(inv.out, &answer)
+		return printScan(inv.stdout, &answer)
 	})
 }
 
+// printScan prints the rules files and their sections as text.
 func printScan(out io.Writer, answer *scanAnswer) error {
 	if len(answer.Files) == 0 {
 		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files of Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", amount(answer.Sessions, "captured session"))
@@ -96,7 +97,7 @@ func printScan(out io.Writer, answer *scanAnswer) error {
 	return nil
 }
 
-// tabbed returns a writer that aligns columns, and the function that writes the columns to out.
+// tabbed returns a writer that aligns tab-separated columns. The caller calls flush to write the columns to out.
 func tabbed(out io.Writer) (columns io.Writer, flush func() error) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	return t, t.Flush

@@ -25,22 +25,22 @@ func (inv *invocation) rulesList() *cobra.Command {
 	addJSON(c, &asJSON)
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are counted")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		r, err := inv.tools.LearnedSections(c.Context(), cfg)
+		r, err := inv.tools.ReadRegistry(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return writeJSON(inv.out, rules.Registry{Sections: append([]rules.Registered{}, r.Sections...)})
+			return writeJSON(inv.stdout, rules.Registry{Sections: append([]rules.Registered{}, r.Sections...)})
 		}
 		if len(r.Sections) == 0 {
-			fmt.Fprintln(inv.out, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
+			fmt.Fprintln(inv.stdout, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
 			return nil
 		}
-		rep, err := findReport(c.Context(), inv.err, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		rep, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
 		none := "0/0"
 		if err != nil {
 			none = "-"
-			fmt.Fprintf(inv.err, "precept: the numbers of sessions are unknown: %v\n", err)
+			fmt.Fprintf(inv.stderr, "precept: the numbers of sessions are unknown: %v\n", err)
 		}
 		rows := map[string]*report.Row{}
 		for i := range rep.Lessons {
@@ -48,7 +48,7 @@ func (inv *invocation) rulesList() *cobra.Command {
 		}
 		prices := admin.Prices{Models: cfg.PriceTable(), Currency: cfg.Currency()}
 		var costs []string
-		t, flush := tabbed(inv.out)
+		t, flush := tabbed(inv.stdout)
 		fmt.Fprintln(t, "section\tstate\tshare\ttokens\twith/without\tsince\tnote")
 		for i := range r.Sections {
 			s := &r.Sections[i]
@@ -73,7 +73,7 @@ func (inv *invocation) rulesList() *cobra.Command {
 			return err
 		}
 		for _, cost := range costs {
-			fmt.Fprintln(inv.out, cost)
+			fmt.Fprintln(inv.stdout, cost)
 		}
 		return nil
 	})

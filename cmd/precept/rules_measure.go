@@ -19,7 +19,7 @@ import (
 	"precept/internal/file"
 )
 
-// measureFlags are the flags of rules measure.
+// measureFlags are the flags of `precept rules measure`.
 type measureFlags struct {
 	sections []string
 	share    float64
@@ -29,17 +29,17 @@ type measureFlags struct {
 	asJSON   bool
 }
 
-// skippedSection is a section that was not registered, with the reason.
+// skippedSection is a section that was not registered. Why is the reason.
 type skippedSection struct {
 	Section string `json:"section"`
 	Why     string `json:"why"`
 }
 
-// measureAnswer is the answer of rules measure --json.
+// measureAnswer is the output of rules measure --json.
 type measureAnswer struct {
 	Registered []rules.Registered `json:"registered"`
 	Skipped    []skippedSection   `json:"skipped"`
-	Displaced  []rules.Registered `json:"displaced"` // earlier versions, whose measurement ended
+	Displaced  []rules.Registered `json:"displaced"` // earlier versions of registered sections, whose measurements ended
 }
 
 // rulesMeasure returns the command that registers sections of a rules file for measurement.
@@ -74,30 +74,30 @@ func (inv *invocation) rulesMeasure() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("read the rules file: %w", err)
 		}
-		place, closePlace, err := inv.tools.OpenSections(cfg)
+		storage, closeStorage, err := inv.tools.OpenRegistry(cfg)
 		if err != nil {
 			return err
 		}
-		defer closePlace()
-		answer, err := f.register(c.Context(), place, cfg.Rules.AtOnce, path, text, inv.tools.Now())
+		defer closeStorage()
+		answer, err := f.register(c.Context(), storage, cfg.Rules.AtOnce, path, text, inv.tools.Now())
 		if err != nil {
 			return err
 		}
 		if f.asJSON {
-			return writeJSON(inv.out, answer)
+			return writeJSON(inv.stdout, answer)
 		}
 		for _, s := range answer.Registered {
 			when := "from now on"
 			if s.State == rules.Queued {
 				when = "after another measurement has ended (rules.at_once)"
 			}
-			fmt.Fprintf(inv.out, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, when, amount(rules.Tokens(s.Text), "token"))
+			fmt.Fprintf(inv.stdout, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, when, amount(rules.Tokens(s.Text), "token"))
 		}
 		for _, s := range answer.Displaced {
-			fmt.Fprintf(inv.out, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
+			fmt.Fprintf(inv.stdout, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
 		}
 		for _, s := range answer.Skipped {
-			fmt.Fprintf(inv.out, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
+			fmt.Fprintf(inv.stdout, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
 		}
 		if len(answer.Registered) == 0 {
 			return errors.New("no section was registered; `precept rules list` shows the registered sections")
@@ -106,6 +106,7 @@ func (inv *invocation) rulesMeasure() *cobra.Command {
 	})
 }
 
+// check returns an error if a flag is out of range or two flags contradict each other.
 func (f *measureFlags) check() error {
 	switch {
 	case !(f.share > 0 && f.share < 1):
@@ -118,19 +119,19 @@ func (f *measureFlags) check() error {
 	return nil
 }
 
-// Assumptions of a planned measurement before any data: a binary reward, and the usual power.
+// Assumptions from which --detect computes the number of picks, before any data exists.
 const (
-	plannedVariance = 0.24
-	plannedPower    = 0.8
+	plannedVariance = 0.24 // variance of a binary reward with a mean of about 0.6
+	plannedPower    = 0.8  // probability that the measurement finds the effect
 )
 
-// register registers the sections of a file, and starts as many as rules.at_once permits.
+// register registers sections of a rules file for measurement, and starts as many measurements as atOnce permits.
 func (f *measureFlags) register(
-	ctx context.Context, place *server.Sections, atOnce int, path, text string, now time.Time,
+	ctx context.Context, storage *server.RegistryStorage, atOnce int, path, text string, now time.Time,
 ) (answer measureAnswer, err error) {
 	name := rules.Base(path)
 	all := rules.Split(text)
-	chosen, err := choose(name, all, f.sections)
+	indices, err := chooseSections(name, all, f.sections)
 	if err != nil {
 		return answer, err
 	}
@@ -138,35 +139,35 @@ func (f *measureFlags) register(
 	if f.detect > 0 {
 		picks = trial.PicksFor(f.detect, plannedPower, trial.Alpha, f.share, plannedVariance)
 	}
-	if now, err = place.Now(ctx, now); err != nil {
+	if now, err = storage.Now(ctx, now); err != nil {
 		return answer, err
 	}
-	err = place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
+	err = storage.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
 		answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skippedSection{}, Displaced: []rules.Registered{}}
-		var fresh []string
-		for _, i := range chosen {
+		var newArms []string
+		for _, i := range indices {
 			s := &all[i]
 			body := text[s.Start:s.End]
 			r := rules.Registered{
 				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normal(body), Share: f.share, State: rules.Queued,
 				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Prohibition(body), Added: now.UTC(),
 			}
-			if why := f.refusal(s, &r, list, all, text); why != "" {
+			if why := f.skipReason(s, &r, list, all, text); why != "" {
 				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, why})
 				continue
 			}
 			list = slices.DeleteFunc(list, func(o rules.Registered) bool { return o.Arm() == r.Arm() })
-			for i := range list { // the earlier version of an edited section leaves the measurement
+			for i := range list { // stop the measurement of an earlier version of the section
 				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
 					o.State, o.Ended = rules.Stopped, now.UTC()
 					answer.Displaced = append(answer.Displaced, *o)
 				}
 			}
-			list, fresh = append(list, r), append(fresh, string(r.Arm()))
+			list, newArms = append(list, r), append(newArms, string(r.Arm()))
 		}
 		rules.Advance(list, atOnce, now, func(*rules.Registered) string { return "" })
 		for i := range list {
-			if slices.Contains(fresh, string(list[i].Arm())) {
+			if slices.Contains(newArms, string(list[i].Arm())) {
 				answer.Registered = append(answer.Registered, list[i])
 			}
 		}
@@ -175,8 +176,9 @@ func (f *measureFlags) register(
 	return answer, err
 }
 
-// refusal returns the reason for not registering a section, "" for none.
-func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rules.Registered, all []rules.Section, text string) string {
+// skipReason returns the reason why a section cannot be registered; "" if it can. s is the section in the file, and r
+// is the same section as it would be registered. list holds the registered sections, and all the sections of the file.
+func (f *measureFlags) skipReason(s *rules.Section, r *rules.Registered, list []rules.Registered, all []rules.Section, text string) string {
 	if p := s.Problem(); p != "" && !(s.Whole && !s.Empty && !s.Twice && f.force) {
 		if s.Whole && !s.Empty && !s.Twice {
 			p += "; add --force to measure the file as a whole, or name its sections with --section"
@@ -210,9 +212,9 @@ func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rul
 	return ""
 }
 
-// choose returns the indices of the named sections. If names is empty, choose returns the indices of rules.Units, the
-// outermost sections.
-func choose(file string, all []rules.Section, names []string) (chosen []int, err error) {
+// chooseSections returns the indices of the named sections. If names is empty, chooseSections returns the indices of
+// the outermost sections.
+func chooseSections(file string, all []rules.Section, names []string) (indices []int, err error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)
 	}
@@ -232,12 +234,12 @@ func choose(file string, all []rules.Section, names []string) (chosen []int, err
 			}
 			return nil, fmt.Errorf("%s has no section %q; its sections are %s", file, name, strings.Join(known, ", "))
 		}
-		chosen = append(chosen, i)
+		indices = append(indices, i)
 	}
-	return chosen, nil
+	return indices, nil
 }
 
-// readRules reads a rules file.
+// readRules returns the content of a rules file. An empty file is an error.
 func readRules(path string) (string, error) {
 	raw, err := file.Read(path)
 	if err != nil {

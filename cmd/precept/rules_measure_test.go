@@ -16,16 +16,16 @@ const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun th
 
 // openSections returns an empty store of registered sections (sections of rules files under measurement), and a
 // function that registers the section Style of a file.
-func openSections(t *testing.T) (place *server.Sections, register func(path, text string, picks int64) measureAnswer) {
+func openSections(t *testing.T) (storage *server.RegistryStorage, register func(path, text string, picks int64) measureAnswer) {
 	t.Helper()
-	place, _, err := (&server.Tools{}).OpenSections(&configs.Config{Lessons: t.TempDir()})
+	storage, _, err := (&server.Tools{}).OpenRegistry(&configs.Config{Lessons: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return place, func(path, text string, picks int64) measureAnswer {
+	return storage, func(path, text string, picks int64) measureAnswer {
 		t.Helper()
 		f := measureFlags{sections: []string{"Style"}, share: 0.5, picks: picks}
-		answer, err := f.register(t.Context(), place, 3, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+		answer, err := f.register(t.Context(), storage, 3, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,9 +49,9 @@ func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 
 // A section with a finished measurement is measured again only with a planned number of picks (--picks).
 func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
-	place, register := openSections(t)
+	storage, register := openSections(t)
 	register("/shop/CLAUDE.md", measuredFile, 0)
-	err := place.Update(t.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
+	err := storage.Update(t.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
 		list[0].State, list[0].Verdict = rules.Finished, "no effect"
 		return list, nil
 	})
@@ -104,13 +104,13 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 // registering machine is two hours ahead.
 func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}
-	place, closePlace, err := tools.OpenSections(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
+	storage, closeStorage, err := tools.OpenRegistry(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closePlace()
+	defer closeStorage()
 	f := measureFlags{sections: []string{"Style"}, share: 0.5}
-	answer, err := f.register(t.Context(), place, 3, "/shop/CLAUDE.md", measuredFile, time.Now().Add(2*time.Hour))
+	answer, err := f.register(t.Context(), storage, 3, "/shop/CLAUDE.md", measuredFile, time.Now().Add(2*time.Hour))
 	if err != nil || len(answer.Registered) != 1 {
 		t.Fatalf("register = %+v, %v, want one registered section", answer, err)
 	}

@@ -23,11 +23,11 @@ import (
 	"precept/inject/rules"
 )
 
-// judgement is the conclusion about one section of a file.
+// judgement is the decision to remove or to keep one section of a rules file.
 type judgement struct {
 	section *rules.Section
 	text    string
-	row     *report.Row // nil means not measured
+	row     *report.Row // row of the section in the report; nil if the section was not measured
 	rule    string      // rule by which the section can be removed; "" keeps the section
 	why     string      // reason for keeping the section
 }
@@ -57,21 +57,21 @@ func (inv *invocation) rulesPropose() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rep, err := findReport(c.Context(), inv.err, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		rep, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
 		if err != nil {
 			return err
 		}
 		p := propose(filepath.ToSlash(args[0]), text, judge(rules.Base(args[0]), text, &rep, margin, force))
 		if asJSON {
-			return writeJSON(inv.out, p)
+			return writeJSON(inv.stdout, p)
 		}
-		return p.print(inv.out)
+		return p.print(inv.stdout)
 	})
 }
 
-// refuseRules returns an error if one of the files is a rules file of agents. The error names the commands for rules
-// files. A file with a frontmatter, or with JSON, is not a rules file.
-func refuseRules(files []string) error {
+// checkNotRules returns an error if one of the files is a rules file of agents, which the commands of `precept rules`
+// read. A file that begins with a frontmatter or with JSON is not a rules file.
+func checkNotRules(files []string) error {
 	for _, name := range files {
 		if !rules.IsName(name) || isDirectory(name) {
 			continue
@@ -86,7 +86,7 @@ func refuseRules(files []string) error {
 	return nil
 }
 
-// proposal is a rules file without the sections that can be removed.
+// proposal is the output of rules propose --json.
 type proposal struct {
 	File    string            `json:"file"`
 	Removed []proposedRemoval `json:"removed"`
@@ -105,13 +105,13 @@ type proposedRemoval struct {
 	Hi       *float64 `json:"hi"`
 }
 
-// keptSection is a section that is kept, with the reason.
+// keptSection is a section that is kept. Why is the reason.
 type keptSection struct {
 	Section string `json:"section"`
 	Why     string `json:"why"`
 }
 
-// propose removes the judged sections from a file.
+// propose returns the proposal that removes the sections with a rule of removal from a file.
 func propose(name, text string, judged []judgement) proposal {
 	p := proposal{File: name, Removed: []proposedRemoval{}, Kept: []keptSection{}}
 	var cuts []rules.Span
@@ -132,7 +132,7 @@ func propose(name, text string, judged []judgement) proposal {
 	return p
 }
 
-// print prints the reason for each section, and the diff.
+// print prints the decision about each section as a comment, and then the diff.
 func (p *proposal) print(out io.Writer) error {
 	for _, x := range p.Removed {
 		fmt.Fprintf(out, "# removed: %s: %s\n#   %s\n", report.Printable(x.Section), x.Rule, x.Evidence)
@@ -149,7 +149,7 @@ func (p *proposal) print(out io.Writer) error {
 }
 
 // judge applies the rules of removal to the measured sections of a file. An outermost section without a measurement is
-// kept, as "not measured". Sections inside of a removed section are left out of the result.
+// kept with the reason "not measured". The result omits sections that are inside of a removed section.
 func judge(file, text string, rep *report.Report, margin float64, force bool) (out []judgement) {
 	all := rules.Split(text)
 	units := rules.Units(all)
@@ -173,7 +173,7 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 			j.why = "not measured"
 		default:
 			j.row = &rep.Lessons[at]
-			j.rule, j.why = removal(j.row, margin)
+			j.rule, j.why = removalRule(j.row, margin)
 		}
 		if word := rules.Prohibition(body); j.rule != "" && word != "" && !force {
 			j.rule, j.why = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", j.rule, word)
@@ -186,9 +186,9 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 	return out
 }
 
-// removal returns the rule by which a section can be removed, or else the reason for keeping it. The effect in the
-// row is the reward with the section minus the reward without it.
-func removal(r *report.Row, margin float64) (rule, why string) {
+// removalRule returns the rule by which a section can be removed. If no rule applies, rule is "" and why is the reason
+// for keeping the section. The effect in the row is the reward with the section minus the reward without the section.
+func removalRule(r *report.Row, margin float64) (rule, why string) {
 	switch r.Verdict {
 	case report.Invalid:
 		return "", "the measurement is invalid; `precept report --explain` shows why"
@@ -197,7 +197,7 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 	case report.NoEffect:
 		return "no material effect (within 3 points of 0)", ""
 	case report.ProvenHelps, report.TrialHelps, report.Helps:
-		return "", string(r.Verdict) + " (" + effect(r) + ")"
+		return "", string(r.Verdict) + " (" + formatEffect(r) + ")"
 	case report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Unproven:
 	}
 	_, _, hi := intervalOf(r)
@@ -207,7 +207,7 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 	if hi == nil {
 		return "", fmt.Sprintf("too few sessions: %d with, %d without", r.NInjected, r.NWithheld)
 	}
-	return "", "unproven (" + effect(r) + ")"
+	return "", "unproven (" + formatEffect(r) + ")"
 }
 
 // intervalOf returns the effect of a section with its 95% interval; nil if unknown. The interval of a planned trial
@@ -221,8 +221,8 @@ func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	return r.Effect, r.Lo, r.Hi
 }
 
-// effect formats the effect of a section with its interval.
-func effect(r *report.Row) string {
+// formatEffect formats the effect of a section and its interval, in points of 100.
+func formatEffect(r *report.Row) string {
 	e, lo, hi := intervalOf(r)
 	if e == nil {
 		return "no effect shown"
@@ -230,10 +230,10 @@ func effect(r *report.Row) string {
 	return fmt.Sprintf("%+.1f points, 95%% interval %+.1f to %+.1f", 100**e, 100**lo, 100**hi)
 }
 
-// evidence returns the numbers behind a removal in one line.
+// evidence returns the effect, the numbers of sessions and the saved tokens of a removed section in one line.
 func (j *judgement) evidence() string {
 	r := j.row
-	text := fmt.Sprintf("effect of the section %s; %d rewarded sessions with, %d without", effect(r), r.NInjected, r.NWithheld)
+	text := fmt.Sprintf("effect of the section %s; %d rewarded sessions with, %d without", formatEffect(r), r.NInjected, r.NWithheld)
 	tokens := rules.Tokens(j.text)
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
@@ -245,9 +245,9 @@ func (j *judgement) evidence() string {
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
 }
 
-// cutSections returns the text without the sections at cuts, and without headings that have no content afterwards.
+// cutSections returns the text without the sections at cuts, and without headings that would have no content left.
 func cutSections(text string, cuts []rules.Span) string {
-	for i := range cuts { // the blank lines after a section go with the section
+	for i := range cuts { // also cut the blank lines after each section
 		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {
 			cuts[i].End++
 		}
@@ -266,10 +266,10 @@ func cutSections(text string, cuts []rules.Span) string {
 	return b.String()
 }
 
-// codeSpan finds the code spans of a section: commands and names of files.
+// codeSpan matches a code span of a section, such as a command or a file name.
 var codeSpan = regexp.MustCompile("`([^`\n]{3,60})`")
 
-// rulesToLessons returns the command that makes a quarantined lesson of a section.
+// rulesToLessons returns the command that creates a quarantined lesson from a section.
 func (inv *invocation) rulesToLessons() *cobra.Command {
 	var names, keywords []string
 	var asJSON bool
@@ -292,11 +292,11 @@ func (inv *invocation) rulesToLessons() *cobra.Command {
 			return err
 		}
 		all := rules.Split(text)
-		chosen, err := choose(rules.Base(args[0]), all, names)
+		indices, err := chooseSections(rules.Base(args[0]), all, names)
 		if err != nil {
 			return err
 		}
-		for _, i := range chosen {
+		for _, i := range indices {
 			if all[i].Empty {
 				return fmt.Errorf("the section %q %s", all[i].Name, all[i].Problem())
 			}
@@ -308,11 +308,11 @@ func (inv *invocation) rulesToLessons() *cobra.Command {
 			if len(keywords) == 0 { // the keywords were taken from the text of the section
 				r.Findings = slices.DeleteFunc(r.Findings, func(f lesson.Finding) bool { return f.Code == lesson.CodeSelfMatch })
 			}
-			printFindings(inv.err, r.Findings)
+			printFindings(inv.stderr, r.Findings)
 			if err != nil {
 				return err
 			}
-			if err := reply(inv.out, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s and fires on %q: %s", r.Lesson.Slug, r.Lesson.State, l.Trigger.Keywords, r.Lesson.Path); err != nil {
+			if err := reply(inv.stdout, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s and fires on %q: %s", r.Lesson.Slug, r.Lesson.State, l.Trigger.Keywords, r.Lesson.Path); err != nil {
 				return err
 			}
 		}
@@ -320,7 +320,8 @@ func (inv *invocation) rulesToLessons() *cobra.Command {
 	})
 }
 
-// sectionLesson returns the lesson of a section.
+// sectionLesson returns a lesson with the text of a section. Without keywords, the lesson fires on the code spans and
+// the heading of the section.
 func sectionLesson(file string, s *rules.Section, text string, keywords []string) *lesson.Lesson {
 	advice := strings.TrimSpace(text[s.Body:s.End])
 	if s.Level == 0 {
@@ -347,22 +348,23 @@ func sectionLesson(file string, s *rules.Section, text string, keywords []string
 
 // Limits of the title of a lesson from a section, in runes.
 const (
-	shortTitle = 100
-	longTitle  = 200 // the longest title that a lesson may have
+	preferredTitle = 100 // a longer sentence is cut at the end of a clause, if possible
+	maxTitle       = 200 // maximum for any lesson
 )
 
 var (
-	// listItem finds the start of a nested list or of the next paragraph of a bullet.
+	// listItem matches the start of a nested list, or of the next paragraph of a bullet.
 	listItem = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*+]|\d{1,9}[.)])\s`)
-	// sentenceEnd finds the end of a sentence. An abbreviation such as e.g. has no capital letter behind.
+	// sentenceEnd matches the end of a sentence and the capital letter of the next sentence. Without the capital
+	// letter, an abbreviation such as "e.g." would end the sentence.
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
-	// clauseEnd finds a place after which the rest of a sentence may be left out. A condition (unless, if, except) does
-	// not count, because the rest then changes the meaning.
+	// clauseEnd matches the place at which a long sentence may be cut. A sentence is not cut before a condition
+	// (unless, if, except), because the sentence without its condition has another meaning.
 	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
 )
 
-// sectionTitle returns the title of the lesson of a section: the heading, or the first sentence of a bullet. A long
-// sentence ends after a clause, and never within one.
+// sectionTitle returns the title of a section's lesson, which is the heading or the first sentence of a bullet. A long
+// sentence is cut only at the end of a clause.
 func sectionTitle(s *rules.Section, advice string) string {
 	if s.Level > 0 {
 		return s.Name
@@ -375,15 +377,15 @@ func sectionTitle(s *rules.Section, advice string) string {
 		title = title[:at[0]]
 	}
 	title = strings.TrimRight(title, ".,:;")
-	if utf8.RuneCountInString(title) > shortTitle {
+	if utf8.RuneCountInString(title) > preferredTitle {
 		ends := clauseEnd.FindAllStringIndex(title, -1)
 		for _, end := range slices.Backward(ends) {
-			if n := utf8.RuneCountInString(title[:end[0]]); n <= shortTitle && len(strings.Fields(title[:end[0]])) > 2 {
+			if n := utf8.RuneCountInString(title[:end[0]]); n <= preferredTitle && len(strings.Fields(title[:end[0]])) > 2 {
 				return title[:end[0]]
 			}
 		}
 	}
-	if n := utf8.RuneCountInString(title); n == 0 || n > longTitle {
+	if n := utf8.RuneCountInString(title); n == 0 || n > maxTitle {
 		return s.Name
 	}
 	return title

@@ -24,23 +24,23 @@ func (inv *invocation) rulesStop() *cobra.Command {
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
 	addJSON(c, &asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, closePlace, err := inv.tools.OpenSections(cfg)
+		storage, closeStorage, err := inv.tools.OpenRegistry(cfg)
 		if err != nil {
 			return err
 		}
-		defer closePlace()
+		defer closeStorage()
 		name := rules.Base(args[0])
-		now, err := place.Now(c.Context(), inv.tools.Now())
+		now, err := storage.Now(c.Context(), inv.tools.Now())
 		if err != nil {
 			return err
 		}
 		var stopped []string
-		err = place.Update(c.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
+		err = storage.Update(c.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
 			stopped = nil // Update may call the function again
 			for i := range list {
 				s := &list[i]
-				chosen := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, s.Section) })
-				if s.File != name || !chosen || s.State == rules.Stopped || s.State == rules.Finished {
+				isNamed := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, s.Section) })
+				if s.File != name || !isNamed || s.State == rules.Stopped || s.State == rules.Finished {
 					continue
 				}
 				s.State, s.Ended = rules.Stopped, now.UTC()
@@ -53,17 +53,17 @@ func (inv *invocation) rulesStop() *cobra.Command {
 			return err
 		}
 		if len(stopped) == 0 {
-			what := "section of " + name
+			subject := "section of " + name
 			if len(names) > 0 {
-				what += " named " + strings.Join(names, " or ")
+				subject += " named " + strings.Join(names, " or ")
 			}
-			return fmt.Errorf("no %s is queued or measuring; `precept rules list` shows the registered sections", what)
+			return fmt.Errorf("no %s is queued or measuring; `precept rules list` shows the registered sections", subject)
 		}
 		if asJSON {
-			return writeJSON(inv.out, map[string][]string{"stopped": stopped})
+			return writeJSON(inv.stdout, map[string][]string{"stopped": stopped})
 		}
 		for _, slug := range stopped {
-			fmt.Fprintf(inv.out, "%s is stopped\n", report.Printable(slug))
+			fmt.Fprintf(inv.stdout, "%s is stopped\n", report.Printable(slug))
 		}
 		return nil
 	})

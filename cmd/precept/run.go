@@ -19,7 +19,7 @@ import (
 	"precept/configs"
 )
 
-// runFlags are the flags of run that are not keys of the configuration.
+// runFlags are the flags of `precept run` that are not keys of the configuration.
 type runFlags struct {
 	listener            dataFlags
 	verify              string
@@ -27,8 +27,8 @@ type runFlags struct {
 	run, session, agent string
 }
 
-// runVerb returns the command that runs an agent through precept.
-func (inv *invocation) runVerb() *cobra.Command {
+// runCommand returns the command that runs an agent through precept.
+func (inv *invocation) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
@@ -85,8 +85,8 @@ func (inv *invocation) runAgent(
 	if err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(args[0]); err != nil { // a missing command needs no server
-		return cannotRun(startFailureCode(err), err)
+	if _, err := exec.LookPath(args[0]); err != nil { // report a missing program before a server is started
+		return agentError(startFailureCode(err), err)
 	}
 	base, err := dataListener(ctx, inv.env, cfg, &f.listener)
 	if errors.Is(err, errNotRunning) {
@@ -94,41 +94,41 @@ func (inv *invocation) runAgent(
 		if base, stop, err = inv.startServer(ctx, flags); err == nil {
 			defer func() {
 				if failed := stop(); failed != nil {
-					fmt.Fprintln(inv.err, "precept:", failed)
+					fmt.Fprintln(inv.stderr, "precept:", failed)
 				}
 			}()
 		}
-	} else if err == nil && !alive(ctx, base) {
+	} else if err == nil && !isAlive(ctx, base) {
 		err = fmt.Errorf("precept at %s does not answer; start the server, or omit --url", base)
 	} else if err == nil {
-		fmt.Fprintln(inv.err, "precept: server", base)
+		fmt.Fprintln(inv.stderr, "precept: server", base)
 	}
 	if err != nil {
 		return err
 	}
-	p, err := inv.pointing(cfg, f, base, args)
+	l, err := inv.newLaunch(cfg, f, base, args)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if p.temp != "" {
-			_ = os.RemoveAll(p.temp)
+		if l.tempPath != "" {
+			_ = os.RemoveAll(l.tempPath)
 		}
 	}()
-	if err := p.point(); err != nil {
+	if err := l.configure(); err != nil {
 		return err
 	}
-	agent := child{args: p.args, env: environment(p.env), in: inv.in, stdout: inv.out, stderr: inv.err}
+	agent := child{args: l.args, env: envList(l.env), in: inv.stdin, stdout: inv.stdout, stderr: inv.stderr}
 	o := agent.run()
 	if o.err != nil {
-		return cannotRun(o.code, o.err)
+		return agentError(o.code, o.err)
 	}
-	result := runResult{Run: p.run, Session: p.session, Agent: p.agent, URL: base, ExitCode: o.code}
-	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // after a stop by a person the result says nothing about the agent
-		result.Verifier = inv.verifyRun(ctx, cfg, f, p)
+	result := runResult{Run: l.run, Session: l.session, Agent: l.agent, URL: base, ExitCode: o.code}
+	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // the work of an agent that was stopped by a signal is incomplete, so it is not verified
+		result.Verifier = inv.verifyRun(ctx, cfg, f, l)
 	}
 	if f.asJSON {
-		if err := writeLine(inv.err, result); err != nil && o.code == 0 { // a failure of the agent determines the exit code
+		if err := writeLine(inv.stderr, result); err != nil && o.code == 0 { // if the agent failed, its exit code is returned instead
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ type runResult struct {
 	Verifier *runVerifier `json:"verifier,omitempty"`
 }
 
-// runVerifier is the result of the verifier, and the server's answer to its post.
+// runVerifier is the result of the verifier, and the server's response to the posted result.
 type runVerifier struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
@@ -157,42 +157,44 @@ type runVerifier struct {
 	Error    string `json:"error,omitempty"`
 }
 
-func cannotRun(code int, err error) error {
+// agentError returns the error for an agent that could not be run.
+func agentError(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// pointing returns the description of the agent's process. If neither a run nor a session is named, the run gets a
-// generated name.
-func (inv *invocation) pointing(
+// newLaunch returns the launch of the agent whose command line is args. If the flags name neither a run nor a session,
+// the run gets a generated name.
+func (inv *invocation) newLaunch(
 	cfg *configs.Config, f *runFlags, base string, args []string,
-) (*pointing, error) {
-	p := &pointing{
-		cfg: cfg, data: base, args: args, run: f.run, session: f.session, agent: f.agent,
-		env: map[string]string{}, notes: inv.err,
+) (*launch, error) {
+	l := &launch{
+		cfg: cfg, dataURL: base, args: args, run: f.run, session: f.session, agent: f.agent,
+		env: map[string]string{}, stderr: inv.stderr,
 	}
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		p.env[name] = value
+		l.env[name] = value
 	}
-	if p.agent == "" {
-		p.agent = programName(args)
+	if l.agent == "" {
+		l.agent = programName(args)
 	}
-	if p.run == "" && p.session == "" {
+	if l.run == "" && l.session == "" {
 		var b [8]byte
 		if _, err := io.ReadFull(inv.tools.Random, b[:]); err != nil {
 			return nil, fmt.Errorf("make a run's name: %w", err)
 		}
-		p.run = "run-" + hex.EncodeToString(b[:])
+		l.run = "run-" + hex.EncodeToString(b[:])
 	}
 	var err error
-	if p.work, err = os.Getwd(); err != nil {
+	if l.workDir, err = os.Getwd(); err != nil {
 		return nil, err
 	}
-	p.home, err = os.UserHomeDir()
-	return p, err
+	l.home, err = os.UserHomeDir()
+	return l, err
 }
 
-func environment(env map[string]string) []string {
+// envList returns environment variables in the form of os.Environ.
+func envList(env map[string]string) []string {
 	out := make([]string, 0, len(env))
 	for name, value := range env {
 		out = append(out, name+"="+value)
@@ -201,11 +203,11 @@ func environment(env map[string]string) []string {
 }
 
 // verifyRun runs the verifier and posts its result. The exit code of precept remains the exit code of the agent.
-func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) *runVerifier {
+func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *runVerifier {
 	command := []string{"sh", "-c", f.verify}
 	v, err := inv.verifyCommand(command, true)
 	if err != nil {
-		fmt.Fprintln(inv.err, "precept:", err)
+		fmt.Fprintln(inv.stderr, "precept:", err)
 		return &runVerifier{Command: f.verify, ExitCode: startFailureCode(err), Error: err.Error()}
 	}
 	v.Command = []string{f.verify}
@@ -219,69 +221,69 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	if v.ExitCode == 0 {
 		body["score"] = 1.0
 	}
-	subject, name := "run", p.run
+	subject, name := "run", l.run
 	if name == "" {
-		subject, name = "session", p.session
+		subject, name = "session", l.session
 	}
 	body[subject+"_id"] = name
 	if f.record && v.ExitCode != 0 {
 		ledgerFlag := ledgerFlags{file: cfg.Ledger.File}
-		recordFailures(ctx, inv.err, ledgerFlag.open(inv), name, v)
-		printVerified(inv.err, v, false)
+		recordFailures(ctx, inv.stderr, ledgerFlag.open(inv), name, v)
+		printVerifyResult(inv.stderr, v, false)
 	}
-	find := func() (string, error) { return p.data, nil }
-	answer, err := inv.postFeedback(ctx, retryLimit, find, credential(inv.env, cfg, &f.listener), body)
+	find := func() (string, error) { return l.dataURL, nil }
+	answer, err := inv.postFeedback(ctx, retryTimeout, find, credential(inv.env, cfg, &f.listener), body)
 	if err != nil {
-		fmt.Fprintln(inv.err, "precept: the result of the verifier could not be posted:", err)
+		fmt.Fprintln(inv.stderr, "precept: the result of the verifier could not be posted:", err)
 		result.Error = err.Error()
 		return result
 	}
 	result.Status = answer.Status
 	if answer.Status == "unanswered" {
-		fmt.Fprintf(inv.err, "precept: no request of %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
+		fmt.Fprintf(inv.stderr, "precept: no request of %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
 		return result
 	}
 	outcome := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
-	fmt.Fprintf(inv.err, "precept: the verifier %s; %s %s (%s)\n", outcome, subject, name, answer.Status)
+	fmt.Fprintf(inv.stderr, "precept: the verifier %s; %s %s (%s)\n", outcome, subject, name, answer.Status)
 	return result
 }
 
 // startServer starts a server in this process. The caller calls stop after the agent has ended. The server uses free
-// ports, handles no signals, and writes no run.json, so that no other command finds the server.
+// ports, handles no signals and writes no run.json. Other commands therefore do not find the server.
 func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(inv, false)
 	cfg, err := source.Load()
 	if err != nil {
 		return "", nil, misuse(err)
 	}
-	own := *cfg
-	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	if dir := server.UserDataDir(inv.env); !flags.dataPlaceIsSet(inv) && !server.HoldsData(own.DataDir) && dir != "" {
-		own.DataDir = dir // ./data of a repository may belong to another program
+	ownCfg := *cfg
+	ownCfg.Listen, ownCfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	if dir := server.UserDataDir(inv.env); !flags.isDataPlaceSet(inv) && !server.HoldsData(ownCfg.DataDir) && dir != "" {
+		ownCfg.DataDir = dir // ./data of a repository may belong to another program
 	}
-	if err := server.MakeDataDir(own.DataDir); err != nil {
+	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
 		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
 	}
-	fmt.Fprintf(inv.err, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
-		strings.Join(upstreamsOf(&own), " and "), amount(inv.countLessons(ctx, &own), "lesson"), own.Lessons, own.DataDir)
+	fmt.Fprintf(inv.stderr, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
+		strings.Join(upstreamURLs(&ownCfg), " and "), amount(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
 	log, err := os.OpenFile(
-		filepath.Join(own.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
+		filepath.Join(ownCfg.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
 	)
 	if err != nil {
 		return "", nil, err
 	}
 	ready := make(chan string, 1)
 	s := server.New(server.Options{
-		Tools: inv.tools, Config: &own, Source: source, Console: log, Embedded: true,
+		Tools: inv.tools, Config: &ownCfg, Source: source, Console: log, Embedded: true,
 		Ready: func(data, _ string) { ready <- data },
 	})
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var wait sync.WaitGroup
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
 	ended := make(chan error, 1)
-	wait.Go(func() { ended <- cutExit(s.Run(running)) })
+	wg.Go(func() { ended <- cutExit(s.Run(runCtx)) })
 	stop = func() error {
 		cancel()
-		wait.Wait()
+		wg.Wait()
 		return errors.Join(<-ended, log.Close())
 	}
 	select {
@@ -298,8 +300,8 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 	}
 }
 
-// upstreamsOf returns the different URLs of the routes.
-func upstreamsOf(cfg *configs.Config) []string {
+// upstreamURLs returns the URLs of the upstreams to which the configured routes lead, without duplicates.
+func upstreamURLs(cfg *configs.Config) []string {
 	urls := []string{cfg.Upstream}
 	if cfg.Upstream == "" {
 		urls = urls[:0]
@@ -311,7 +313,7 @@ func upstreamsOf(cfg *configs.Config) []string {
 	return slices.Compact(urls)
 }
 
-// countLessons returns the number of readable lessons; a missing directory has none.
+// countLessons returns the number of lessons that can be read; 0 if the directory does not exist.
 func (inv *invocation) countLessons(ctx context.Context, cfg *configs.Config) int {
 	book, _, err := loadBook(ctx, inv.tools, cfg)
 	if err != nil {

@@ -27,8 +27,8 @@ func (inv *invocation) serve() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)
-	flags.trusts = true
-	show := c.Flags().Bool(
+	flags.trustsProjectFile = true
+	printsConfig := c.Flags().Bool(
 		"print-config", false, "print the effective configuration without secrets, and exit",
 	)
 	var asJSON bool
@@ -36,23 +36,23 @@ func (inv *invocation) serve() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		flags.announce(inv)
 		source := flags.source(inv, false)
-		cfg, err := loadServed(source)
+		cfg, err := loadForServer(source)
 		if err != nil {
 			return err
 		}
-		if *show {
-			return printConfig(inv.out, cfg, asJSON)
+		if *printsConfig {
+			return printConfig(inv.stdout, cfg, asJSON)
 		}
 		o := inv.serverOptions(cfg, source)
 		if asJSON {
-			o.Addresses = inv.out
+			o.Addresses = inv.stdout
 		}
 		return cutExit(server.New(o).Run(c.Context()))
 	}
 	return c
 }
 
-// printConfig prints the configuration without secrets, and the keys that differ from their defaults.
+// printConfig prints the configuration without secrets, and the names of the keys that differ from their defaults.
 func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 	if asJSON {
 		tree, err := cfg.EffectiveTree()
@@ -76,7 +76,7 @@ func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 // serverOptions returns the options of a server that writes messages for people to standard error.
 func (inv *invocation) serverOptions(cfg *configs.Config, source *server.Source) server.Options {
 	return server.Options{
-		Tools: inv.tools, Config: cfg, Source: source, Console: inv.err, UserRunFile: server.UserRunPath(inv.env),
+		Tools: inv.tools, Config: cfg, Source: source, Console: inv.stderr, UserRunFile: server.UserRunPath(inv.env),
 		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, inv.env, state) },
 	}
 }
@@ -92,7 +92,7 @@ func cutExit(err error) error {
 // notifyManager sends a state to the service manager, as a datagram to the socket that NOTIFY_SOCKET names, like
 // sd_notify(3). If NOTIFY_SOCKET is not set, notifyManager does nothing.
 func notifyManager(ctx context.Context, env func(string) (string, bool), state string) error {
-	name := variable(env, "NOTIFY_SOCKET")
+	name := firstEnv(env, "NOTIFY_SOCKET")
 	if name == "" {
 		return nil
 	}

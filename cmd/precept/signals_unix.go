@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// forwardedSignals returns the signals that a child receives.
+// forwardedSignals returns the signals that precept passes on to a child.
 func forwardedSignals() []os.Signal {
 	return []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
@@ -15,6 +15,6 @@ func forwardedSignals() []os.Signal {
 	}
 }
 
-// isUserSignal reports whether the child defines the meaning of a signal, as of SIGUSR1. Such a signal does
-// not stop the child.
+// isUserSignal reports whether a signal has a meaning that only the child defines, such as SIGUSR1. precept does not
+// treat such a signal as a request to stop.
 func isUserSignal(s syscall.Signal) bool { return s == syscall.SIGUSR1 || s == syscall.SIGUSR2 }

@@ -5,9 +5,8 @@ import (
 	"syscall"
 )
 
-// forwardedSignals returns the signals that a child receives. Windows has no further signals.
+// forwardedSignals returns the signals that precept passes on to a child. Windows has no further signals.
 func forwardedSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
 
-// isUserSignal reports whether the child defines the meaning of a signal, as of SIGUSR1. Such a signal does
-// not stop the child.
+// isUserSignal returns false, because Windows has no signal such as SIGUSR1.
 func isUserSignal(syscall.Signal) bool { return false }

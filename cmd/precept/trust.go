@@ -25,9 +25,10 @@ var errForeign = errors.New(
 		projectFile + ", or use no file with --config=",
 )
 
-// checkTrust checks the precept.yaml of the working directory, which may come from a foreign repository. A file that
-// names a host could send keys and prompts to that host. A file that expands an environment variable could reveal the
-// variable. The user must have accepted such a file.
+// checkTrust checks the precept.yaml in the working directory, which may come from a foreign repository. With a file
+// that names a host, precept could send keys and prompts to that host. With a file that expands an environment
+// variable, precept could reveal the variable. Therefore checkTrust refuses such a file unless the user has accepted
+// it.
 func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	for _, path := range []string{projectFile, "."} {
 		if info, err := os.Stat(path); err != nil {
@@ -36,14 +37,14 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 			return errForeign
 		}
 	}
-	if f.trusts || !f.sendsAway(text) || isAccepted(inv.env, text) {
+	if f.trustsProjectFile || !f.sendsAway(text) || isAccepted(inv.env, text) {
 		return nil
 	}
 	return errUntrusted
 }
 
 // sendsAway reports whether the file expands a variable, or names a host to which the command would send data. Only
-// the command run starts a server. The other commands use only the store, the bank and the judge.
+// `precept run` starts a server, which uses every host. The other commands use only the store, the bank and the judge.
 func (f *configFlags) sendsAway(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
@@ -57,9 +58,9 @@ func isAccepted(env func(string) (string, bool), text []byte) bool {
 	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sumOf(text) })
 }
 
-// accept adds the file to the user's accepted files, if the file names a host or expands a variable. If the list of
-// accepted files cannot be written, accept prints the error.
-func (inv *invocation) accept(text []byte) {
+// acceptFile adds the hash of a file to the user's list of accepted files. A file that names no host and expands no
+// variable needs no entry. If the list cannot be written, acceptFile prints the error.
+func (inv *invocation) acceptFile(text []byte) {
 	if hosts, variables := configs.HostKeys(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
 		return
 	}
@@ -73,7 +74,7 @@ func (inv *invocation) accept(text []byte) {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(inv.err, "precept: the trust in %s cannot be stored: %v; name the file with --config in other commands\n", projectFile, err)
+		fmt.Fprintf(inv.stderr, "precept: the trust in %s cannot be stored: %v; name the file with --config in other commands\n", projectFile, err)
 	}
 }
 

@@ -2,5 +2,5 @@ package main
 
 import "os"
 
-// isForeign returns false on Windows, where the mode of a file does not show its owner.
+// isForeign returns false, because the mode of a file on Windows says nothing about other users.
 func isForeign(os.FileInfo) bool { return false }

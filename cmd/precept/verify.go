@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	maxOutput   = 16 << 20 // maximum number of output bytes that are kept: half from the start, half from the end
-	maxFailures = 1000     // maximum number of failures of one command that are recorded
+	maxOutput   = 16 << 20 // maximum number of output bytes that are searched for failures, half of them from each end
+	maxFailures = 1000     // maximum number of failures that are recorded for one command
 )
 
-// verifyAnswer is the answer of verify --json.
+// verifyAnswer is the output of verify --json.
 type verifyAnswer struct {
 	Command  []string         `json:"command"`
 	ExitCode int              `json:"exit_code"`
 	Failures []ledger.Failure `json:"failures"`
-	Results  []ledger.Result  `json:"results"` // one result for each failure, in the same order; empty if nothing was recorded
+	Results  []ledger.Result  `json:"results"` // results of recording, in the order of Failures; empty if nothing was recorded
 }
 
-// verify returns the command that runs a given program and records its failures in the ledger.
+// verify returns the command that runs a linter or a test and records its failures in the ledger, AGENT.md.
 func (inv *invocation) verify() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var intent string
-	var asJSON, dry bool
+	var asJSON, dryRun bool
 	c := &cobra.Command{
 		Use:   "verify [flags] -- COMMAND ...",
 		Short: "Run a linter or a test and record its failures in AGENT.md",
@@ -52,24 +52,24 @@ func (inv *invocation) verify() *cobra.Command {
 	c.Flags().SetInterspersed(false)
 	ledgerFlag.add(c)
 	c.Flags().StringVar(&intent, "intent-id", "verify", "id of the task, for the entries")
-	c.Flags().BoolVar(&dry, "dry-run", false, "print the failures and record nothing")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the failures and record nothing")
 	addJSON(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		v, err := inv.verifyCommand(args, asJSON)
 		if err != nil {
 			return err
 		}
-		if v.ExitCode != 0 && !dry {
-			recordFailures(c.Context(), inv.err, ledgerFlag.open(inv), intent, v)
-		} else if !dry {
+		if v.ExitCode != 0 && !dryRun {
+			recordFailures(c.Context(), inv.stderr, ledgerFlag.open(inv), intent, v)
+		} else if !dryRun {
 			_ = ledgerFlag.open(inv).TraceVerify(args, v.ExitCode, 0)
 		}
 		if asJSON {
-			if err := writeJSON(inv.out, v); err != nil {
+			if err := writeJSON(inv.stdout, v); err != nil {
 				return err
 			}
 		} else {
-			printVerified(inv.err, v, dry)
+			printVerifyResult(inv.stderr, v, dryRun)
 		}
 		if v.ExitCode != 0 {
 			return &codedError{code: v.ExitCode}
@@ -79,12 +79,13 @@ func (inv *invocation) verify() *cobra.Command {
 	return c
 }
 
-// verifyCommand runs the command and reads the failures in its output.
+// verifyCommand runs a command line, passes its output through, and finds the failures in the output. If toStderr is
+// true, all output goes to standard error.
 func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer, error) {
 	capture := &headAndTail{half: maxOutput / 2}
 	command := child{
-		args: args, in: inv.in, stdout: io.MultiWriter(inv.out, capture),
-		stderr: io.MultiWriter(inv.err, capture),
+		args: args, in: inv.stdin, stdout: io.MultiWriter(inv.stdout, capture),
+		stderr: io.MultiWriter(inv.stderr, capture),
 	}
 	if toStderr {
 		command.stdout = command.stderr
@@ -96,7 +97,7 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 	v := &verifyAnswer{
 		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
 	}
-	if o.code == 0 || o.lastSignal == syscall.SIGINT || o.lastSignal == syscall.SIGTERM { // the command was stopped and did not fail
+	if o.code == 0 || o.lastSignal == syscall.SIGINT || o.lastSignal == syscall.SIGTERM { // a command that a signal stopped has not failed
 		return v, nil
 	}
 	dir, err := os.Getwd()
@@ -113,7 +114,7 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 	}
 	if len(v.Failures) > maxFailures {
 		fmt.Fprintf(
-			inv.err, "precept: %d distinct failures; only the first %d are recorded\n", len(v.Failures),
+			inv.stderr, "precept: %d distinct failures; only the first %d are recorded\n", len(v.Failures),
 			maxFailures,
 		)
 		v.Failures = v.Failures[:maxFailures]
@@ -127,54 +128,54 @@ func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, in
 	for i := range v.Failures {
 		entries = append(entries, v.Failures[i].Entry(intent, v.Command))
 	}
-	var untraced error
+	var traceErr error
 	if len(entries) > 0 {
 		results, lost, err := l.Record(ctx, entries...)
 		if err != nil {
 			fmt.Fprintln(console, "precept: nothing was recorded:", err)
 			return
 		}
-		v.Results, untraced = results, lost
+		v.Results, traceErr = results, lost
 	}
-	if err := errors.Join(untraced, l.TraceVerify(v.Command, v.ExitCode, len(v.Failures))); err != nil {
+	if err := errors.Join(traceErr, l.TraceVerify(v.Command, v.ExitCode, len(v.Failures))); err != nil {
 		fmt.Fprintln(console, "precept:", err)
 	}
 }
 
-// printVerified prints the recorded entries on standard error, because standard output belongs to
-// the command.
-func printVerified(console io.Writer, v *verifyAnswer, dry bool) {
-	if dry {
+// printVerifyResult prints the number of recorded failures or, with dryRun, the failures. console is standard error,
+// because standard output belongs to the command.
+func printVerifyResult(console io.Writer, v *verifyAnswer, dryRun bool) {
+	if dryRun {
 		for i := range v.Failures {
 			f := &v.Failures[i]
 			fmt.Fprintf(console, "%s: %s: %s\n", f.Tool, f.File, ledger.Summary(f.Error))
 		}
 		return
 	}
-	added, known, refused := 0, 0, ""
+	recorded, duplicates, failure := 0, 0, ""
 	for i := range v.Results {
 		switch v.Results[i].Status {
 		case ledger.Recorded:
-			added++
+			recorded++
 		case ledger.Duplicate:
-			known++
+			duplicates++
 		case ledger.Failed:
-			refused = v.Results[i].Message
+			failure = v.Results[i].Message
 		}
 	}
-	if added+known > 0 {
+	if recorded+duplicates > 0 {
 		fmt.Fprintf(
-			console, "precept: %s recorded in %s, %d already recorded\n", amount(added, "failure"),
-			v.Results[0].Ledger, known,
+			console, "precept: %s recorded in %s, %d already recorded\n", amount(recorded, "failure"),
+			v.Results[0].Ledger, duplicates,
 		)
 	}
-	if refused != "" {
-		fmt.Fprintf(console, "precept: %s was not changed: %s; the failures are in .orchestration/agent_trace.jsonl\n", v.Results[0].Ledger, refused)
+	if failure != "" {
+		fmt.Fprintf(console, "precept: %s was not changed: %s; the failures are in .orchestration/agent_trace.jsonl\n", v.Results[0].Ledger, failure)
 	}
 }
 
-// goModule returns the import path of a folder in a Go module, by which go test names the package of the folder; ""
-// outside of a module.
+// goModule returns the import path of the package in a folder; "" if the folder is not in a Go module. The output of go
+// test contains this path.
 func goModule(dir string) string {
 	root := dir
 	for {
@@ -198,10 +199,11 @@ func goModule(dir string) string {
 	}
 }
 
-// headAndTail is a writer that keeps the first and the last bytes of an output.
+// headAndTail is a writer that stores the first and the last bytes of an output. headAndTail is safe for concurrent
+// use, because two goroutines write standard output and standard error.
 type headAndTail struct {
-	half int        // number of bytes that String returns of each end
-	mu   sync.Mutex // standard output and standard error come from two goroutines
+	half int // maximum number of bytes that String returns from each end
+	mu   sync.Mutex
 	head []byte
 	tail []byte
 }
@@ -219,7 +221,7 @@ func (b *headAndTail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the kept bytes. A blank line takes the place of omitted bytes.
+// String returns the stored bytes. If bytes were omitted, a blank line takes their place.
 func (b *headAndTail) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

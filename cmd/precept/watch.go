@@ -18,14 +18,14 @@ import (
 	"precept/store"
 )
 
-// watchFlags select the watched session.
+// watchFlags are the flags of `precept watch`.
 type watchFlags struct {
 	tenant       string
 	latest, once bool
 	asJSON       bool
 }
 
-// watch returns the command that prints the turns of a session as the turns are stored.
+// watch returns the command that prints each turn of a session soon after the turn is stored.
 func (inv *invocation) watch() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
@@ -52,19 +52,19 @@ func (inv *invocation) watch() *cobra.Command {
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the session")
 	return inv.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		x := &following{
-			invocation: inv, cfg: cfg, flags: &f, printed: map[string]bool{}, page: inv.page(),
+		w := &watcher{
+			invocation: inv, cfg: cfg, flags: &f, printed: map[string]bool{}, style: inv.newPageStyle(),
 		}
 		if len(args) == 1 {
-			x.name = args[0]
+			w.name = args[0]
 		}
-		return repeat(c.Context(), time.Second, x.poll)
+		return repeat(c.Context(), time.Second, w.poll)
 	})
 }
 
-// repeat calls step at intervals until step is done or fails, or until control-C.
+// repeat calls step at intervals until step is done or fails, or until the user presses Ctrl-C.
 func repeat(
-	ctx context.Context, every time.Duration, step func(context.Context) (done bool, err error),
+	ctx context.Context, interval time.Duration, step func(context.Context) (done bool, err error),
 ) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -75,120 +75,120 @@ func repeat(
 			return nil //nolint:nilerr // control-C is the usual end
 		case done || err != nil:
 			return err
-		case server.Pause(ctx, every) != nil:
+		case server.Pause(ctx, interval) != nil:
 			return nil //nolint:nilerr // control-C is the usual end
 		}
 	}
 }
 
-// following is the state of `precept watch`.
-type following struct {
-	invocation *invocation
-	cfg        *configs.Config
-	flags      *watchFlags
-	page       page
-	name       string          // name or id of the session; "" until --latest has found one
-	next       int             // number of exchanges that were read
-	printed    map[string]bool // exchanges that were printed
-	hasHead    bool            // the head of the session was printed
-	waitShown  bool            // the reason for the wait was printed
+// watcher is the state of `precept watch`.
+type watcher struct {
+	invocation   *invocation
+	cfg          *configs.Config
+	flags        *watchFlags
+	style        pageStyle
+	name         string          // name or id of the session; "" until --latest has found one
+	nextExchange int             // number of exchanges that were read
+	printed      map[string]bool // exchanges that were printed
+	headPrinted  bool            // the head of the session was printed
+	waitPrinted  bool            // the reason for the wait was printed
 }
 
-// poll reads the session once and prints its new turns. done is true after the last turn of a closed session,
-// and after the first poll with --once.
-func (x *following) poll(ctx context.Context) (done bool, err error) {
-	if x.name == "" {
-		if err := x.newest(ctx); err != nil {
+// poll prints the turns that were stored since the last call. done is true after the last turn of a closed session and,
+// with --once, after the present turns.
+func (w *watcher) poll(ctx context.Context) (done bool, err error) {
+	if w.name == "" {
+		if err := w.findNewest(ctx); err != nil {
 			return false, err
 		}
 	}
-	if x.name == "" {
-		return x.wait("no session has been stored yet")
+	if w.name == "" {
+		return w.reportWait("no session has been stored yet")
 	}
 	for {
-		t, found, err := x.ask(ctx)
+		t, found, err := w.readExchanges(ctx)
 		if err != nil {
 			return false, err
 		}
 		if !found {
-			return x.wait(
+			return w.reportWait(
 				"no data of this session is stored: the session is unknown, or the first turn is not stored yet",
 			)
 		}
-		if err := x.print(&t); err != nil {
+		if err := w.print(&t); err != nil {
 			return false, err
 		}
 		if t.Next < t.Exchanges {
 			continue
 		}
-		if t.Closed && !x.flags.asJSON {
-			_, err = fmt.Fprintln(x.invocation.out, x.page.end(&t))
+		if t.Closed && !w.flags.asJSON {
+			_, err = fmt.Fprintln(w.invocation.stdout, w.style.end(&t))
 		}
-		return t.Closed || x.flags.once, err
+		return t.Closed || w.flags.once, err
 	}
 }
 
-// wait prints the reason for waiting, once.
-func (x *following) wait(why string) (done bool, err error) {
-	if x.flags.once {
+// reportWait prints the reason for waiting when it is first called. With --once, reportWait returns the reason as an
+// error.
+func (w *watcher) reportWait(why string) (done bool, err error) {
+	if w.flags.once {
 		return true, errors.New(why + "; omit --once to wait")
 	}
-	if !x.waitShown && !x.flags.asJSON {
-		x.waitShown = true
-		fmt.Fprintln(x.invocation.err, why+"; waiting (Ctrl-C to stop)")
+	if !w.waitPrinted && !w.flags.asJSON {
+		w.waitPrinted = true
+		fmt.Fprintln(w.invocation.stderr, why+"; waiting (Ctrl-C to stop)")
 	}
 	return false, nil
 }
 
-// newest finds the session that began last.
-func (x *following) newest(ctx context.Context) error {
+// findNewest sets name to the session that began last. If there is no session, findNewest changes nothing.
+func (w *watcher) findNewest(ctx context.Context) error {
 	var l store.SessionList
-	q := url.Values{"tenant": {x.flags.tenant}, "limit": {"1"}}
-	err := askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), decodeJSON(&l))
+	q := url.Values{"tenant": {w.flags.tenant}, "limit": {"1"}}
+	err := askAdmin(ctx, w.cfg, "/api/sessions?"+q.Encode(), decodeJSON(&l))
 	if len(l.Sessions) > 0 {
-		x.name = l.Sessions[0].ID
+		w.name = l.Sessions[0].ID
 	}
 	return err
 }
 
-// ask reads the exchanges that were stored since the last call, and the five exchanges before them. The server lists
-// a retry next to the first attempt of the turn, so that a new exchange can be listed before exchanges that were
-// already printed.
-func (x *following) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
-	const back = 5
-	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
-	err = askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), decodeJSON(&t))
-	var refused *refusedError
-	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
+// readExchanges reads the exchanges that were stored since the last call, and the five exchanges before them. A new
+// exchange is not always the last one in the list, because the server lists a retry next to the first attempt.
+func (w *watcher) readExchanges(ctx context.Context) (t store.Transcript, found bool, err error) {
+	const overlap = 5
+	q := url.Values{"tenant": {w.flags.tenant}, "from": {fmt.Sprint(max(0, w.nextExchange-overlap))}}
+	err = askAdmin(ctx, w.cfg, "/api/sessions/"+url.PathEscape(w.name)+"?"+q.Encode(), decodeJSON(&t))
+	var statusErr *statusError
+	if errors.As(err, &statusErr) && statusErr.status == http.StatusNotFound {
 		return t, false, nil
 	}
 	return t, err == nil, err
 }
 
-// print writes the part of the transcript that was not printed yet.
-func (x *following) print(t *store.Transcript) error {
-	if !x.hasHead && !x.flags.asJSON {
-		x.hasHead = true
-		if _, err := fmt.Fprintln(x.invocation.out, x.page.head(t)); err != nil {
+// print prints the turns of a transcript that were not printed yet.
+func (w *watcher) print(t *store.Transcript) error {
+	if !w.headPrinted && !w.flags.asJSON {
+		w.headPrinted = true
+		if _, err := fmt.Fprintln(w.invocation.stdout, w.style.head(t)); err != nil {
 			return err
 		}
 	}
 	for i := range t.TurnItems {
 		turn := &t.TurnItems[i]
-		if x.printed[turn.ID] {
+		if w.printed[turn.ID] {
 			continue
 		}
-		x.printed[turn.ID] = true
+		w.printed[turn.ID] = true
 		var err error
-		if x.flags.asJSON {
-			err = writeLine(x.invocation.out, turn)
+		if w.flags.asJSON {
+			err = writeLine(w.invocation.stdout, turn)
 		} else {
-			_, err = fmt.Fprintln(x.invocation.out, strings.Join(x.page.turn(turn), "\n"))
+			_, err = fmt.Fprintln(w.invocation.stdout, strings.Join(w.style.turn(turn), "\n"))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	x.next = max(x.next, t.Next)
+	w.nextExchange = max(w.nextExchange, t.Next)
 	return nil
 }

@@ -14,21 +14,22 @@ import (
 	"precept/store"
 )
 
-// page holds the width and the colour setting with which a session is written to a terminal.
-type page struct {
+// pageStyle holds the width in columns and the colour setting with which a session is printed.
+type pageStyle struct {
 	width  int
 	colour bool
 }
 
-// shownLines is the maximum number of lines of a text that are printed.
-const shownLines = 12
+// maxShownLines is the maximum number of lines of a text that are printed.
+const maxShownLines = 12
 
-// page returns the format for the output. Colours are used if the output is a terminal and NO_COLOR is not set.
-func (inv *invocation) page() page {
-	columns, live := screen(inv.out)
-	none, _ := inv.env("NO_COLOR")
+// newPageStyle returns the style for standard output. Colours are used if standard output is a terminal that supports
+// colours, and NO_COLOR is not set.
+func (inv *invocation) newPageStyle() pageStyle {
+	columns, isTTY := terminalWidth(inv.stdout)
+	noColor, _ := inv.env("NO_COLOR")
 	term, _ := inv.env("TERM")
-	return page{width: columns, colour: live && none == "" && term != "dumb"}
+	return pageStyle{width: columns, colour: isTTY && noColor == "" && term != "dumb"}
 }
 
 // ink is an ANSI colour, named by its purpose.
@@ -37,7 +38,7 @@ type ink string
 const (
 	inkPlain ink = ""
 	inkHead  ink = "1"     // bold
-	inkBlock ink = "30;42" // black on green, so that a person sees the inserted text
+	inkBlock ink = "30;42" // black on green, because inserted text must be easy to see
 	inkGhost ink = "2;9"   // faint, struck through
 	inkError ink = "31"
 	inkFaint ink = "2"
@@ -46,16 +47,16 @@ const (
 // labelWidth is the number of columns of the label before a text.
 const labelWidth = 11
 
-// paint returns a text in a colour, if the page has colours.
-func (p page) paint(colour ink, text string) string {
+// paint returns a text in a colour. If the style has no colours, paint returns the text unchanged.
+func (p pageStyle) paint(colour ink, text string) string {
 	if !p.colour || colour == inkPlain {
 		return text
 	}
 	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
 }
 
-// head returns the lines about the beginning of a session.
-func (p page) head(t *store.Transcript) string {
+// head returns the lines that are printed before the turns of a session.
+func (p pageStyle) head(t *store.Transcript) string {
 	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  begun " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 	if t.Control {
 		text += "  (control: no lessons)"
@@ -63,8 +64,8 @@ func (p page) head(t *store.Transcript) string {
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
-// end returns the lines about the end of a session.
-func (p page) end(t *store.Transcript) string {
+// end returns the lines that are printed after the turns of a closed session.
+func (p pageStyle) end(t *store.Transcript) string {
 	text := fmt.Sprintf("closed after turn %d: no reward", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
 		text = fmt.Sprintf(
@@ -75,8 +76,8 @@ func (p page) end(t *store.Transcript) string {
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
-// turn returns the lines of one exchange, none wider than the page.
-func (p page) turn(t *store.TurnItem) []string {
+// turn returns the lines of one exchange. No line is wider than the page.
+func (p pageStyle) turn(t *store.TurnItem) []string {
 	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf(
 		"%.1f s", t.LatencyMS/1000,
 	)}
@@ -107,7 +108,7 @@ func (p page) turn(t *store.TurnItem) []string {
 }
 
 // entry returns the lines of one message, call, block or withheld lesson.
-func (p page) entry(e *store.Entry) []string {
+func (p pageStyle) entry(e *store.Entry) []string {
 	label, text, colour := e.Kind, e.Text, inkPlain
 	switch e.Kind {
 	case store.KindBlock:
@@ -134,12 +135,12 @@ func (p page) entry(e *store.Entry) []string {
 	case sample.MessageSystem:
 		colour = inkFaint
 	}
-	return p.withLabel(colour, label, p.short(e, text))
+	return p.withLabel(colour, label, p.truncate(e, text))
 }
 
-// short cuts a long text and marks the cut.
-func (p page) short(e *store.Entry, text string) string {
-	maxLines := shownLines
+// truncate returns the first lines of an entry's text. If lines or bytes are omitted, further lines say how many.
+func (p pageStyle) truncate(e *store.Entry, text string) string {
+	maxLines := maxShownLines
 	if e.Kind == sample.MessageSystem {
 		maxLines = 1
 	}
@@ -162,8 +163,8 @@ func (p page) short(e *store.Entry, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// withLabel puts a label before a text.
-func (p page) withLabel(colour ink, label, text string) []string {
+// withLabel returns the lines of a text, indented by labelWidth. The first line begins with the label.
+func (p pageStyle) withLabel(colour ink, label, text string) []string {
 	var out []string
 	for n, line := range strings.Split(text, "\n") {
 		if n > 0 {
@@ -174,8 +175,8 @@ func (p page) withLabel(colour ink, label, text string) []string {
 	return out
 }
 
-// lines splits a text into lines of the page's width.
-func (p page) lines(colour ink, text string) []string {
+// lines breaks a text into lines of at most the page's width, in a colour.
+func (p pageStyle) lines(colour ink, text string) []string {
 	out := p.wrap(text, p.width)
 	for n := range out {
 		out[n] = p.paint(colour, out[n])
@@ -183,9 +184,9 @@ func (p page) lines(colour ink, text string) []string {
 	return out
 }
 
-// wrap breaks a text into lines of at most the given number of columns, at a blank where there is
-// one. Hidden and control characters are printed as escapes.
-func (p page) wrap(text string, columns int) []string {
+// wrap breaks a text into lines of at most the given number of columns, at a space if there is one. Hidden characters
+// and control characters are replaced by visible escapes.
+func (p pageStyle) wrap(text string, columns int) []string {
 	var out []string
 	for line := range strings.SplitSeq(
 		admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n",
@@ -195,12 +196,12 @@ func (p page) wrap(text string, columns int) []string {
 	return out
 }
 
-// breakLine breaks a line into lines of at most columns columns, at a blank if there is one.
+// breakLine breaks a line into lines of at most the given number of columns, at a space if there is one.
 func breakLine(line []rune, columns int) (out []string) {
 	for {
 		columnsUsed, blank, end := 0, -1, 0
 		for end < len(line) {
-			if columnsUsed += cells(line[end]); columnsUsed > columns && end > 0 {
+			if columnsUsed += runeWidth(line[end]); columnsUsed > columns && end > 0 {
 				break
 			}
 			end++
@@ -221,8 +222,8 @@ func breakLine(line []rune, columns int) (out []string) {
 	}
 }
 
-// cells returns the number of columns that a terminal uses for a character.
-func cells(r rune) int {
+// runeWidth returns the number of columns that a terminal uses for a character.
+func runeWidth(r rune) int {
 	switch k := width.LookupRune(r).Kind(); {
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
@@ -232,7 +233,7 @@ func cells(r rune) int {
 	return 1
 }
 
-// shortenLabel shortens a text to the width of its column.
+// shortenLabel cuts a label to width characters.
 func shortenLabel(s string, width int) string {
 	s = report.Printable(s)
 	if utf8.RuneCountInString(s) <= width {

@@ -21,30 +21,30 @@ func TestWatchPageFitsColumns(t *testing.T) {
 		{Kind: sample.MessageSystem, Text: strings.Repeat("rule\n", 50)},
 	}}
 	for _, wide := range []int{40, 80, 132} {
-		for _, line := range (page{width: wide}).turn(&turn) {
+		for _, line := range (pageStyle{width: wide}).turn(&turn) {
 			n := 0
 			for _, r := range line {
-				n += cells(r) // a wide character has 2 columns
+				n += runeWidth(r) // a wide character has 2 columns
 			}
 			if n > wide || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
 				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d and no control characters", n, wide, line)
 			}
 		}
 	}
-	plain := strings.Join(page{width: 80}.turn(&turn), "\n")
+	plain := strings.Join(pageStyle{width: 80}.turn(&turn), "\n")
 	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld at random (probability of injection: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
 		if !strings.Contains(plain, want) {
 			t.Errorf("got output\n%s\nwant %q in it", plain, want)
 		}
 	}
-	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
+	if coloured := strings.Join(pageStyle{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
 		t.Errorf("got coloured output %q, want \"\\x1b[30;42mxxx\" and at least five resets", coloured)
 	}
-	w := &invocation{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
-	if w.page().colour {
+	w := &invocation{stdout: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	if w.newPageStyle().colour {
 		t.Error("without a terminal: got a page with colours, want none")
 	}
-	if s := fmt.Sprint(page{width: 20}.wrap("one two three four five", 10)); s != "[one two three four five]" {
+	if s := fmt.Sprint(pageStyle{width: 20}.wrap("one two three four five", 10)); s != "[one two three four five]" {
 		t.Errorf(`wrap with width 20 and indent 10 = %q, want "[one two three four five]"`, s)
 	}
 }

@@ -24,7 +24,7 @@ type Fleet struct {
 
 	done    atomic.Int64
 	success atomic.Int64
-	loops   struct{ caught, calls atomic.Int64 } // see Loops
+	loops   struct{ stoppedAgents, calls atomic.Int64 } // see Loops
 }
 
 // Done returns the number of finished tickets and the number of successful tickets.

@@ -17,7 +17,9 @@ const (
 
 // Loops returns the number of agents that a loop warning stopped, and the number of equal calls that the
 // first of these agents had made.
-func (f *Fleet) Loops() (caught, calls int64) { return f.loops.caught.Load(), f.loops.calls.Load() }
+func (f *Fleet) Loops() (stoppedAgents, calls int64) {
+	return f.loops.stoppedAgents.Load(), f.loops.calls.Load()
+}
 
 // playLoop plays the session of an agent that repeats a failing call.
 func (f *Fleet) playLoop(ctx context.Context, n int) error {
@@ -34,7 +36,7 @@ func (f *Fleet) playLoop(ctx context.Context, n int) error {
 		if len(m.ToolCalls) == 0 {
 			if succeeded(m) {
 				f.loops.calls.CompareAndSwap(0, calls)
-				f.loops.caught.Add(1)
+				f.loops.stoppedAgents.Add(1)
 			}
 			return f.rate(ctx, id, succeeded(m))
 		}

@@ -37,11 +37,11 @@ const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CL
 // twelve sections in every request. The model succeeds with a probability that depends on the
 // sections in the request: three sections help, two harm and seven do nothing.
 type Rules struct {
-	Truths []SectionTruth
-	seed   uint64
-	played int
-	done   atomic.Int64
-	ids    atomic.Uint64
+	Truths          []SectionTruth
+	seed            uint64
+	startedSessions int
+	done            atomic.Int64
+	ids             atomic.Uint64
 }
 
 // NewRules returns the simulation of a seed.
@@ -85,7 +85,7 @@ func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if last := asked.Messages[len(asked.Messages)-1]; last.Content != finalMark {
 			return message{Role: "assistant", Content: "Step done."}
 		}
-		if r.luck(asked.Messages[1].Content) < r.chance(asked.Messages[0].Content) {
+		if r.draw(asked.Messages[1].Content) < r.chance(asked.Messages[0].Content) {
 			return message{Role: "assistant", Content: "RESULT: success"}
 		}
 		return message{Role: "assistant", Content: "RESULT: failure"}
@@ -103,8 +103,8 @@ func (r *Rules) chance(prompt string) float64 {
 	return p
 }
 
-// luck returns a number from 0 to 1 that depends only on the task and the seed.
-func (r *Rules) luck(task string) float64 {
+// draw returns a number from 0 to 1 that depends only on the task and the seed.
+func (r *Rules) draw(task string) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(task))
 	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
@@ -115,9 +115,9 @@ func (r *Rules) luck(task string) float64 {
 // rates each session.
 func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	fleet := &Fleet{BaseURL: base, Client: client}
-	from := r.played
-	r.played += sessions
-	return inParallel(ctx, agents, from+1, r.played, func(ctx context.Context, n int) error { return r.work(ctx, fleet, n) })
+	from := r.startedSessions
+	r.startedSessions += sessions
+	return inParallel(ctx, agents, from+1, r.startedSessions, func(ctx context.Context, n int) error { return r.work(ctx, fleet, n) })
 }
 
 // work sends the one or two requests of session n, and posts a score of the session.

@@ -29,11 +29,11 @@ type Upstream struct {
 	ticket   *regexp.Regexp
 	lesson   *regexp.Regexp
 
-	mu     sync.Mutex
-	chance float64 // sum of the chances of success with the injected lessons
-	none   float64 // sum of the chances without lessons
-	best   float64 // sum of the chances with every matching lesson that helps
-	done   int     // number of finished sessions, the terms of the sums
+	mu         sync.Mutex
+	sumWith    float64 // sum of the chances of success with the injected lessons
+	sumWithout float64 // sum of the chances without lessons
+	sumBest    float64 // sum of the chances with every matching lesson that helps
+	sessions   int     // number of finished sessions, the terms of the sums
 }
 
 // NewUpstream returns the model of a simulation.
@@ -82,14 +82,14 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 // answer returns the model's reply to a request about a ticket: the result of the ticket after finalMark,
 // else the call of an installation, or a note on the step.
 func (u *Upstream) answer(body string, n uint64) message {
-	says := func(text string) message { return message{Role: "assistant", Content: text} }
+	reply := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)
 	if m == nil {
-		return says("Which ticket?")
+		return reply("Which ticket?")
 	}
 	num, err := strconv.Atoi(m[1])
 	if err != nil {
-		return says("Which ticket?")
+		return reply("Which ticket?")
 	}
 	t := u.world.ticket(num)
 	var lessons []int
@@ -102,29 +102,29 @@ func (u *Upstream) answer(body string, n uint64) message {
 		if arguments, ok := u.world.installCommand(t, lessons); ok && strings.Contains(body, `"tools":`) {
 			return toolCall("bash", arguments, n)
 		}
-		return says(fmt.Sprintf("Step done, note %08x.", n*2246822519&0xffffffff))
+		return reply(fmt.Sprintf("Step done, note %08x.", n*2246822519&0xffffffff))
 	}
 	u.addScore(t, lessons)
 	if u.world.succeeds(t, lessons) {
-		return says("RESULT: success")
+		return reply("RESULT: success")
 	}
-	return says("RESULT: failure")
+	return reply("RESULT: failure")
 }
 
 // addScore adds the true chances of success of a session to the sums.
 func (u *Upstream) addScore(t ticket, lessons []int) {
 	var good []int
-	for _, l := range t.applies {
+	for _, l := range t.lessons {
 		if u.world.Truths[l].Effect > 0 {
 			good = append(good, l)
 		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.done++
-	u.chance += u.world.chance(t, lessons)
-	u.none += u.world.chance(t, nil)
-	u.best += u.world.chance(t, good)
+	u.sessions++
+	u.sumWith += u.world.chance(t, lessons)
+	u.sumWithout += u.world.chance(t, nil)
+	u.sumBest += u.world.chance(t, good)
 }
 
 // Score is the mean of the true chances of success of the sessions: with the injected lessons,
@@ -135,8 +135,8 @@ type Score struct{ With, None, Best float64 }
 func (u *Upstream) Score() Score {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n := max(float64(u.done), 1)
-	return Score{With: u.chance / n, None: u.none / n, Best: u.best / n}
+	n := max(float64(u.sessions), 1)
+	return Score{With: u.sumWith / n, None: u.sumWithout / n, Best: u.sumBest / n}
 }
 
 // Summary returns the score in words.

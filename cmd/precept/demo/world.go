@@ -18,11 +18,11 @@ var lessonFiles embed.FS
 
 // Truth is the true effect of a lesson, and the lesson's trigger.
 type Truth struct {
-	Slug   string
-	Effect float64 // on the probability of success; 0.05 = +5 points
-	phrase string  // text of a ticket to which the lesson applies
-	freq   float64 // share of tickets of average difficulty to which the lesson applies
-	hard   float64 // > 0: the lesson applies to hard tickets more often, which lowers the raw success rate
+	Slug             string
+	Effect           float64 // on the probability of success; 0.05 = +5 points
+	phrase           string  // text of a ticket to which the lesson applies
+	share            float64 // share of tickets of average difficulty to which the lesson applies
+	difficultyWeight float64 // > 0: the lesson applies to hard tickets more often, which lowers the raw success rate
 }
 
 // truths returns the true effects of the demo's lessons. Several lessons are confounded: the most
@@ -106,22 +106,22 @@ func installResult(c *call) string {
 // lessons in the request. ok is false for a ticket without a moved dependency.
 func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bool) {
 	pin := w.bySlug[Pinned]
-	if !slices.Contains(t.applies, pin) {
+	if !slices.Contains(t.lessons, pin) {
 		return "", false
 	}
 	chance := unpinnedWithout
 	if slices.Contains(lessons, pin) {
 		chance = unpinnedWith
 	}
-	if w.luck("install", t) < chance {
+	if w.draw("install", t) < chance {
 		return unpinnedCommand, true
 	}
 	return pinnedCommand, true
 }
 
-// luck returns a uniformly distributed number from 0 to 1. Within a simulation, the number depends only on the
+// draw returns a uniformly distributed number from 0 to 1. Within a simulation, the number depends only on the
 // purpose and the ticket, and thus not on the lessons.
-func (w *World) luck(purpose string, t ticket) float64 {
+func (w *World) draw(purpose string, t ticket) float64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, purpose, t.n)
 	return rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // a simulation, reproducible by its seed
@@ -131,7 +131,7 @@ func (w *World) luck(purpose string, t ticket) float64 {
 type ticket struct {
 	n          int
 	difficulty float64
-	applies    []int // indices of the lessons whose phrase is in the ticket
+	lessons    []int // indices of the lessons whose phrase is in the ticket
 	turns      int
 	agent      string // User-Agent of the agent that works on the ticket
 	model      string
@@ -152,17 +152,17 @@ const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15},
 func (w *World) ticket(n int) ticket {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
 	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3), agent: coder, model: largeModel}
-	if w.luck("agent", t) < .4 {
+	if w.draw("agent", t) < .4 {
 		t.agent = reviewer
 	}
-	if w.luck("model", t) < .5 {
+	if w.draw("model", t) < .5 {
 		t.model = smallModel
 	}
 	for i := range w.Truths {
 		l := &w.Truths[i]
-		odds := math.Log(l.freq/(1-l.freq)) + l.hard*t.difficulty - .35*l.hard*l.hard
+		odds := math.Log(l.share/(1-l.share)) + l.difficultyWeight*t.difficulty - .35*l.difficultyWeight*l.difficultyWeight
 		if r.Float64() < 1/(1+math.Exp(-odds)) {
-			t.applies = append(t.applies, i)
+			t.lessons = append(t.lessons, i)
 		}
 	}
 	return t
@@ -172,7 +172,7 @@ func (w *World) ticket(n int) ticket {
 func (w *World) text(t ticket) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Please work on %s.", name(t.n))
-	for i, l := range t.applies {
+	for i, l := range t.lessons {
 		if i == 0 {
 			b.WriteString(" It is about ")
 		} else {
@@ -200,7 +200,7 @@ func (w *World) chance(t ticket, lessons []int) float64 {
 
 // succeeds draws the outcome of a ticket.
 func (w *World) succeeds(t ticket, lessons []int) bool {
-	return w.luck("outcome", t) < w.chance(t, lessons)
+	return w.draw("outcome", t) < w.chance(t, lessons)
 }
 
 // Effect returns the true effect of a lesson.

@@ -92,17 +92,17 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	of := make([]sums, len(w.Truths))
 	for i := 1; i <= n; i++ {
 		tk := w.ticket(i)
-		p := w.chance(tk, tk.applies)
+		p := w.chance(tk, tk.lessons)
 		expected, variance, without = expected+p, variance+p*(1-p), without+w.chance(tk, nil)
-		if w.succeeds(tk, tk.applies) {
+		if w.succeeds(tk, tk.lessons) {
 			success++
 		}
-		for _, l := range tk.applies {
+		for _, l := range tk.lessons {
 			s := &of[l]
 			s.n++
 			s.with += w.chance(tk, []int{l})
 			s.without += w.chance(tk, nil)
-			s.effect += p - w.chance(tk, slices.DeleteFunc(slices.Clone(tk.applies), func(k int) bool { return k == l }))
+			s.effect += p - w.chance(tk, slices.DeleteFunc(slices.Clone(tk.lessons), func(k int) bool { return k == l }))
 		}
 	}
 	if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
@@ -119,8 +119,8 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 		}
 		// Because of this gap, a comparison of the sessions of a lesson with all sessions is biased.
 		gap := s.without/s.n - without
-		if l.hard > 0 && gap > -.02 || l.hard < 0 && gap < .02 || l.hard == 0 && math.Abs(gap) > .01 {
-			t.Errorf("%s: success rate of its tickets without lessons differs by %+.3f from all tickets, want below -0.02 for hard tickets, above 0.02 for easy tickets, else within 0.01 (hard = %v)", l.Slug, gap, l.hard)
+		if l.difficultyWeight > 0 && gap > -.02 || l.difficultyWeight < 0 && gap < .02 || l.difficultyWeight == 0 && math.Abs(gap) > .01 {
+			t.Errorf("%s: success rate of its tickets without lessons differs by %+.3f from all tickets, want below -0.02 for hard tickets, above 0.02 for easy tickets, else within 0.01 (hard = %v)", l.Slug, gap, l.difficultyWeight)
 		}
 	}
 	rate := func(slug string) float64 { s := of[w.bySlug[slug]]; return s.with / s.n }
@@ -165,7 +165,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 		for _, h := range book.Match(&lesson.Query{Words: []string{w.text(tk)}, Now: now}) {
 			fired = append(fired, h.Lesson.Slug)
 		}
-		for _, l := range tk.applies {
+		for _, l := range tk.lessons {
 			want = append(want, w.Truths[l].Slug)
 		}
 		slices.Sort(want)
@@ -204,7 +204,7 @@ func TestTextNamesTicketAndSubjects(t *testing.T) {
 		"Please work on TICKET-000042. It is about a failing assertion in CI":                                        {1},
 		"Please work on TICKET-000042. It is about a failing assertion in CI, and about a button in the wrong place": {1, 7},
 	} {
-		if got := w.text(ticket{n: 42, applies: applies}); got != want {
+		if got := w.text(ticket{n: 42, lessons: applies}); got != want {
 			t.Errorf("text of a ticket with lessons %v: got %q, want %q", applies, got, want)
 		}
 	}

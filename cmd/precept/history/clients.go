@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-func claudePlaces(e Env) []string {
+func claudePatterns(e Env) []string {
 	dir := e.Var("CLAUDE_CONFIG_DIR")
 	if dir == "" {
 		dir = filepath.Join(e.Home, ".claude")
@@ -47,12 +47,12 @@ func readClaude(path string) ([]Conversation, error, error) {
 		main, id = append(main, short), e.SessionID
 	})
 	if len(main) == 0 {
-		main, id = side, nameOf(path)
+		main, id = side, baseName(path)
 	}
 	return nonEmpty(Conversation{ID: id, Messages: main}), skipped, err
 }
 
-func codexPlaces(e Env) []string {
+func codexPatterns(e Env) []string {
 	dir := e.Var("CODEX_HOME")
 	if dir == "" {
 		dir = filepath.Join(e.Home, ".codex")
@@ -68,7 +68,7 @@ func readCodex(path string) ([]Conversation, error, error) {
 		Payload json.RawMessage `json:"payload"`
 	}
 	var items []json.RawMessage
-	id := nameOf(path)
+	id := baseName(path)
 	skipped, err := eachLine(path, func(line json.RawMessage) {
 		var e entry
 		if json.Unmarshal(line, &e) != nil {
@@ -95,7 +95,7 @@ func readCodex(path string) ([]Conversation, error, error) {
 	return nonEmpty(Conversation{ID: id, Input: items}), skipped, err
 }
 
-func qwenPlaces(e Env) []string {
+func qwenPatterns(e Env) []string {
 	return []string{
 		filepath.Join(e.Home, ".qwen", "projects", "*", "chats", "*.jsonl"),
 		filepath.Join(e.Home, ".qwen", "tmp", "*", "chats", "*.jsonl"),
@@ -142,7 +142,7 @@ func readQwen(path string) ([]Conversation, error, error) {
 				if len(r.Error) > 0 {
 					r.Output = r.Error
 				}
-				list = append(list, message("tool", map[string]any{"tool_call_id": p.Response.ID, "content": plain(r.Output)}))
+				list = append(list, message("tool", map[string]any{"tool_call_id": p.Response.ID, "content": plainText(r.Output)}))
 			case p.Text != "" && !p.Thought:
 				text = append(text, p.Text)
 			}
@@ -154,19 +154,19 @@ func readQwen(path string) ([]Conversation, error, error) {
 			list = append(list, message("user", map[string]any{"content": strings.Join(text, "\n")}))
 		}
 	})
-	return nonEmpty(Conversation{ID: nameOf(path), Messages: list}), skipped, err
+	return nonEmpty(Conversation{ID: baseName(path), Messages: list}), skipped, err
 }
 
-// clinePlaces returns the tasks of Cline and of the extensions with the same format, Roo Code and Kilo
+// clinePatterns returns the tasks of Cline and of the extensions with the same format, Roo Code and Kilo
 // Code.
-func clinePlaces(e Env) (places []string) {
+func clinePatterns(e Env) (patterns []string) {
 	const file = "api_conversation_history.json"
 	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"} {
 		for _, extension := range []string{"saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"} {
-			places = append(places, filepath.Join(e.configHome(), editor, "User", "globalStorage", extension, "tasks", "*", file))
+			patterns = append(patterns, filepath.Join(e.configHome(), editor, "User", "globalStorage", extension, "tasks", "*", file))
 		}
 	}
-	return append(places,
+	return append(patterns,
 		filepath.Join(e.Home, ".vscode-server", "data", "User", "globalStorage", "*", "tasks", "*", file),
 		filepath.Join(e.Home, ".cline", "data", "tasks", "*", file))
 }
@@ -195,15 +195,15 @@ func readCline(path string) ([]Conversation, error, error) {
 
 const aiderFile = ".aider.chat.history.md"
 
-func aiderPlaces(e Env) (places []string) {
-	for dir := e.Work; ; dir = filepath.Dir(dir) { // aider writes the file at the root of the repository
-		places = append(places, filepath.Join(dir, aiderFile))
+func aiderPatterns(e Env) (patterns []string) {
+	for dir := e.WorkDir; ; dir = filepath.Dir(dir) { // aider writes the file at the root of the repository
+		patterns = append(patterns, filepath.Join(dir, aiderFile))
 		_, err := os.Stat(filepath.Join(dir, ".git"))
 		if err == nil || dir == filepath.Dir(dir) {
 			break
 		}
 	}
-	return append(places, filepath.Join(e.Home, aiderFile))
+	return append(patterns, filepath.Join(e.Home, aiderFile))
 }
 
 // readAider reads the chats of aider. The file is Markdown with a heading for each start, "#### " before the user's
@@ -273,8 +273,8 @@ func assistant(text string, calls []any) json.RawMessage {
 	return message("assistant", fields)
 }
 
-// plain returns the text of a JSON value: a string without its quotes, another value as JSON.
-func plain(raw json.RawMessage) string {
+// plainText returns the text of a JSON value: a string without its quotes, another value as JSON.
+func plainText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s

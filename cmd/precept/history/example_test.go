@@ -24,7 +24,7 @@ func ExampleFind() {
 		fmt.Println("the history cannot be written")
 		return
 	}
-	client, paths, err := history.Find("claude-code", history.Env{Home: home, Work: home, Var: func(string) string { return "" }})
+	client, paths, err := history.Find("claude-code", history.Env{Home: home, WorkDir: home, Var: func(string) string { return "" }})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -19,16 +19,16 @@ import (
 type Client struct {
 	Name string // value of the flag --from
 	// places returns glob patterns of the history files.
-	places func(e Env) []string
+	patterns func(e Env) []string
 	// read returns the conversations of one file. skipped is an error that names the unreadable entries.
 	read func(path string) (list []Conversation, skipped, err error)
 }
 
 // Env describes the machine on which histories are searched.
 type Env struct {
-	Home string                   // home directory of the user
-	Work string                   // working directory
-	Var  func(name string) string // value of an environment variable, "" if unset
+	Home    string                   // home directory of the user
+	WorkDir string                   // working directory
+	Var     func(name string) string // value of an environment variable, "" if unset
 }
 
 // Conversation is one conversation of a client. Exactly one of Messages and Input is set.
@@ -41,12 +41,12 @@ type Conversation struct {
 // Clients returns the clients whose histories can be read.
 func Clients() []Client {
 	return []Client{
-		{"claude-code", claudePlaces, readClaude},
-		{"codex", codexPlaces, readCodex},
-		{"opencode", opencodePlaces, readOpencode},
-		{"qwen", qwenPlaces, readQwen},
-		{"cline", clinePlaces, readCline},
-		{"aider", aiderPlaces, readAider},
+		{"claude-code", claudePatterns, readClaude},
+		{"codex", codexPatterns, readCodex},
+		{"opencode", opencodePatterns, readOpencode},
+		{"qwen", qwenPatterns, readQwen},
+		{"cline", clinePatterns, readCline},
+		{"aider", aiderPatterns, readAider},
 	}
 }
 
@@ -68,8 +68,8 @@ func Find(name string, e Env) (Client, []string, error) {
 	}
 	c := all[i]
 	var found []string
-	places := c.places(e)
-	for _, pattern := range places {
+	patterns := c.patterns(e)
+	for _, pattern := range patterns {
 		paths, err := glob(pattern)
 		if err != nil {
 			return c, nil, err
@@ -79,8 +79,8 @@ func Find(name string, e Env) (Client, []string, error) {
 	slices.Sort(found)
 	found = slices.Compact(found)
 	if len(found) == 0 {
-		shown := strings.Join(places[:min(2, len(places))], ", ")
-		if more := len(places) - 2; more > 0 {
+		shown := strings.Join(patterns[:min(2, len(patterns))], ", ")
+		if more := len(patterns) - 2; more > 0 {
 			shown += fmt.Sprintf(" and %d other places", more)
 		}
 		return c, nil, fmt.Errorf("no history of %s was found in %s; pass the files as arguments after --from %s", name, shown, name)
@@ -209,8 +209,8 @@ func (f *faults) err() error {
 	return errors.New(text)
 }
 
-// nameOf returns the name of a file without its extension.
-func nameOf(path string) string {
+// baseName returns the name of a file without its extension.
+func baseName(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 }
 

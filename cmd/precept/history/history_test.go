@@ -29,7 +29,7 @@ func envWithFiles(t *testing.T, files map[string]string) history.Env {
 			t.Fatal(err)
 		}
 	}
-	return history.Env{Home: home, Work: filepath.Join(home, "project"), Var: func(string) string { return "" }}
+	return history.Env{Home: home, WorkDir: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
 // conversations returns the conversations in the history of a client, one line each, and the errors about skipped

@@ -13,7 +13,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-func opencodePlaces(e Env) []string {
+func opencodePatterns(e Env) []string {
 	dir := filepath.Join(e.dataHome(), "opencode")
 	return []string{filepath.Join(dir, "opencode.db"), filepath.Join(dir, "storage", "session", "*", "ses_*.json")}
 }
@@ -93,7 +93,7 @@ func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
 		return nil
 	})
 	for _, id := range order {
-		all = append(all, nonEmpty(Conversation{ID: id, Messages: opencodeList(sessions[id])})...)
+		all = append(all, nonEmpty(Conversation{ID: id, Messages: opencodeMessages(sessions[id])})...)
 	}
 	return all, skipped, err
 }
@@ -102,7 +102,7 @@ func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
 // storage/part/MESSAGE/*.json.
 func readOpencodeFiles(path string) (all []Conversation, skipped, err error) {
 	storage := filepath.Dir(filepath.Dir(filepath.Dir(path)))
-	id := nameOf(path)
+	id := baseName(path)
 	list, skipped, err := readFiles[opencodeMessage](filepath.Join(storage, "message", id))
 	if err != nil {
 		return nil, nil, err
@@ -117,7 +117,7 @@ func readOpencodeFiles(path string) (all []Conversation, skipped, err error) {
 		m.parts, skipped = parts, errors.Join(skipped, faults)
 		messages = append(messages, m)
 	}
-	return nonEmpty(Conversation{ID: id, Messages: opencodeList(messages)}), skipped, nil
+	return nonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
 }
 
 // readFiles decodes the JSON files of a directory in the order of their names, which begin with the
@@ -140,8 +140,8 @@ func readFiles[T any](dir string) (list []T, skipped, err error) {
 	return list, skipped, err
 }
 
-// opencodeList returns messages in the form of chat completions.
-func opencodeList(messages []*opencodeMessage) (list []json.RawMessage) {
+// opencodeMessages returns messages in the form of chat completions.
+func opencodeMessages(messages []*opencodeMessage) (list []json.RawMessage) {
 	for _, m := range messages {
 		var text []string
 		var calls []any

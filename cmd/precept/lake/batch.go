@@ -175,8 +175,8 @@ func encodeTenant(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {
 		c := tenant[i]
-		plain := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0
-		if plain {
+		isPlain := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' && i > 0
+		if isPlain {
 			b = append(b, c)
 		} else {
 			b = fmt.Appendf(b, "%%%02X", c)

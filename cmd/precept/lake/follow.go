@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	pollEvery    = time.Second      // minimum time between two polls
+	pollInterval = time.Second      // minimum time between two polls
 	pollFactor   = 10               // minimum ratio of the pause between two polls to the duration of a poll
 	maxRetryWait = 30 * time.Second // maximum pause after an error
 	claimTTL     = 30 * time.Second // duration of the lease of a consumer group
@@ -95,7 +95,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 	}
 	// From here on, each save of an earlier writer fails, because the version of the state file changes.
 	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
-	if err := f.save(ctx, loaded); err != nil {
+	if err := f.saveState(ctx, loaded); err != nil {
 		return err
 	}
 	if f.writtenIDs, err = loadWindow(ctx, f.options.Storage, f.state.Recent); err != nil {
@@ -109,10 +109,10 @@ func (f *Follower) prepare(ctx context.Context) error {
 	return f.acknowledge(ctx, f.state.Streams)
 }
 
-// save replaces the state file, unless another process has replaced the file since this process read it. A request to
-// S3 may return an error although the write succeeded. In this case the file already has the new content, and save
+// saveState replaces the state file, unless another process has replaced the file since this process read it. A request
+// to S3 may return an error although the write succeeded. In this case the file already has the new content, and save
 // succeeds.
-func (f *Follower) save(ctx context.Context, next *state) error {
+func (f *Follower) saveState(ctx context.Context, next *state) error {
 	text, err := json.Marshal(next)
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (f *Follower) reread(ctx context.Context) error {
 
 // follow polls until ctx ends. The pauses between polls grow after each error.
 func (f *Follower) follow(ctx context.Context) error {
-	wait, failed := pollEvery, false
+	pause, failed := pollInterval, false
 	for first := true; ; first = false {
 		started := f.options.Now()
 		err := f.poll(ctx)
@@ -194,7 +194,7 @@ func (f *Follower) follow(ctx context.Context) error {
 		case err != nil && (first || f.options.Once || isPermanent(err)):
 			return err
 		case err != nil:
-			f.options.Report(fmt.Sprintf("%v; trying again in %v", err, wait))
+			f.options.Report(fmt.Sprintf("%v; trying again in %v", err, pause))
 			failed = true
 		case f.options.Once:
 			return nil
@@ -202,13 +202,13 @@ func (f *Follower) follow(ctx context.Context) error {
 			if failed {
 				f.options.Report("the export continues")
 			}
-			wait, failed = max(pollEvery, pollFactor*f.options.Now().Sub(started)), false
+			pause, failed = max(pollInterval, pollFactor*f.options.Now().Sub(started)), false
 		}
-		if f.options.Pause(ctx, wait) != nil {
+		if f.options.Pause(ctx, pause) != nil {
 			return f.stop(ctx)
 		}
 		if failed {
-			wait = min(2*wait, maxRetryWait)
+			pause = min(2*pause, maxRetryWait)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	next.Files = files
 	planned := *f.state
 	planned.Planned = &next
-	if err := f.save(ctx, &planned); err != nil {
+	if err := f.saveState(ctx, &planned); err != nil {
 		return err
 	}
 	for _, name := range next.Emptied {
@@ -327,7 +327,7 @@ func (f *Follower) commit(ctx context.Context) error {
 		}
 		recent = append(recent, recentFile{name, len(f.batch.rowsOf(name))})
 	}
-	if err := f.save(ctx, f.state.complete(recent)); err != nil {
+	if err := f.saveState(ctx, f.state.complete(recent)); err != nil {
 		return err
 	}
 	b := f.batch
@@ -375,16 +375,16 @@ func (f *Follower) claim(ctx context.Context) error {
 // waitForClaim acquires the lease of the group. If another process has the lease, waitForClaim waits for the lease to
 // expire, because the process may have been killed.
 func (f *Follower) waitForClaim(ctx context.Context) error {
-	end := f.options.Now().Add(claimTTL + pollEvery)
+	deadline := f.options.Now().Add(claimTTL + pollInterval)
 	for first := true; ; first = false {
 		err := f.claim(ctx)
-		if !errors.Is(err, errClaimLost) || f.options.Now().After(end) {
+		if !errors.Is(err, errClaimLost) || f.options.Now().After(deadline) {
 			return err
 		}
 		if first {
 			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimTTL))
 		}
-		if err := f.options.Pause(ctx, pollEvery); err != nil {
+		if err := f.options.Pause(ctx, pollInterval); err != nil {
 			return err
 		}
 	}

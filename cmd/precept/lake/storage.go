@@ -91,9 +91,9 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 // the file first. The replacement of an existing file is not atomic: CompareAndSwap does not notice a process on
 // another machine that replaces the file at the same moment.
 func (d directory) CompareAndSwap(ctx context.Context, name, version string, data []byte) (next string, err error) {
-	_, present, err := d.Get(ctx, name)
+	_, current, err := d.Get(ctx, name)
 	switch {
-	case err == nil && present != version:
+	case err == nil && current != version:
 		return "", ErrChanged
 	case err == nil:
 		return versionOf(data), d.Put(ctx, name, data)

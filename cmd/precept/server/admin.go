@@ -14,8 +14,8 @@ import (
 	"precept/configs"
 )
 
-// openAdmin creates the admin server. If no token is configured, openAdmin reads the token in the data directory, or
-// creates it and shows it on the console once.
+// openAdmin creates the admin server. If no token is configured, openAdmin reads the token from the data directory. If
+// the data directory has no token, openAdmin creates one and shows the login link on the console once.
 func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) error {
 	if len(s.cfg.Admin.Tokens) == 0 {
 		token, created, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
@@ -37,7 +37,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	}
 	s.effective.Store(s.cfg)
 	dataDir := s.cfg.DataDir
-	if s.options.Embedded { // an embedded server keeps the audit log in memory
+	if s.options.Embedded { // without a directory, the admin server keeps the audit log in memory
 		dataDir = ""
 	}
 	v := s.services
@@ -50,7 +50,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		Write:   admin.Writers{Forget: v, Import: v, Keep: v, Rate: v, Notes: v.backend},
 		Program: admin.Program{
 			Figures: s.figures, Health: health.read, Prices: s.prices, Tenants: v.backend.Tenants, Ready: s.proxy.Ready,
-			Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // only OpenMetrics has exemplars
+			Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // exemplars need the OpenMetrics format
 		},
 		Truth: s.options.Truth, DataDir: dataDir,
 		Random: s.options.Tools.Random, Now: s.options.Tools.Now, Log: s.log,
@@ -59,7 +59,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		return err
 	}
 	for _, run := range s.admin.Workers() {
-		s.work("admin", run)
+		s.addWorker("admin", run)
 	}
 	return nil
 }
@@ -67,7 +67,8 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 // dashboardURL returns the URL of the dashboard, given the URL of the admin listener.
 func (s *Server) dashboardURL(adminURL string) string { return adminURL + s.cfg.Admin.BasePath }
 
-// erased clears the caches of the dashboard after a deletion. s.admin is nil during setup.
+// erased clears the caches of the dashboard after a deletion. During setup, s.admin is nil, and there is nothing to
+// clear.
 func (s *Server) erased() {
 	if s.admin != nil {
 		s.admin.Erased()
@@ -95,13 +96,13 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 	return a
 }
 
-// figures returns the state of the server for the overview page: a failed reload or a pending restart, the lessons,
-// and the store.
+// figures returns the lines about the server's state on the overview page. They report a failed reload, a pending
+// restart, the lessons and the store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
 	if fault := s.reload.fault.get(); fault != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
 	}
-	if waiting := s.reload.waiting.get(); waiting != "" {
+	if waiting := s.reload.pendingKeys.get(); waiting != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a restart: " + waiting, Bad: true})
 	}
 	v := s.services
@@ -120,10 +121,10 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	return out
 }
 
-// shownFaulty is the maximum number of lesson files with faults that the health page names.
-const shownFaulty = 10
+// maxShownFaulty is the maximum number of lesson files with faults that the health page names.
+const maxShownFaulty = 10
 
-// lessonFigures returns the number of active lessons, and the faults of lesson files.
+// lessonFigures returns the lines about the lessons: the number of active lessons, and lesson files with faults.
 func (s *services) lessonFigures() []admin.Figure {
 	problems := s.lessons.problems.Load()
 	out := []admin.Figure{
@@ -134,7 +135,7 @@ func (s *services) lessonFigures() []admin.Figure {
 		out = append(out, admin.Figure{Name: "Lessons in " + s.lessons.location, Value: "cannot be read; the lessons in memory stay in effect: " + why + "; " + s.lessons.remedy(), Bad: true})
 	}
 	if faulty := s.lessons.faultyFiles.Load(); faulty != nil {
-		for _, p := range (*faulty)[:min(len(*faulty), shownFaulty)] {
+		for _, p := range (*faulty)[:min(len(*faulty), maxShownFaulty)] {
 			name, err := filepath.Rel(s.lessons.source, p.Path)
 			if err != nil {
 				name = p.Path

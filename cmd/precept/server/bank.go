@@ -14,8 +14,8 @@ import (
 	"precept/store/redis"
 )
 
-// BankLimit is the maximum time of one operation on the bank, which is the storage of the lessons.
-const BankLimit = 10 * reachLimit
+// BankTimeout is the maximum time of one operation on the bank, which is the storage of the lessons.
+const BankTimeout = 10 * redisTimeout
 
 // bankURL returns the Redis URL of the lessons, or "" if the lessons are files in a directory. The configured value
 // redis:// selects the Redis of store.url, so that the password need not be configured twice.
@@ -33,9 +33,9 @@ func bankURL(cfg *configs.Config) (string, error) {
 	)
 }
 
-// LessonsPlace returns the location of the lessons for messages. The location is a directory, or a Redis URL without
+// LessonsLocation returns the location of the lessons for messages. The location is a directory, or a Redis URL without
 // password and parameters.
-func LessonsPlace(cfg *configs.Config) string {
+func LessonsLocation(cfg *configs.Config) string {
 	if !IsRedis(cfg.Lessons) {
 		return cfg.Lessons
 	}
@@ -48,17 +48,17 @@ func LessonsPlace(cfg *configs.Config) string {
 	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
 }
 
-// LessonsFault wraps an error of reading the lessons. If the lessons are in Redis, the error names the address and a
+// LessonsError wraps an error of reading the lessons. If the lessons are in Redis, the error names the address and a
 // remedy.
-func LessonsFault(cfg *configs.Config, err error) error {
+func LessonsError(cfg *configs.Config, err error) error {
 	if err == nil || !IsRedis(cfg.Lessons) {
 		return err
 	}
-	return fmt.Errorf("the lessons in %s cannot be read: %w; %s", LessonsPlace(cfg), err, redisRemedy(cfg.Lessons))
+	return fmt.Errorf("the lessons in %s cannot be read: %w; %s", LessonsLocation(cfg), err, redisRemedy(cfg.Lessons))
 }
 
-// OpenBank opens the lessons in Redis; nil if the lessons are files in a directory.
-func (t *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
+// OpenRedisBank opens the lessons in Redis; nil if the lessons are files in a directory.
+func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	url, err := bankURL(cfg)
 	if url == "" || err != nil {
 		return nil, err
@@ -70,10 +70,10 @@ func (t *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenPlace opens the storage of the lessons, which is a directory or Redis. The returned function closes the
-// storage.
+// OpenPlace opens the storage of the lessons, which is a directory or Redis. The caller calls the returned function to
+// close the storage.
 func (t *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
-	place, err := t.OpenBank(cfg)
+	place, err := t.OpenRedisBank(cfg)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -83,13 +83,14 @@ func (t *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
 	return place, func() { _ = place.Close() }, nil
 }
 
-// OpenWriter opens the configured lessons for writing. See Writer.
-func (t *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
+// OpenBank opens the configured lessons for reading and writing. The functions in change set further options, as in
+// NewBank.
+func (t *Tools) OpenBank(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
 	place, closeBank, err := t.OpenPlace(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return t.Writer(place, append([]func(*bank.Options){withLessonLimit(cfg)}, change...)...), closeBank, nil
+	return t.NewBank(place, append([]func(*bank.Options){withLessonLimit(cfg)}, change...)...), closeBank, nil
 }
 
 // withLessonLimit returns an option that sets limits.tenant_lessons.
@@ -97,9 +98,9 @@ func withLessonLimit(cfg *configs.Config) func(*bank.Options) {
 	return func(o *bank.Options) { o.Limits.Tenant = cfg.Limits.TenantLessons }
 }
 
-// Writer returns the bank over place, which checks lessons before it writes them. The functions in change set further
-// options.
-func (t *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
+// NewBank returns the bank of the lessons in place. A bank checks lessons before it writes them. The functions in
+// change set further options.
+func (t *Tools) NewBank(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
 	o := bank.Options{Place: place, Now: t.Now, Keys: SecretKinds, Checks: lesson.Checks{Secrets: PrivateKinds}}
 	for _, c := range change {
 		c(&o)
@@ -107,15 +108,15 @@ func (t *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Ba
 	return bank.New(o)
 }
 
-// SecretKinds returns the kinds of secrets in a text, without personal data. Personal data is permitted in a lesson:
-// a lesson may name the person to ask.
+// SecretKinds returns the kinds of secrets in a text. Personal data is not a secret here, because a lesson may name the
+// person to ask.
 func SecretKinds(text string) []string {
 	r := redact.New(false)
 	r.Text(text)
 	return slices.Sorted(maps.Keys(r.Counts()))
 }
 
-// PrivateKinds returns the kinds of secrets and personal data that the redactor of samples finds in a text.
+// PrivateKinds returns the kinds of secrets and of personal data in a text.
 func PrivateKinds(text string) []string {
 	r := redact.New(true)
 	r.Text(text)

@@ -36,7 +36,7 @@ func TestOpenPlaceReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 		cfg := configs.Default()
 		cfg.Lessons, cfg.Store.URL = c.lessons, configs.Secret(c.store)
 		tools := testTools()
-		place, closePlace, err := tools.OpenPlace(cfg)
+		place, closeStorage, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("OpenPlace, %+v: err = %v, want an error with %q", c, err, c.fault)
@@ -50,16 +50,16 @@ func TestOpenPlaceReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 		if place.Name() != c.place {
 			t.Errorf("OpenPlace, %+v: got place %s, want %s", c, place.Name(), c.place)
 		}
-		closePlace()
+		closeStorage()
 	}
 }
 
-// OpenWriter applies the given limits to the bank. SecretKinds finds only secrets, and PrivateKinds also personal data.
+// OpenBank applies the given limits to the bank. SecretKinds finds only secrets, and PrivateKinds also personal data.
 func TestWriterLimitsAndKindsOfSecrets(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
-	b, closeBank, err := tools.OpenWriter(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
+	b, closeBank, err := tools.OpenBank(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				t.Fatal(err)
 			}
 			tools := testTools()
-			e, err := tools.OpenStored(t.Context(), configOf(t, source))
+			e, err := tools.OpenFiltered(t.Context(), configOf(t, source))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,12 +147,12 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 	}
 }
 
-// OpenStored opens the configured store read-only, and fails if the store does not exist. OpenStore creates the store
+// OpenFiltered opens the configured store read-only, and fails if the store does not exist. OpenStore creates the store
 // if it does not exist.
 func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	tools := testTools()
-	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
+	if _, err := tools.OpenFiltered(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
 		t.Errorf("OpenStored before the store exists: err = %v, want %v", err, sqlite.ErrMissing)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
@@ -162,7 +162,7 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err = tools.OpenStored(t.Context(), cfg)
+	db, err = tools.OpenFiltered(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

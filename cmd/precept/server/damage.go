@@ -21,18 +21,18 @@ type damageReport struct {
 // sessions.
 func DamageReport(report func(ref session.Ref, err error)) func(ref session.Ref, err error) {
 	d := &damageReport{report: report, seen: map[session.Ref]bool{}}
-	return d.once
+	return d.reportOnce
 }
 
-// once reports a session, unless the session was reported before or maxDamaged is reached.
-func (d *damageReport) once(ref session.Ref, err error) {
+// reportOnce reports a session, unless the session was reported before or maxDamaged is reached.
+func (d *damageReport) reportOnce(ref session.Ref, err error) {
 	d.mu.Lock()
-	fresh := !d.seen[ref] && len(d.seen) < maxDamaged
-	if fresh {
+	isNew := !d.seen[ref] && len(d.seen) < maxDamaged
+	if isNew {
 		d.seen[ref] = true
 	}
 	d.mu.Unlock()
-	if fresh {
+	if isNew {
 		d.report(ref, err)
 	}
 }

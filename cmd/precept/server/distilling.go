@@ -33,7 +33,7 @@ type DistillStore interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
 
-// cachedSource is a DistillStore that reads exchanges through the cache of the store.
+// cachedSource is a DistillStore that reads exchanges through the store, which caches them.
 type cachedSource struct {
 	DistillStore
 	store *store.Store
@@ -54,10 +54,10 @@ type Distiller struct {
 	nextFullRun time.Time // time of the next run that reads all tenants
 }
 
-// fullRunEvery is the time between two runs that read all tenants. Other runs read only the tenants whose sessions
-// this process has closed. A run that reads all tenants also finds the sessions that another replica closed before it
+// fullRunInterval is the time between two runs that read all tenants. Other runs read only the tenants whose sessions
+// this process has closed. A run over all tenants also finds sessions that another replica closed before the replica
 // stopped.
-const fullRunEvery = 24 * time.Hour
+const fullRunInterval = 24 * time.Hour
 
 // selectTenants sets the tenants that the next run reads.
 func (d *Distiller) selectTenants() {
@@ -67,15 +67,15 @@ func (d *Distiller) selectTenants() {
 	}
 	names, ok := d.changed()
 	if now := d.Options.Now(); !ok || !now.Before(d.nextFullRun) {
-		d.nextFullRun = now.Add(fullRunEvery)
+		d.nextFullRun = now.Add(fullRunInterval)
 		return
 	}
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// noteResult makes the next run read all tenants if this run left work behind. A run leaves work behind if it failed
-// or stopped early, if a lesson was refused, or if another process had the claim of a tenant. Otherwise the work
-// would wait, because changed reports a tenant only once.
+// noteResult makes the next run read all tenants if this run is incomplete. A run is incomplete if it failed or stopped
+// early, if a lesson was refused, or if another process had the claim to a tenant. Without the full run, the remaining
+// sessions would wait for up to fullRunInterval, because changed returns a tenant only once.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
 	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
 		d.nextFullRun = time.Time{}
@@ -93,11 +93,11 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	if err != nil {
 		return nil, err
 	}
-	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
+	resolve := func(e lesson.Evidence) bool { return isEvidenceStored(st, e) }
 	return &Distiller{Options: distill.Options{
-		Source: permittedSource{st, newPermit(st, optOut, t.Damaged)}, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Source: filteredSource{st, newOptOutFilter(st, optOut, t.Damaged)}, Notes: withClaims(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: t.Now, Owner: hex.EncodeToString(id[:]),
-		Bank: t.Writer(place, withLessonLimit(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
+		Bank: t.NewBank(place, withLessonLimit(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
 			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,
@@ -105,18 +105,18 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}}, nil
 }
 
-// fileClaims stores the claims of a SQLite store as file locks next to the database. A claim gives one distiller the
-// exclusive right to a tenant. The system releases the lock of a killed process, so that the next distiller need not
-// wait. fileClaims is not safe for concurrent use.
+// fileClaims implements the claims for a SQLite store as file locks next to the database. A claim gives one distiller
+// the exclusive right to a tenant. The system releases the lock of a killed process, so that the next distiller does
+// not wait. fileClaims is not safe for concurrent use.
 type fileClaims struct {
 	distill.Notes
 	store string // path of the store
 	held  map[string]*os.File
 }
 
-// claimsOf returns notes with the kind of claims that suits the store. In Redis, a claim is a lease, because the
-// replicas may run on several machines. With SQLite, a claim is a file lock, which ends with its process.
-func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
+// withClaims returns the notes of a store with claims. In Redis, a claim is a lease, because the replicas may run on
+// several machines. With SQLite, a claim is a file lock, which ends with its process.
+func withClaims(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
 	}
@@ -129,8 +129,8 @@ func (c *fileClaims) path(name string) string {
 	return c.store + "-" + hex.EncodeToString(sum[:6]) + ".lock"
 }
 
-// Claim locks the file for a name, and returns false if another process has the lock. ReleaseClaim deletes the file,
-// so Claim tries again if the file was deleted between opening and locking.
+// Claim locks the file for a name, and returns false if another process has the lock. If ReleaseClaim in another
+// process deletes the file between opening and locking, Claim tries again.
 func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ time.Duration) (bool, error) {
 	if c.held[name] != nil {
 		return true, nil
@@ -153,7 +153,7 @@ func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ tim
 			c.held[name] = f
 			return true, nil
 		}
-		_ = f.Close() // the last holder has removed the file since OpenFile
+		_ = f.Close() // the previous holder of the lock has removed the file since OpenFile
 	}
 }
 
@@ -167,13 +167,13 @@ func (c *fileClaims) ReleaseClaim(_ context.Context, name, _ string) error {
 	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
-// resolves reports whether a lesson's evidence refers to a stored session or run of any tenant.
-func resolves(st DistillStore, e lesson.Evidence) bool {
+// isEvidenceStored reports whether a lesson's evidence refers to a stored session or run of any tenant.
+func isEvidenceStored(st DistillStore, e lesson.Evidence) bool {
 	id, ok := session.ParseID(e.Ref)
 	if !ok || e.Kind != "conversation" && e.Kind != "run" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reachLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), redisTimeout)
 	defer cancel()
 	tenants, err := st.Tenants(ctx)
 	if err != nil {
@@ -191,7 +191,7 @@ func resolves(st DistillStore, e lesson.Evidence) bool {
 // sessions.
 func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if cfg.Distill.Judge == "rules" {
-		return nil, nil //nolint:nilnil // no judge: the rules
+		return nil, nil //nolint:nilnil // without a judge, built-in rules rate the sessions
 	}
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
 	if err != nil {
@@ -229,7 +229,7 @@ func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 func (d *Distiller) Follow(ctx context.Context, every time.Duration, report func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
 		d.selectTenants()
-		sum, err := d.onceSafely(ctx)
+		sum, err := d.onceWithoutPanic(ctx)
 		d.noteResult(sum, err)
 		if ctx.Err() == nil {
 			report(sum, err)
@@ -239,8 +239,8 @@ func (d *Distiller) Follow(ctx context.Context, every time.Duration, report func
 	return nil
 }
 
-// onceSafely calls Once and returns a panic as an error.
-func (d *Distiller) onceSafely(ctx context.Context) (sum distill.Summary, err error) {
+// onceWithoutPanic calls Once and returns a panic as an error.
+func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("distill: panic: %s", redact.PanicKind(v))
@@ -287,7 +287,7 @@ func Total(m map[string]int) (n int) {
 	return n
 }
 
-// Pause waits for d. If ctx ends first, Pause returns the error of ctx.
+// Pause waits for the duration d. If ctx ends first, Pause returns the error of ctx.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

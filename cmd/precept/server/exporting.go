@@ -14,7 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// ExportJob is one export. An export streams, so that memory holds only one page of store rows and one output record.
+// ExportJob is one export. An export streams its data: memory holds only one page of store rows and one output record
+// at a time.
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
@@ -23,22 +24,22 @@ type ExportJob struct {
 	Seen           func() // called for each sample or session that was read, even if a filter excludes it; may be nil
 	Records        int    // number of records that Write has written: lines of JSON, or rows of a Parquet file
 
-	candidates   []session.ID // ids that a session named Session may have in the tenant candidatesOf
-	candidatesOf string
+	candidates       []session.ID // possible ids, in the tenant candidatesTenant, of a session with the name Session
+	candidatesTenant string
 }
 
 // Write writes the selected samples or sessions in a format. "parquet" and "mplp" contain samples, "experiment"
-// contains the trials of lessons, and "preference" contains pairs of answers. Any other format contains chat
-// messages.
-func (x *ExportJob) Write(ctx context.Context, format string) error {
+// contains the random assignments of the experiment, and "preference" contains pairs of answers. Any other format
+// contains chat messages.
+func (j *ExportJob) Write(ctx context.Context, format string) error {
 	var err error
 	if format == "parquet" {
-		p, err := lake.NewWriter(x.Out)
+		p, err := lake.NewWriter(j.Out)
 		if err != nil {
 			return err
 		}
-		err = x.Samples(ctx, func(s *session.StoredSample) error {
-			x.Records++
+		err = j.Samples(ctx, func(s *session.StoredSample) error {
+			j.Records++
 			return p.Add(s)
 		})
 		if err != nil {
@@ -46,18 +47,18 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 		}
 		return p.Close()
 	}
-	lines := sample.NewExporter(x.Out)
+	lines := sample.NewExporter(j.Out)
 	switch format {
 	case "mplp":
-		err = x.Samples(ctx, func(s *session.StoredSample) error { return lines.Line(&s.Sample) })
+		err = j.Samples(ctx, func(s *session.StoredSample) error { return lines.Line(&s.Sample) })
 	case "experiment":
-		err = x.trials(ctx, lines)
+		err = j.writeTrials(ctx, lines)
 	case "preference":
-		err = x.sessions(ctx, lines.Preferences)
+		err = j.sessions(ctx, lines.Preferences)
 	default:
-		err = x.sessions(ctx, lines.Chat)
+		err = j.sessions(ctx, lines.Chat)
 	}
-	x.Records = lines.Lines()
+	j.Records = lines.Lines()
 	if err != nil {
 		return err
 	}
@@ -65,45 +66,46 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 }
 
 // Samples calls write for each selected sample.
-func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
-	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
-		x.progress()
-		if !x.selectsSession(s.Tenant, s.ID, s.Sample.Meta["session_name"]) || !x.selectsAgent(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
+func (j *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
+	return j.EachSample(ctx, j.Filter.Tenant, j.Filter.From, j.Filter.To, func(s session.StoredSample) error {
+		j.progress()
+		if !j.selectsSession(s.Tenant, s.ID, s.Sample.Meta["session_name"]) || !j.selectsAgent(s.Agent) || !j.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
 		return write(&s)
 	})
 }
 
-func (x *ExportJob) progress() {
-	if x.Seen != nil {
-		x.Seen()
+// progress calls Seen, if Seen is set.
+func (j *ExportJob) progress() {
+	if j.Seen != nil {
+		j.Seen()
 	}
 }
 
 // selectsSession reports whether x.Session is empty or identifies a session by its id, its name, or the id of one of
 // its requests. name is a string, or nil if unknown.
-func (x *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
-	if x.Session == "" || x.Session == id.String() || x.Session == name {
+func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
+	if j.Session == "" || j.Session == id.String() || j.Session == name {
 		return true
 	}
-	if x.candidates == nil || x.candidatesOf != tenant {
-		x.candidatesOf, x.candidates = tenant, session.Candidates(tenant, x.Session)
+	if j.candidates == nil || j.candidatesTenant != tenant {
+		j.candidatesTenant, j.candidates = tenant, session.Candidates(tenant, j.Session)
 	}
-	of, ok := session.OfRequest(x.Session)
-	return ok && of == id || slices.Contains(x.candidates, id)
+	of, ok := session.OfRequest(j.Session)
+	return ok && of == id || slices.Contains(j.candidates, id)
 }
 
 // selectsRow reports whether x.Session is empty or identifies the session of a row.
-func (x *ExportJob) selectsRow(r *session.Row) bool {
-	if x.selectsSession(r.Tenant, r.ID, nil) {
+func (j *ExportJob) selectsRow(r *session.Row) bool {
+	if j.selectsSession(r.Tenant, r.ID, nil) {
 		return true
 	}
-	if isPlainName(x.Session) && !bytes.Contains(r.Data, []byte(x.Session)) {
-		return false // saves decoding, which dominates an export of one session
+	if isPlainName(j.Session) && !bytes.Contains(r.Data, []byte(j.Session)) {
+		return false // skip decoding, which takes most of the time of an export of one session
 	}
 	rec, err := session.Decode(r.ID, r.Data)
-	return err == nil && rec.Identity.Name == x.Session
+	return err == nil && rec.Identity.Name == j.Session
 }
 
 // isPlainName reports whether an encoded row contains the name unescaped. JSON does not escape letters, digits and
@@ -115,23 +117,23 @@ func isPlainName(name string) bool {
 }
 
 // selectsAgent reports whether x.Agent is empty or equals agent.
-func (x *ExportJob) selectsAgent(agent string) bool {
-	return x.Agent == "" || x.Agent == agent
+func (j *ExportJob) selectsAgent(agent string) bool {
+	return j.Agent == "" || j.Agent == agent
 }
 
 // sessions calls write for each session that began between Filter.From and Filter.To. If the filter has families,
 // qualities or a lesson, at least one sample of the session must match the filter.
-func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
-	wanted := *x.Filter
+func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
+	wanted := *j.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
 	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
-	return x.EachSession(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(r session.Row, _ session.Applied) error {
-		x.progress()
-		if !x.selectsRow(&r) {
+	return j.EachSession(ctx, j.Filter.Tenant, j.Filter.From, j.Filter.To, func(r session.Row, _ session.Applied) error {
+		j.progress()
+		if !j.selectsRow(&r) {
 			return nil
 		}
-		s, err := transcript(ctx, x, r)
-		if err != nil || len(s.Exchanges) == 0 || !x.selectsAgent(s.Agent) {
+		s, err := transcript(ctx, j, r)
+		if err != nil || len(s.Exchanges) == 0 || !j.selectsAgent(s.Agent) {
 			return err
 		}
 		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {
@@ -162,7 +164,7 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
 		}
-		if f.Turn == 0 && !complete { // the texts may quote an opted-out turn, which is not stored
+		if f.Turn == 0 && !complete { // a text may quote a turn that was not stored, because it was opted out
 			rating.Comment, rating.Correction, rating.Details = "", nil, nil
 		}
 		s.Ratings = append(s.Ratings, rating)
@@ -170,8 +172,8 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	return s, nil
 }
 
-// hasAllTurns reports whether the exchanges include every turn of a session. An exchange is missing if the client
-// opted out for the turn, or if the exchange was dropped or has expired. Side requests are not turns.
+// hasAllTurns reports whether the exchanges include every turn of a session. An exchange is missing if the turn was
+// opted out, or if the exchange was dropped or has expired. Side requests are not turns.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {

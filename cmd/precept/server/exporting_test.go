@@ -67,8 +67,8 @@ func TestExportSelectsRowsBySessionName(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, wanted := range []string{name, name + "x", "c"} {
-			x := &ExportJob{Session: wanted}
-			if got := x.selectsRow(&row); got != (wanted == name) {
+			j := &ExportJob{Session: wanted}
+			if got := j.selectsRow(&row); got != (wanted == name) {
 				t.Errorf("export of session %q, row of session %q: selectsRow = %t, want %t", wanted, name, got, wanted == name)
 			}
 		}
@@ -86,9 +86,9 @@ func BenchmarkExportOfOneSessionReadsARow(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := &ExportJob{Session: "ci-43"}
+	j := &ExportJob{Session: "ci-43"}
 	b.ReportMetric(float64(len(row.Data)), "bytes/row")
 	for b.Loop() {
-		x.selectsRow(&row)
+		j.selectsRow(&row)
 	}
 }

@@ -52,7 +52,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
-	place, err := tools.OpenBank(configOf(t, one))
+	place, err := tools.OpenRedisBank(configOf(t, one))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
+	if _, findings, err := tools.NewBank(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
@@ -82,7 +82,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	db, err := tools.OpenStored(t.Context(), configOf(t, other))
+	db, err := tools.OpenFiltered(t.Context(), configOf(t, other))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 		t.Error("unknown salt: a session got a lesson, want none")
 	}
 	tools := testTools()
-	if db, err := tools.OpenStored(t.Context(), configOf(t, source)); err == nil {
+	if db, err := tools.OpenFiltered(t.Context(), configOf(t, source)); err == nil {
 		t.Errorf("OpenStored with an unavailable Redis: err = nil, want an error (Close: %v)", db.Close())
 	}
 	if err := redis.Start(); err != nil {
@@ -184,14 +184,14 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := testTools()
-	place, err := tools.OpenBank(configOf(t, source))
+	place, err := tools.OpenRedisBank(configOf(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer place.Close() //nolint:errcheck // Redis has confirmed every write
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	if _, findings, err := tools.Writer(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
+	if _, findings, err := tools.NewBank(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	eventually(t, "session with the lesson", lessonInjected)

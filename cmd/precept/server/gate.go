@@ -16,8 +16,8 @@ import (
 	"precept/proxy"
 )
 
-// trialGate ends the trials that distill.gate: auto has started. In this mode, proposed lessons are tested without a
-// decision of a person.
+// trialGate ends the trials of proposed lessons in the mode distill.gate: auto. In this mode, a proposed lesson starts
+// a trial without the approval of a person.
 type trialGate struct {
 	log     *slog.Logger
 	lessons *library
@@ -52,7 +52,7 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 			reports[tenant] = rep
 		}
 		for i := range rep.Lessons {
-			if r := &rep.Lessons[i]; r.Slug == l.Slug && (r.Trial == "ended" || r.Trial == "running" && harms(r.Verdict)) {
+			if r := &rep.Lessons[i]; r.Slug == l.Slug && (r.Trial == "ended" || r.Trial == "running" && isHarmful(r.Verdict)) {
 				errs = errors.Join(errs, g.endTrial(ctx, d, l.Slug, r.Verdict))
 			}
 		}
@@ -60,7 +60,8 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	return errs
 }
 
-func harms(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
+// isHarmful reports whether a verdict says that a lesson harms.
+func isHarmful(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
 
 // endTrial approves, retires or keeps a lesson, depending on the verdict of its trial.
 func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
@@ -70,7 +71,7 @@ func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v r
 		a = lesson.Approve
 	case report.TrialHarms, report.Invalid:
 		return nil
-	default: // the evaluation proved nothing, or the lesson harms
+	default: // the lesson is not proven to help, or the interval shows harm
 	}
 	_, err := d.Options.Bank.Act(ctx, slug, bank.Decision{Action: a, By: distill.AutoGate})
 	if errors.Is(err, bank.ErrNoLesson) {

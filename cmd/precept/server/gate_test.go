@@ -109,7 +109,7 @@ func newGate(t *testing.T, style string) *gate {
 // begin starts a trial of the lesson.
 func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 	g.Helper()
-	b, done, err := g.tools.OpenWriter(g.cfg)
+	b, done, err := g.tools.OpenBank(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 // state returns the state of the lesson in the bank or in the archive.
 func (g *gate) state() lesson.State {
 	g.Helper()
-	b, done, err := g.tools.OpenWriter(g.cfg)
+	b, done, err := g.tools.OpenBank(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestDistillerReadsChangedTenants(t *testing.T) {
 		{when: "after a run that stopped early", before: distill.Summary{Stopped: "distill.max_tokens"}, all: true},
 		{when: "after a run that ended", changed: []string{"acme", "other"}},
 		{when: "after more changes than the list can hold", changed: []string{"a", "b", "c"}, all: true},
-		{when: "a day later", after: fullRunEvery, all: true},
+		{when: "a day later", after: fullRunInterval, all: true},
 	} {
 		d.noteResult(c.before, nil)
 		now, names = now.Add(c.after), c.changed

@@ -15,11 +15,12 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountEvery is the minimum time between two reads of the account and of the store's row counts. The account counts
-// all exchanges by result.
-const accountEvery = 5 * time.Second
+// accountInterval is the minimum time between two reads of the account and of the store's row counts. The account
+// counts all exchanges by result.
+const accountInterval = 5 * time.Second
 
-// health provides the data of the health page. health caches the account and the store's row counts for accountEvery.
+// health provides the data of the health page. health caches the account and the store's row counts for
+// accountInterval.
 type health struct {
 	services *services
 	server   *Server
@@ -65,11 +66,11 @@ func (h *health) read(ctx context.Context) admin.Health {
 }
 
 // refresh returns the account and the store's row counts. refresh reads both again if the last read is at least
-// accountEvery old.
+// accountInterval old.
 func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := h.services.tools.Now(); h.readAt.IsZero() || now.Sub(h.readAt) >= accountEvery {
+	if now := h.services.tools.Now(); h.readAt.IsZero() || now.Sub(h.readAt) >= accountInterval {
 		h.readAt, h.account = now, h.readAccount()
 		h.stored = admin.Stored{Kind: kindOf(h.services.backend), Notice: h.services.memoryReason}
 		h.readStoreCounts(ctx)
@@ -77,8 +78,8 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	return h.account, h.stored
 }
 
-// readAccount reads the account from the outbox. Balanced is false if the counts by result do not add up to the
-// number of admitted exchanges.
+// readAccount returns the account in the outbox. Balanced is false if the sum of the counts by result is not the number
+// of admitted exchanges.
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}
@@ -96,13 +97,13 @@ func (h *health) readAccount() admin.Account {
 	return a
 }
 
-// readStoreCounts reads the row counts of the store into h.stored and h.account.
+// readStoreCounts sets the row counts in h.stored and h.account from the store.
 func (h *health) readStoreCounts(ctx context.Context) {
-	counts, ok := h.services.backend.(rowCounts)
+	counts, ok := h.services.backend.(rowCounter)
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	var err error
 	if h.stored.Counts, err = counts.Stats(ctx); err == nil {
@@ -137,8 +138,8 @@ type Build struct {
 	Go       string `json:"go"`
 }
 
-// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3. A binary that is built without a
-// Git directory, as in an image, thus has a version.
+// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3, so that a binary that is built
+// without a Git directory, as in a container image, has a version.
 var version string
 
 // ReadBuild returns the version of this binary.
@@ -153,9 +154,9 @@ func ReadBuild() Build {
 // shortRevision is the number of hex digits of a commit that a version shows.
 const shortRevision = 12
 
-// buildOf returns the version of a binary, given the version that the linker set and Go's build information. The
-// version is the first that exists of the linker's version, the module version, "devel-" with the commit, and
-// "(devel)".
+// buildOf returns the version of a binary. stamped is the version that the linker set, and info is Go's build
+// information. Build.Version is the first of these that exists: stamped, the module version, "devel-" with the commit,
+// and "(devel)".
 func buildOf(stamped string, info *debug.BuildInfo) Build {
 	b := Build{Version: stamped, Go: info.GoVersion}
 	for _, s := range info.Settings {
@@ -168,7 +169,7 @@ func buildOf(stamped string, info *debug.BuildInfo) Build {
 			b.Modified = s.Value == "true"
 		}
 	}
-	const unknown = "(devel)" // the module version of a binary without a version
+	const unknown = "(devel)" // Go's module version of a binary without a version
 	if b.Version == "" && info.Main.Version != unknown {
 		b.Version = info.Main.Version
 	}

@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	reachLimit = time.Second      // maximum time that a start or a command waits for Redis
-	reachEvery = time.Second      // interval at which a server without confirmed keys asks Redis for the keys
-	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys in Redis
-	fleetFile  = "fleet.json"     // name of the file in the data directory with the copy of the keys
-	saltName   = "salt"           // name of the salt in a metaStore
+	redisTimeout    = time.Second      // maximum time that a start or a command waits for Redis
+	confirmInterval = time.Second      // interval at which a server without confirmed keys asks Redis for the keys
+	compareInterval = 15 * time.Second // interval at which a server compares its keys with the keys in Redis
+	fleetFile       = "fleet.json"     // name of the file with the copy of the keys, in the data directory
+	saltName        = "salt"           // name of the salt in a metaStore
 )
 
-// metaStore is a store of named values. InitMeta stores a value if the name has no value yet, and returns the stored
-// value.
+// metaStore is a store of named values.
 type metaStore interface {
+	// InitMeta returns the value of key. If key has no value yet, InitMeta stores value first.
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// keyPair holds the salt of the coins and the secret of tenant names. A coin is a random decision to inject or to
-// withhold a lesson. All replicas on one store share the pair. With a different salt, a session would get different
-// coins. With a different secret, a client's key would belong to a different tenant. A start without Redis uses the
-// copy in the data directory.
+// keyPair holds the salt of the random assignments and the secret of tenant names. A random assignment is the decision
+// to inject or to withhold a lesson. All replicas on one store share the pair. With another salt, a session would get
+// another assignment. With another secret, the API key of a client would belong to another tenant. A start without
+// Redis uses the copy of the pair in the data directory.
 type keyPair struct {
-	Store  string `json:"store"` // hash of the store's address, because a copy is valid for one store only
+	Store  string `json:"store"` // hash of the store's address; a copy is valid only for this store
 	Salt   string `json:"salt"`
 	Secret string `json:"tenant_secret"`
 }
@@ -49,23 +49,23 @@ type keys struct {
 	pair keyPair
 	// confirmed is false for a new pair that Redis has not confirmed yet. confirmed is true for a copy of the pair in
 	// Redis, and for a store that replicas do not share.
-	confirmed bool
+	isConfirmed bool
 
-	fleet bool   // replicas share the keys, and the worker of follow checks them
-	path  string // path of the copy in the data directory
-	store metaStore
+	isFleet bool   // replicas share the keys, and the worker of follow checks them
+	path    string // path of the copy in the data directory
+	store   metaStore
 }
 
-// openKeys reads the keys from the backend, or creates them. A backend in memory stores no keys, so the keys are lost
-// when the server stops.
+// openKeys reads the keys from the backend, or creates them. With a backend in memory, the keys are lost when the
+// server stops.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Backend, log *slog.Logger) (*keys, error) {
 	store, durable := backend.(metaStore)
 	if durable && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
 	}
-	k := &keys{confirmed: true}
+	k := &keys{isConfirmed: true}
 	for name, value := range map[string]*string{saltName: &k.pair.Salt, "tenant-secret": &k.pair.Secret} {
-		key, err := tools.freshKey()
+		key, err := tools.newKey()
 		if err != nil {
 			return nil, err
 		}
@@ -82,8 +82,8 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 	return k, nil
 }
 
-// freshKey returns 16 random bytes in hexadecimal.
-func (t *Tools) freshKey() (string, error) {
+// newKey returns 16 random bytes in hexadecimal.
+func (t *Tools) newKey() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(t.Random, b[:]); err != nil {
 		return "", fmt.Errorf("make a key: %w", err)
@@ -91,10 +91,11 @@ func (t *Tools) freshKey() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// agreeOnKeys returns the keys of the fleet: the pair in Redis, else the copy in the data directory, else a new pair
-// that other replicas do not know yet.
+// agreeOnKeys returns the keys of the fleet, which are the pair in Redis. If Redis has no pair yet, agreeOnKeys stores
+// the copy in the data directory or, without a copy, a new pair in Redis. If Redis does not answer, agreeOnKeys returns
+// the copy or a new pair that is not confirmed.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
-	k := &keys{fleet: true, store: store, path: filepath.Join(cfg.DataDir, fleetFile)}
+	k := &keys{isFleet: true, store: store, path: filepath.Join(cfg.DataDir, fleetFile)}
 	sum := sha256.Sum256([]byte(cfg.StoreURL()))
 	address := hex.EncodeToString(sum[:8])
 	copied, err := readKeyCopy(k.path)
@@ -105,22 +106,22 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	if copied.Store != address {
 		k.pair = keyPair{Store: address}
 		for _, value := range []*string{&k.pair.Salt, &k.pair.Secret} {
-			if *value, err = tools.freshKey(); err != nil {
+			if *value, err = tools.newKey(); err != nil {
 				return nil, err
 			}
 		}
 	}
-	k.confirmed = copied.Store == address
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	k.isConfirmed = copied.Store == address
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	if _, err := k.agree(ctx); err != nil {
-		if !k.confirmed {
+		if !k.isConfirmed {
 			log.Warn(
 				"the salt of the fleet is unknown until Redis answers; new sessions get no lessons and are outside of the experiment (bandit.salt sets a salt without Redis)",
 				"error", err,
 			)
 		}
-		return k, nil //nolint:nilerr // the worker of follow tries again, because a start must not depend on Redis
+		return k, nil //nolint:nilerr // a start must not depend on Redis, so the worker of follow tries again
 	}
 	k.writeCopy(log)
 	return k, nil
@@ -137,19 +138,19 @@ func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 		}
 		*value = string(stored)
 	}
-	changed = !k.confirmed || next != k.pair
-	k.pair, k.confirmed = next, true
+	changed = !k.isConfirmed || next != k.pair
+	k.pair, k.isConfirmed = next, true
 	return changed, nil
 }
 
-// follow returns a worker that calls agree until Redis answers, and then every agreeEvery. A Redis that lost its data
-// may have new keys from another replica.
+// follow returns a worker that calls agree until Redis answers, and then every compareInterval. A Redis that lost its
+// data may have new keys from another replica.
 func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
-			wait := agreeEvery
-			if !k.confirmed {
-				wait = reachEvery
+			wait := compareInterval
+			if !k.isConfirmed {
+				wait = confirmInterval
 			}
 			select {
 			case <-ctx.Done():
@@ -158,7 +159,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			}
 			changed, err := k.agree(ctx)
 			if err != nil || !changed {
-				continue // the writer of the store reports an unreachable Redis
+				continue // if Redis is unreachable, the writer of the store logs the error
 			}
 			k.writeCopy(log)
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {
@@ -169,10 +170,10 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 	}
 }
 
-// writeCopy writes the copy of the keys. If the copy cannot be written, the next start needs Redis:
-// writeCopy logs a warning, and the program continues.
+// writeCopy writes the copy of the keys. If the copy cannot be written, writeCopy only logs a warning, although the
+// next start then needs Redis.
 func (k *keys) writeCopy(log *slog.Logger) {
-	b, err := json.Marshal(k.pair) //nolint:gosec // the file is for this program alone
+	b, err := json.Marshal(k.pair) //nolint:gosec // only this program may read the file, which contains the secret
 	if err == nil {
 		if old, e := os.ReadFile(k.path); e == nil && bytes.Equal(old, b) {
 			return
@@ -184,7 +185,7 @@ func (k *keys) writeCopy(log *slog.Logger) {
 	}
 }
 
-// readKeyCopy reads the copy of the keys. A copy without a salt or a secret is a zero pair.
+// readKeyCopy returns the copy of the keys. If the copy has no salt or no secret, the result is the zero pair.
 func readKeyCopy(path string) (k keyPair, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {

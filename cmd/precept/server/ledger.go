@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	ledgerEvery = time.Second      // interval between two reads of the ledger file
-	ledgerRetry = 10 * time.Minute // time after which entries that were not accepted are proposed again
-	ledgerBatch = 100              // maximum number of proposals in one call
+	ledgerInterval      = time.Second      // interval between two reads of the ledger file
+	ledgerRetryInterval = 10 * time.Minute // time after which entries that were not accepted are proposed again
+	ledgerBatch         = 100              // maximum number of proposals in one call
 )
 
 // ledgerWorker returns a worker that proposes the entries of the ledger file as lessons, at the start and after each
-// change of the file. The ledger file (key ledger.file) is an AGENT.md that lists the failures of a project. The bank
-// checks the proposals like all lessons that programs write.
+// change of the file. The ledger file (key ledger.file) is an AGENT.md that lists the failures of a project. As with
+// all lessons from programs, the bank checks the proposals.
 func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ticker := time.NewTicker(ledgerEvery)
+		ticker := time.NewTicker(ledgerInterval)
 		defer ticker.Stop()
 		var last [sha256.Size]byte
 		var retryAt time.Time
@@ -38,12 +38,12 @@ func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) e
 				lessons.failures.failed(label.StepLedger, err)
 			case first || sum != last || !retryAt.IsZero() && lessons.now().After(retryAt):
 				last, retryAt = sum, time.Time{}
-				left, err := proposeEntries(ctx, cfg, lessons, text)
+				hasRemaining, err := proposeEntries(ctx, cfg, lessons, text)
 				if err != nil && ctx.Err() == nil {
 					lessons.failures.failed(label.StepLedger, err)
 				}
-				if err != nil || left {
-					retryAt = lessons.now().Add(ledgerRetry)
+				if err != nil || hasRemaining {
+					retryAt = lessons.now().Add(ledgerRetryInterval)
 				}
 			}
 			select {
@@ -55,14 +55,14 @@ func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) e
 	}
 }
 
-// proposeEntries proposes the entries that are not in the bank yet. left reports whether entries remain, because the
-// bank accepts no more proposals for now or failed.
-func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (left bool, err error) {
+// proposeEntries proposes the entries that are not in the bank yet. hasRemaining is true if entries remain, because the
+// bank failed or accepts no more proposals for now.
+func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (hasRemaining bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {
 		return false, nil
 	}
-	book, _, err := lessons.writer.List(ctx)
+	book, _, err := lessons.bank.List(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -83,7 +83,7 @@ func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, 
 		}
 	}()
 	for len(proposals) > 0 && ctx.Err() == nil {
-		results, err := lessons.writer.ProposeAll(ctx, proposals[:min(len(proposals), ledgerBatch)])
+		results, err := lessons.bank.ProposeAll(ctx, proposals[:min(len(proposals), ledgerBatch)])
 		if err != nil {
 			return true, err
 		}

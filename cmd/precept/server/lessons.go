@@ -24,28 +24,29 @@ import (
 )
 
 const (
-	indexLimit   = 10 * time.Second // maximum time for writing the index of the lesson directory (_index.md)
-	historyLimit = time.Minute      // maximum time of one pass of the worker of keepHistory
-	historyEvery = 10 * time.Second // time between two passes, unless a lesson file changes earlier
+	indexTimeout    = 10 * time.Second // maximum time for writing the index of the lesson directory (_index.md)
+	historyTimeout  = time.Minute      // maximum time of one pass of the worker that keepHistory returns
+	historyInterval = 10 * time.Second // time between two passes, unless a lesson file changes earlier
 )
 
-// library holds the active lessons. The lessons are files in a directory or are stored in Redis.
+// library holds the book of lessons in effect, and updates it when the lessons change. The lessons are files in a
+// directory or values in Redis.
 type library struct {
 	log        *slog.Logger
 	failures   *failures
 	now        func() time.Time
 	source     string // value of the configuration key lessons
-	location   string // location of the lessons for messages; see LessonsPlace
+	location   string // location of the lessons for messages; see LessonsLocation
 	fileEvents bool   // watch the lesson directory with file events of the kernel
 
 	book        atomic.Pointer[lesson.Book]
-	problems    atomic.Int64                     // number of lesson files without effect
-	faultyFiles atomic.Pointer[[]lesson.Problem] // the lesson files without effect, with their faults
-	readError   atomicText                       // error and remedy while the lessons cannot be read; "" otherwise
+	problems    atomic.Int64                     // number of lesson files with faults, which have no effect
+	faultyFiles atomic.Pointer[[]lesson.Problem] // lesson files with faults
+	readError   atomicString                     // error and remedy while the lessons cannot be read; "" otherwise
 
 	redis  *redis.Bank // nil if the lessons are files in a directory
 	place  bank.Place
-	writer *bank.Bank
+	bank   *bank.Bank
 	parsed *lesson.Parsed                  // cache of parsed lessons, shared by writer and the watcher
 	counts func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by countWith
 
@@ -53,24 +54,24 @@ type library struct {
 	history history
 }
 
-// history is the state of the worker of keepHistory, which writes the audit log of the lessons. A caution is a lesson
-// that is shown to the model as a warning. A lesson becomes a caution when sessions with the lesson have lower
-// rewards than sessions without it.
+// history is the state of the worker that keepHistory returns, which writes the audit log of the lessons. A caution is
+// a lesson that is shown to the model as a warning. A lesson becomes a caution when sessions with the lesson have lower
+// rewards than sessions without the lesson.
 type history struct {
 	before     *lesson.Book      // lessons in the directory at the last pass
-	book       *lesson.Book      // active book at the last pass
+	book       *lesson.Book      // book in effect at the last pass
 	unfinished bool              // the last pass did not record all edits
 	cautions   map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
-	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, location: LessonsPlace(cfg), fileEvents: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
+	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, location: LessonsLocation(cfg), fileEvents: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
 	l.edited = make(chan struct{}, 1)
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
 	if fleet != nil {
 		l.place = fleet
 	}
-	l.writer = tools.Writer(l.place, withLessonLimit(cfg), func(o *bank.Options) {
+	l.bank = tools.NewBank(l.place, withLessonLimit(cfg), func(o *bank.Options) {
 		o.Counts = func(slug string) lesson.Counts { return l.counts(slug) }
 		o.Parsed = l.parsed
 	})
@@ -80,15 +81,15 @@ func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool
 // open loads the lessons, and returns the worker that reloads them after changes.
 func (l *library) open(ctx context.Context) func(context.Context) error {
 	if l.redis != nil {
-		ctx, cancel := context.WithTimeout(ctx, reachLimit)
+		ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 		defer cancel()
-		l.load(l.writer.List(ctx))
-		watcher := l.redis.Watch(l.parsed, l.use, SecretKinds)
+		l.loadFirst(l.bank.List(ctx))
+		watcher := l.redis.Watch(l.parsed, l.activate, SecretKinds)
 		watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 		return watcher.Run
 	}
-	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // the callback of a watcher has no context; indexLimit bounds its time
-		l.use(b, problems)
+	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // the callback of a watcher has no context; indexTimeout bounds its time
+		l.activate(b, problems)
 		l.warnIfMissing()
 		l.reindex()
 		select {
@@ -102,7 +103,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", why)
 	}
 	watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
-	l.load(watcher.Load())
+	l.loadFirst(watcher.Load())
 	l.warnIfMissing()
 	return watcher.Run
 }
@@ -114,17 +115,17 @@ func (l *library) warnIfMissing() {
 	}
 }
 
-// load applies the first result of reading the lessons. If the lessons cannot be read, the library is empty.
-func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
+// loadFirst activates the lessons that were read at the start. If err is not nil, the book is empty.
+func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
 		problems = append(problems, lesson.Problem{Path: l.location, Place: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: err.Error()}}})
 	}
-	l.use(b, problems)
+	l.activate(b, problems)
 }
 
-// use replaces the active lessons by a book, and logs the lesson files without effect.
-func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
+// activate puts a book into effect, and logs the lesson files with faults.
+func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	b.Prepare()
 	old := l.book.Swap(b)
 	var files []lesson.Problem
@@ -148,7 +149,7 @@ func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 }
 
 // logReadability logs a message when the lessons become unreadable or readable again. why is the error, or "" if the
-// lessons were read. b is the active book.
+// lessons were read. b is the book in effect.
 func (l *library) logReadability(why string, b *lesson.Book) {
 	before := l.readError.get()
 	l.readError.set(why)
@@ -180,8 +181,8 @@ func redisRemedy(source string) string {
 	return "start Redis, or correct the key lessons"
 }
 
-// countActive returns the number of lessons that may be injected. Candidates, archived lessons and replaced lessons
-// do not count.
+// countActive returns the number of lessons that may be injected. For example, candidates, archived lessons and
+// superseded lessons are not injected.
 func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
 		if state, _ := b.StateAt(l.Slug, now); state.Fires() {
@@ -191,25 +192,26 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex writes the index file of the lesson directory. A failure is only logged at level debug, because lessons in
-// a read-only directory are permitted.
+// reindex writes the index file of the lesson directory. A failure is logged only at the level debug, because the
+// lesson directory may be read-only.
 func (l *library) reindex() {
-	ctx, cancel := context.WithTimeout(context.Background(), indexLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
 	defer cancel()
-	if err := l.writer.Reindex(ctx); err != nil {
+	if err := l.bank.Reindex(ctx); err != nil {
 		l.log.Debug("the index of the lessons could not be written", "error", err)
 	}
 }
 
-// keepHistory returns the worker that records changes in the audit log of the lessons that are not made by a request.
-// These changes are manual edits of lesson files, and lessons that become cautions or stop being cautions.
+// keepHistory returns the worker that records two kinds of changes in the audit log of the lessons: manual edits of
+// lesson files, and lessons that become cautions or stop being cautions. All other changes go through the bank, which
+// logs them itself.
 func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
 	return func(ctx context.Context) error {
-		tick := time.NewTicker(historyEvery)
+		tick := time.NewTicker(historyInterval)
 		defer tick.Stop()
 		for {
-			pass, cancel := context.WithTimeout(ctx, historyLimit)
-			err := errors.Join(l.noteEdits(pass), l.noteCautions(pass, learner, p))
+			pass, cancel := context.WithTimeout(ctx, historyTimeout)
+			err := errors.Join(l.recordEdits(pass), l.recordCautions(pass, learner, p))
 			cancel()
 			if err != nil {
 				l.log.Debug("the audit log of the lessons could not be written", "error", err)
@@ -224,8 +226,8 @@ func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(conte
 	}
 }
 
-// noteEdits records the manual edits since the last pass.
-func (l *library) noteEdits(ctx context.Context) error {
+// recordEdits records the manual edits since the last pass.
+func (l *library) recordEdits(ctx context.Context) error {
 	book := l.book.Load()
 	if l.redis != nil || book == l.history.book && !l.history.unfinished {
 		return nil
@@ -233,7 +235,7 @@ func (l *library) noteEdits(ctx context.Context) error {
 	origin := func(ctx context.Context, path string, text []byte) bank.Origin {
 		return bank.FileOrigin(ctx, path, text, l.now().UTC())
 	}
-	before, later, err := l.writer.RecordEdits(ctx, l.history.before, origin)
+	before, later, err := l.bank.RecordEdits(ctx, l.history.before, origin)
 	if err != nil {
 		return err
 	}
@@ -241,10 +243,10 @@ func (l *library) noteEdits(ctx context.Context) error {
 	return nil
 }
 
-// noteCautions records the lessons that became cautions, or stopped being cautions, since the last pass.
-func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
+// recordCautions records the lessons that became cautions, or stopped being cautions, since the last pass.
+func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
 	if l.history.cautions == nil {
-		logged, err := l.writer.LoggedCautions(ctx)
+		logged, err := l.bank.LoggedCautions(ctx)
 		if err != nil {
 			return err
 		}
@@ -263,7 +265,7 @@ func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *p
 		}
 		advice := trial.Arm(strings.TrimSuffix(string(shown.Arm), ".caution"))
 		if better, worse := beliefs.Published(advice); !shown.Caution && !presentation.NoCautions && better+worse == 0 {
-			continue // the counts are not loaded yet
+			continue // the counts are not loaded yet, so the lesson only seems to have stopped being a caution
 		}
 		r := beliefs.Measured().Stats(advice).Rewards
 		t := bank.CautionChange{Slug: one.Slug, Hash: one.ContentHash, Caution: shown.Caution, With: int64(r.M1), Without: int64(r.M0)}
@@ -279,12 +281,12 @@ func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *p
 		return nil
 	}
 	l.history.cautions = nil // the next pass reads the log again
-	return l.writer.RecordCautionChanges(ctx, changes)
+	return l.bank.RecordCautionChanges(ctx, changes)
 }
 
-// countWith sets the function for the counts in the index. The function returns the successes and failures of
-// sessions with the current text of a lesson. The sessions belong to the lesson's tenant or, if there is none, to the
-// default tenant.
+// countWith sets the function that returns the counts for the index: the successes and failures of the sessions with
+// the current text of a lesson. The function counts the sessions of the lesson's tenant or, if the lesson has none, of
+// the default tenant.
 func (l *library) countWith(learner *learn.Learner, p *proxy.Proxy) {
 	l.counts = func(slug string) lesson.Counts {
 		one, ok := l.book.Load().Get(slug)

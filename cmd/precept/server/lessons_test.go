@@ -180,7 +180,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 		t.Errorf("renamed file: got %d bytes, error %v, want the %d bytes of the corrupt database", len(b), err, len(garbage))
 	}
 	tools := testTools()
-	db, err := tools.OpenStored(t.Context(), configOf(t, source))
+	db, err := tools.OpenFiltered(t.Context(), configOf(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,15 +190,15 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 }
 
-// Without a server, a command opens the bank with OpenWriter. An action changes the state of a lesson, or returns an
-// error for an unknown lesson. OpenWriter refuses lessons: redis:// if the store is a file.
+// Without a server, a command opens the bank with OpenBank. An action changes the state of a lesson, or returns an
+// error for an unknown lesson. OpenBank refuses lessons: redis:// if the store is a file.
 func TestWriterChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	cfg := configOf(t, flagSource(t, map[string]string{"lessons": lessons}))
 	tools := testTools()
 	change := func(slug string, a lesson.Action) (bank.Result, error) {
-		b, closeBank, err := tools.OpenWriter(cfg)
+		b, closeBank, err := tools.OpenBank(cfg)
 		if err != nil {
 			return bank.Result{}, err
 		}

@@ -121,12 +121,12 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 			t.Errorf("export as %s: got %d lines, want %d", format, len(lines), want)
 		}
 	}
-	onlyOther := func(x *server.ExportJob) { x.Agent = "other" }
+	onlyOther := func(j *server.ExportJob) { j.Agent = "other" }
 	if lines := exportLines(t, cfg, "mplp", onlyOther); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
 		t.Errorf("export of one agent: got lines %q, want 1 line with \"hello\"", lines)
 	}
-	onlyGood := func(x *server.ExportJob) {
-		x.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
+	onlyGood := func(j *server.ExportJob) {
+		j.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
 	}
 	if lines := exportLines(t, cfg, "openai", onlyGood); len(lines) != 2 {
 		t.Errorf("export of good sessions with the lesson: got lines %q, want 2", lines)
@@ -171,18 +171,18 @@ func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*
 func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
 	t.Helper()
 	tools := testTools()
-	e, err := tools.OpenStored(t.Context(), cfg)
+	e, err := tools.OpenFiltered(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close() //nolint:errcheck // nothing was written
 	var out bytes.Buffer
 	seen := 0
-	x := &server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out, Seen: func() { seen++ }}
+	j := &server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out, Seen: func() { seen++ }}
 	if change != nil {
-		change(x)
+		change(j)
 	}
-	if err := x.Write(t.Context(), format); err != nil {
+	if err := j.Write(t.Context(), format); err != nil {
 		t.Fatal(err)
 	}
 	if seen != 5 {

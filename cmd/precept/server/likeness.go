@@ -17,9 +17,9 @@ import (
 
 // Intervals of the likeness worker.
 const (
-	likeEvery    = time.Hour   // interval between two reads of the captured sessions
-	likeEveryFew = time.Minute // interval between two reads while there are too few sessions
-	likePoll     = time.Second // interval between two checks for a changed book or configuration
+	trafficInterval     = time.Hour   // interval between two reads of the captured sessions
+	fewSessionsInterval = time.Minute // interval between two reads while there are too few sessions
+	likePollInterval    = time.Second // interval between two checks for a changed book or configuration
 )
 
 // likeness is the worker that compiles the lessons for matching by likeness. It runs in the background, so that no
@@ -27,10 +27,10 @@ const (
 // come from the words in captured sessions, which are called the traffic. Until the traffic is read, lessons match
 // exactly only.
 type likeness struct {
-	lessons *library
-	backend any // an Evidence, or a backend in memory
-	config  func() *configs.Config
-	read    atomic.Pointer[trafficRead] // nil means not read yet
+	lessons  *library
+	backend  any // an Evidence, or a backend in memory
+	config   func() *configs.Config
+	lastRead atomic.Pointer[trafficRead] // nil means not read yet
 }
 
 // trafficRead is the traffic of the captured sessions, and the time at which they were read.
@@ -39,13 +39,14 @@ type trafficRead struct {
 	traffic *lesson.Traffic
 }
 
-// recent returns the traffic. recent reads the captured sessions again if the traffic is older than likeEvery or,
-// while there are too few sessions, likeEveryFew. The worker and the admin pages share the traffic.
-func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, error) {
-	now, every := l.lessons.now(), likeEveryFew
-	r := l.read.Load()
+// recentTraffic returns the traffic. recentTraffic reads the captured sessions again if the traffic is older than
+// trafficInterval or, while there are too few sessions, fewSessionsInterval. The worker and the admin pages share the
+// traffic.
+func (l *likeness) recentTraffic(ctx context.Context, e Evidence) (*lesson.Traffic, error) {
+	now, every := l.lessons.now(), fewSessionsInterval
+	r := l.lastRead.Load()
 	if r != nil && r.traffic.Enough() {
-		every = likeEvery
+		every = trafficInterval
 	}
 	if r != nil && now.Sub(r.at) < every {
 		return r.traffic, nil
@@ -54,32 +55,32 @@ func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, err
 	if err != nil {
 		return nil, err
 	}
-	l.read.Store(&trafficRead{now, traffic})
+	l.lastRead.Store(&trafficRead{now, traffic})
 	return traffic, nil
 }
 
 // ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. If each is not nil, each is called
 // with each session and the queries that the matcher would get.
-func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
+func ReadTraffic(ctx context.Context, e Evidence, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {
 		return e.EachSession(ctx, "", since, until, func(r session.Row, a session.Applied) error {
-			s, err := Captured(ctx, e, r, a)
+			s, err := CapturedSession(ctx, e, r, a)
 			if err != nil || s == nil {
 				return err
 			}
 			queries := backtest.Queries(s.Exchanges)
 			traffic.Add(queries)
-			if each != nil {
-				each(s, queries)
+			if visit != nil {
+				visit(s, queries)
 			}
 			if traffic.Sessions() >= lesson.MaxLikeSessions {
-				return errStopWalk
+				return errStopScan
 			}
 			return nil
 		})
 	})
-	if err != nil && !errors.Is(err, errStopWalk) {
+	if err != nil && !errors.Is(err, errStopScan) {
 		return nil, err
 	}
 	return traffic, nil
@@ -93,23 +94,23 @@ func (l *likeness) run(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	var used *lesson.Traffic
-	var rate float64
+	var usedTraffic *lesson.Traffic
+	var usedRate float64
 	for ctx.Err() == nil {
-		cfg, pause := l.config(), likePoll
+		cfg, pause := l.config(), likePollInterval
 		wanted := cfg.Match.Like == configs.LikeOn && l.lessons.book.Load().AsksForLikeness()
 		if b := l.lessons.book.Load(); !wanted && b.MatchesByLikeness() {
 			l.lessons.book.CompareAndSwap(b, b.WithoutLikeness())
 		}
 		if wanted {
-			traffic, err := l.recent(ctx, e)
+			traffic, err := l.recentTraffic(ctx, e)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				l.lessons.failures.failed(label.StepLessons, err)
-				pause = likeEveryFew
+				pause = fewSessionsInterval
 			case traffic.Enough():
-				l.lessons.useLikeness(traffic, cfg.Match.LikeRate, traffic != used || cfg.Match.LikeRate != rate)
-				used, rate = traffic, cfg.Match.LikeRate
+				l.lessons.useLikeness(traffic, cfg.Match.LikeRate, traffic != usedTraffic || cfg.Match.LikeRate != usedRate)
+				usedTraffic, usedRate = traffic, cfg.Match.LikeRate
 			}
 		}
 		_ = Pause(ctx, pause) // ends with ctx
@@ -131,7 +132,7 @@ func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 }
 
 // newMeaning returns the matcher by meaning, which compares embeddings.
-func newMeaning(cfg *configs.Config, similar *likeness, f *failures) (*meaning.Matcher, error) {
+func newMeaning(cfg *configs.Config, likeWorker *likeness, f *failures) (*meaning.Matcher, error) {
 	embeddings := cfg.Match.Embeddings
 	return meaning.New(meaning.Options{
 		Client: meaning.Client{
@@ -141,13 +142,13 @@ func newMeaning(cfg *configs.Config, similar *likeness, f *failures) (*meaning.M
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the texts of conversations are sent only to the configured host
 			},
 		},
-		Book: similar.lessons.book.Load, Rate: func() float64 { return similar.config().Match.LikeRate }, Wait: Pause,
+		Book: likeWorker.lessons.book.Load, Rate: func() float64 { return likeWorker.config().Match.LikeRate }, Wait: Pause,
 		Traffic: func(ctx context.Context) (*lesson.Traffic, error) {
-			e, ok := similar.backend.(Evidence)
-			if !ok || similar.config().Match.Like != configs.LikeOn {
+			e, ok := likeWorker.backend.(Evidence)
+			if !ok || likeWorker.config().Match.Like != configs.LikeOn {
 				return nil, nil //nolint:nilnil // no traffic: nothing is embedded
 			}
-			return similar.recent(ctx, e)
+			return likeWorker.recentTraffic(ctx, e)
 		},
 		Failed: func(err error) { f.failedEvery(label.StepMeaning, time.Minute, err) },
 	})

@@ -35,27 +35,27 @@ func setLevel(v *slog.LevelVar, name string) {
 	}
 }
 
-// logAlways writes a log line at any configured level, because other programs wait for the line.
+// logAlways writes a log line regardless of the configured level, because other programs wait for the line.
 func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
 	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
 	r.Add(args...)
 	_ = log.Handler().Handle(ctx, r) // an error of the log itself cannot be logged
 }
 
-// failures counts and logs failed steps that do not fail a request.
+// failures counts and logs the failed steps that do not make a request fail.
 type failures struct {
 	log      *slog.Logger
 	metrics  *proxy.Metrics
 	logLimit *limiter
 }
 
-// failed counts a failed step, and logs at most one line for each step in logEvery. Steps that fail because the store
-// is unavailable share one line a minute. A step that a stop interrupts is not a failure, because the next start
+// failed counts a failed step, and logs at most one line for each step in logInterval. Steps that fail because the
+// store is unavailable share one line a minute. A step that a stop interrupts is not a failure, because the next start
 // repeats the step.
-func (f *failures) failed(step label.Step, err error) { f.failedEvery(step, logEvery, err) }
+func (f *failures) failed(step label.Step, err error) { f.failedEvery(step, logInterval, err) }
 
-// logEvery is the usual interval between two log lines of a step.
-const logEvery = 10 * time.Second
+// logInterval is the usual interval between two log lines of a step.
+const logInterval = 10 * time.Second
 
 // failedEvery is like failed, but logs at most one line for each step in the interval every.
 func (f *failures) failedEvery(step label.Step, every time.Duration, err error) {
@@ -106,19 +106,20 @@ func (f *failures) panicked(step label.Step, value any) {
 	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.PanicKind(value))
 }
 
-// limiter permits one log line for each step in an interval.
+// limiter limits the log lines of each step to one in an interval.
 type limiter struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	last map[label.Step]time.Time
 }
 
+// newLimiter returns a limiter that has permitted no line yet.
 func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, last: map[label.Step]time.Time{}}
 }
 
-// allow calls allowEvery with logEvery.
-func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logEvery) }
+// allow calls allowEvery with logInterval.
+func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logInterval) }
 
 // allowEvery reports whether a line of the step may be logged, because the last permitted line is at least every old.
 // If so, the limiter records the time.
@@ -133,10 +134,10 @@ func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	return true
 }
 
-// endLongPause shortens the pause after the last line of a step from one minute to logEvery. A failure after a
-// recovery is a new failure, which should be logged soon.
+// endLongPause shortens the pause after the last line of a step from one minute to logInterval, so that a new failure
+// soon after a recovery is logged.
 func (l *limiter) endLongPause(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last[step] = l.last[step].Add(logEvery - time.Minute)
+	l.last[step] = l.last[step].Add(logInterval - time.Minute)
 }

@@ -63,7 +63,7 @@ func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 		output.Reset()
 		f.storeRecovered()
 		f.failed("write", unavailable) // logged: the recovery shortens the pause of a minute
-		time.Sleep(logEvery)
+		time.Sleep(logInterval)
 		f.failed("write", unavailable)
 		f.failed("write", unavailable)
 		if n := strings.Count(output.String(), "exchanges wait in the outbox"); n != 1 {

@@ -61,6 +61,7 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	})
 }
 
+// samples is the name of the metric that counts exchanges and samples.
 const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
 
 // RegisterBuild registers the metric precept_build_info, whose labels hold the version of the binary.
@@ -86,7 +87,7 @@ func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_success_timestamp_seconds",
 		Help: "Unix time of the last reload that succeeded, or of the start.",
-	}, func() float64 { return float64(r.succeeded.Load()) / float64(time.Second) })
+	}, func() float64 { return float64(r.succeededAt.Load()) / float64(time.Second) })
 }
 
 // RegisterLearning registers the counters of a learner.
@@ -100,7 +101,7 @@ func RegisterLearning(reg prometheus.Registerer, t *learn.Tally) {
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
-// counters returns a function that registers a counter whose value is an atomic integer.
+// counters returns a function that registers a counter. The counter has the value of the atomic integer v.
 func counters(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 	return func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 		promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
@@ -108,7 +109,7 @@ func counters(reg prometheus.Registerer) func(name, help string, labels promethe
 	}
 }
 
-// newTracer returns a tracer for the configured collector.
+// newTracer returns a tracer that sends spans to the configured collector.
 func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 	headers, err := cfg.Otel.Header()
 	if err != nil {

@@ -41,7 +41,7 @@ Run the test again.
 	l := newLibrary(Tools{Now: time.Now}, cfg, nil, false, &failures{log: slog.New(slog.DiscardHandler)})
 	l.open(t.Context())
 	active := l.book.Load().Lessons()
-	book, problems, err := l.writer.List(t.Context())
+	book, problems, err := l.bank.List(t.Context())
 	if err != nil || len(active) != 1 || book.Len() != 1 {
 		t.Fatalf("got %d lessons from the watcher, %d from the writer, problems %v, error %v; want one from each", len(active), book.Len(), problems, err)
 	}

@@ -11,17 +11,17 @@ import (
 
 // reloadStatus holds the result of the last reload, for the dashboard and the metrics.
 type reloadStatus struct {
-	fault     atomicText   // error of the last reload; "" if the reload succeeded
-	waiting   atomicText   // changed keys that need a restart, separated by spaces
-	succeeded atomic.Int64 // Unix time in nanoseconds of the last successful reload, or of the start
+	fault       atomicString // error of the last reload; "" if the reload succeeded
+	pendingKeys atomicString // changed keys that need a restart, separated by spaces
+	succeededAt atomic.Int64 // Unix time in nanoseconds of the last successful reload, or of the start
 }
 
-// atomicText is a string that is safe for concurrent use. The zero value is the empty string.
-type atomicText struct{ text atomic.Pointer[string] }
+// atomicString is a string that is safe for concurrent use. The zero value is the empty string.
+type atomicString struct{ text atomic.Pointer[string] }
 
-func (t *atomicText) set(text string) { t.text.Store(&text) }
+func (t *atomicString) set(text string) { t.text.Store(&text) }
 
-func (t *atomicText) get() string {
+func (t *atomicString) get() string {
 	if p := t.text.Load(); p != nil {
 		return *p
 	}
@@ -33,15 +33,15 @@ func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return
 	}
-	if err := withoutPanic(s.applyReload); err != nil {
+	if err := catchPanic(s.applyReload); err != nil {
 		s.reload.fault.set(err.Error())
 		s.log.Error("the configuration was rejected; the previous configuration stays in effect", "error", err)
 	}
 }
 
-// errEmpty rejects an empty configuration file. An editor leaves the file empty for a moment while it writes. The
-// default configuration would then send the requests of agents, with their keys, to a different upstream.
-var errEmpty = errors.New(
+// errEmptyConfig rejects an empty configuration file. While an editor writes the file, the file may be empty for a
+// moment. The server would then use the defaults and send the requests of agents, with their keys, to other upstreams.
+var errEmptyConfig = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )
 
@@ -52,18 +52,18 @@ func (s *Server) applyReload() error {
 	if err != nil {
 		return err
 	}
-	if s.options.Source.empty() {
-		return errEmpty
+	if s.options.Source.isEmpty() {
+		return errEmptyConfig
 	}
 	next, waiting := configs.Follow(s.options.Config, read)
-	if err := withoutPanic(func() error { return s.apply(next) }); err != nil {
-		return errors.Join(err, withoutPanic(func() error { return s.apply(s.cfg) }))
+	if err := catchPanic(func() error { return s.apply(next) }); err != nil {
+		return errors.Join(err, catchPanic(func() error { return s.apply(s.cfg) }))
 	}
 	s.cfg = next
 	s.effective.Store(next)
 	s.reload.fault.set("")
-	s.reload.succeeded.Store(s.options.Tools.Now().UnixNano())
-	s.reload.waiting.set(strings.Join(waiting, " "))
+	s.reload.succeededAt.Store(s.options.Tools.Now().UnixNano())
+	s.reload.pendingKeys.set(strings.Join(waiting, " "))
 	if len(waiting) > 0 {
 		s.log.Warn("changed settings need a restart; old values stay in effect", "keys", strings.Join(waiting, " "))
 	}
@@ -71,7 +71,7 @@ func (s *Server) applyReload() error {
 	return nil
 }
 
-// apply passes a configuration to each part of the server that supports reloads.
+// apply makes each part of the server that supports reloads use a configuration.
 func (s *Server) apply(next *configs.Config) error {
 	optOut, err := OptOutOf(next)
 	if err != nil {
@@ -88,8 +88,8 @@ func (s *Server) apply(next *configs.Config) error {
 	return s.admin.SetAccess(s.access(next))
 }
 
-// withoutPanic calls step, and returns a panic as an error.
-func withoutPanic(step func() error) (err error) {
+// catchPanic calls step, and returns a panic as an error.
+func catchPanic(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("precept panicked; report the panic: %v", v)

@@ -22,7 +22,7 @@ import (
 	"precept/internal/file"
 )
 
-// RunFile is the content of <data_dir>/run.json, which has the addresses of the data directory's running server.
+// RunFile is the content of <data_dir>/run.json, which has the addresses of the server that runs on the data directory.
 type RunFile struct {
 	PID   int    `json:"pid"`
 	Data  string `json:"data"`
@@ -44,7 +44,7 @@ func CloseAfter(cfg *configs.Config) time.Duration {
 // RunFilePath returns the path of run.json.
 func RunFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// WriteRunFile writes run.json atomically, because programs read the file as soon as it exists.
+// WriteRunFile writes run.json. The write is atomic, because programs read the file as soon as the file exists.
 func WriteRunFile(dataDir string, r RunFile) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -79,7 +79,8 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	return r, nil
 }
 
-// isLocal reports whether a URL has the form that serve writes: http, an IP address of this machine, and a port.
+// isLocal reports whether a URL consists of http, an IP address of this machine, and a port. The server writes only
+// URLs of this form.
 func isLocal(address string) bool {
 	text, isHTTP := strings.CutPrefix(address, "http://")
 	at, err := netip.ParseAddrPort(text)
@@ -98,9 +99,9 @@ type UserRun struct {
 	PID     int    `json:"pid"`
 	Data    string `json:"data"`
 	Admin   string `json:"admin"`
-	DataDir string `json:"data_dir"`          // absolute
-	Lessons string `json:"lessons,omitempty"` // absolute lesson directory, or the Redis URL without a password
-	Config  string `json:"config,omitempty"`  // configuration file, absolute
+	DataDir string `json:"data_dir"`          // absolute path
+	Lessons string `json:"lessons,omitempty"` // absolute path of the lesson directory, or Redis URL without a password
+	Config  string `json:"config,omitempty"`  // absolute path of the configuration file
 }
 
 // UserRunPath returns the path of the user's run file, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state; "" if
@@ -149,7 +150,7 @@ func MakeDataDir(dir string) error {
 // restrictData removes the access of other users to precept's files in a data directory. The files contain
 // conversations and a token, and a restored backup often has other modes.
 func restrictData(dir string, log *slog.Logger) {
-	if runtime.GOOS == "windows" { // there, the modes say nothing about other users
+	if runtime.GOOS == "windows" { // on Windows, the mode of a file says nothing about other users
 		return
 	}
 	entries, _ := os.ReadDir(dir) // the lock has reported an unreadable directory
@@ -175,8 +176,9 @@ func restrictData(dir string, log *slog.Logger) {
 	}
 }
 
-// userPath returns the path of a file for precept, below the first of the variables that is an absolute path, or else
-// below ~/.local/kind.
+// userPath returns the path of one of the user's files for precept. The file is below the directory in the first
+// variable with an absolute path or, without such a variable, below ~/.local/kind. The result is "" if there is no home
+// directory.
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {
@@ -193,8 +195,8 @@ func userPath(env func(string) (string, bool), name, kind string, variables ...s
 	return filepath.Join(home, ".local", kind, "precept", name)
 }
 
-// ReadUserRunFile returns the content of the user's run file. ok is false if the process is dead or the file is
-// missing.
+// ReadUserRunFile returns the content of the user's run file. ok is false if the file is missing or its process has
+// ended.
 func ReadUserRunFile(env func(string) (string, bool)) (r UserRun, ok bool) {
 	b, err := os.ReadFile(UserRunPath(env))
 	if err != nil || json.Unmarshal(b, &r) != nil || r.Data == "" || r.DataDir == "" {
@@ -209,36 +211,37 @@ func isAlive(pid int) bool {
 	if err != nil || pid <= 0 {
 		return false
 	}
-	if runtime.GOOS == "windows" { // FindProcess fails for a dead process
+	if runtime.GOOS == "windows" { // FindProcess has returned an error if the process has ended
 		return true
 	}
 	err = p.Signal(syscall.Signal(0))
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// writeUserRunFile writes the run file of the user with mode 0600. With an empty path, no file is written.
+// writeUserRunFile writes the user's run file with mode 0600. writeUserRunFile makes the paths in r absolute and
+// removes the password from a Redis URL. With an empty path, writeUserRunFile does nothing.
 func writeUserRunFile(path string, r UserRun) error {
 	if path == "" {
 		return nil
 	}
-	places := []*string{&r.DataDir}
+	paths := []*string{&r.DataDir}
 	if r.Config != "" {
-		places = append(places, &r.Config)
+		paths = append(paths, &r.Config)
 	}
 	if !IsRedis(r.Lessons) {
-		places = append(places, &r.Lessons)
+		paths = append(paths, &r.Lessons)
 	} else if at, err := url.Parse(r.Lessons); err == nil {
 		at.User = nil
 		r.Lessons = at.String()
 	} else {
 		r.Lessons = "redis://"
 	}
-	for _, place := range places {
-		absolute, err := filepath.Abs(*place)
+	for _, path := range paths {
+		absolute, err := filepath.Abs(*path)
 		if err != nil {
 			return err
 		}
-		*place = absolute
+		*path = absolute
 	}
 	b, err := json.Marshal(r)
 	if err != nil {

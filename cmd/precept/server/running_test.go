@@ -91,7 +91,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := testTools()
-	e, err := tools.OpenStored(t.Context(), configOf(t, source))
+	e, err := tools.OpenFiltered(t.Context(), configOf(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}

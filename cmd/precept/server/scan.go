@@ -11,39 +11,39 @@ import (
 	"precept/internal/wire"
 )
 
-// maxScanned is the maximum number of sessions that ScanRules reads. Rules files are CLAUDE.md, AGENTS.md and the
-// like.
-const maxScanned = 2000
+// maxScannedSessions is the maximum number of sessions that ScanRules reads. Rules files are CLAUDE.md, AGENTS.md and
+// the like.
+const maxScannedSessions = 2000
 
 // ScanRules finds the rules files in the newest captured sessions of a tenant.
 func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*rules.Scan, error) {
 	var scan rules.Scan
 	err := newestFirst(now, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
-			s, err := Captured(ctx, e, r, a)
+			s, err := CapturedSession(ctx, e, r, a)
 			if err != nil || s == nil {
 				return err
 			}
-			head := headOf(&s.Exchanges[0])
+			head := headPassages(&s.Exchanges[0])
 			rec, err := session.Decode(r.ID, r.Data)
 			if err != nil || len(head) == 0 {
-				return nil //nolint:nilerr // a session that cannot be read is skipped
+				return nil //nolint:nilerr // a session whose row cannot be decoded is skipped
 			}
 			scan.Add(head, int64(rec.Thread.Turns), rec.Thread.Used.Input)
-			if scan.Sessions >= maxScanned {
-				return errStopWalk
+			if scan.Sessions >= maxScannedSessions {
+				return errStopScan
 			}
 			return nil
 		})
 	})
-	if err != nil && !errors.Is(err, errStopWalk) {
+	if err != nil && !errors.Is(err, errStopScan) {
 		return nil, err
 	}
 	return &scan, nil
 }
 
-// headOf returns the passages before the first response of a session; nil if x is not the first exchange.
-func headOf(x *sample.Exchange) []wire.Passage {
+// headPassages returns the passages before the first response of a session; nil if x is not the first exchange.
+func headPassages(x *sample.Exchange) []wire.Passage {
 	if x.NewFrom != 0 {
 		return nil
 	}

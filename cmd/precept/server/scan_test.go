@@ -34,7 +34,7 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"fix the build"}`)}}}, nil
 }
 
-// ScanRules reads at most maxScanned sessions, and returns no error if there are more.
+// ScanRules reads at most maxScannedSessions sessions, and returns no error if there are more.
 func TestScanRulesIsBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	id := session.KeyOf("default", session.SpaceName, "s")
@@ -43,7 +43,7 @@ func TestScanRulesIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for count, want := range map[int]int{3: 3, maxScanned + 1: maxScanned} {
+	for count, want := range map[int]int{3: 3, maxScannedSessions + 1: maxScannedSessions} {
 		scan, err := ScanRules(t.Context(), manySessions{row: row, count: count, now: now}, "default", now)
 		if err != nil || scan.Sessions != want {
 			t.Errorf("%d sessions: got %d scanned sessions, error %v, want %d and no error", count, scan.Sessions, err, want)

@@ -22,67 +22,68 @@ import (
 	"precept/store/redis"
 )
 
-// Sections is the storage of the registry, which is the list of registered sections. A registered section is a
-// section of a rules file (CLAUDE.md, AGENTS.md) whose effect is measured. The registry is a file in the lesson
-// directory or, if the lessons are in Redis, a value in Redis.
-type Sections struct {
+// RegistryStorage stores the registry, which is the list of registered sections. A registered section is a section of a
+// rules file (CLAUDE.md, AGENTS.md) whose effect is measured. The registry is a file in the lesson directory or, if the
+// lessons are in Redis, a value in Redis.
+type RegistryStorage struct {
 	path  string
 	fleet *redis.Bank // the Redis that stores the lessons; nil if the registry is a file
-	// unused holds the paths at which an earlier configuration may have left a registry file. If the registry is in
+	// unused holds the paths of registry files that an earlier configuration may have written. If the registry is in
 	// Redis, such a file has no effect, and open logs a warning.
 	unused []string
 }
 
-// OpenSections opens the storage of the registry. The returned function closes the storage.
-func (t *Tools) OpenSections(cfg *configs.Config) (*Sections, func(), error) {
-	fleet, err := t.OpenBank(cfg)
+// OpenRegistry opens the storage of the registry. The caller calls the returned function to close the storage.
+func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), error) {
+	fleet, err := t.OpenRedisBank(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return newSections(cfg, fleet), func() {
+	return newRegistryStorage(cfg, fleet), func() {
 		if fleet != nil {
 			_ = fleet.Close()
 		}
 	}, nil
 }
 
-func newSections(cfg *configs.Config, fleet *redis.Bank) *Sections {
-	s := &Sections{path: rules.Path(cfg.Lessons), fleet: fleet}
+// newRegistryStorage returns the storage of the registry. fleet is nil if the lessons are files in a directory.
+func newRegistryStorage(cfg *configs.Config, fleet *redis.Bank) *RegistryStorage {
+	s := &RegistryStorage{path: rules.Path(cfg.Lessons), fleet: fleet}
 	if fleet != nil {
 		s.unused = []string{rules.Path(cfg.DataDir), rules.Path(configs.Default().Lessons)}
 	}
 	return s
 }
 
-// LearnedSections reads the registry, for a command that reports the measurements in the store.
-func (t *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
-	p, closePlace, err := t.OpenSections(cfg)
+// ReadRegistry returns the registry, for a command that reports the measurements in the store.
+func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
+	s, closeStorage, err := t.OpenRegistry(cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer closePlace()
-	if p.fleet == nil {
-		return rules.Read(p.path)
+	defer closeStorage()
+	if s.fleet == nil {
+		return rules.Read(s.path)
 	}
-	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
-	raw, err := p.fleet.Sections(ctx)
+	raw, err := s.fleet.Sections(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return rules.Parse("the registry in Redis", raw)
 }
 
-// Update changes the registry. change gets the registered sections and returns the new ones. If another program
-// changes the registry at the same time, Update calls change again.
-func (p *Sections) Update(ctx context.Context, change func(list []rules.Registered) ([]rules.Registered, error)) error {
-	if p.fleet == nil {
-		return rules.Update(p.path, change)
+// Update replaces the registered sections by the result of change. If another program changes the registry at the same
+// time, Update calls change again with the newer sections.
+func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.Registered) ([]rules.Registered, error)) error {
+	if s.fleet == nil {
+		return rules.Update(s.path, change)
 	}
-	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
 	for {
-		raw, err := p.fleet.Sections(ctx)
+		raw, err := s.fleet.Sections(ctx)
 		if err != nil {
 			return err
 		}
@@ -94,7 +95,7 @@ func (p *Sections) Update(ctx context.Context, change func(list []rules.Register
 		if err != nil || changed == nil {
 			return err
 		}
-		if err := p.fleet.ReplaceSections(ctx, raw, changed); !errors.Is(err, bank.ErrChanged) {
+		if err := s.fleet.ReplaceSections(ctx, raw, changed); !errors.Is(err, bank.ErrChanged) {
 			return err
 		}
 	}
@@ -102,54 +103,54 @@ func (p *Sections) Update(ctx context.Context, change func(list []rules.Register
 
 // Now returns the time at which a measurement begins or ends. If the registry is in Redis, Now returns the time of
 // Redis, because the clocks of machines differ. Otherwise Now returns local.
-func (p *Sections) Now(ctx context.Context, local time.Time) (time.Time, error) {
-	if p.fleet == nil {
+func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, error) {
+	if s.fleet == nil {
 		return local, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
-	return p.fleet.Now(ctx)
+	return s.fleet.Now(ctx)
 }
 
 // Intervals of the worker of sections.
 const (
-	sectionsPoll  = time.Second      // interval between two checks for a changed registry
-	sectionsKnown = 3 * sectionsPoll // time after which all replicas have read a change of the registry in Redis
-	sectionsJudge = time.Minute      // maximum time between two calls of judge
-	sectionsRest  = 100              // pause after a call of judge, as a multiple of its duration
+	registryPollInterval = time.Second              // interval between two checks for a changed registry
+	registryDelay        = 3 * registryPollInterval // time after which all replicas have read a change of the registry in Redis
+	maxJudgePause        = time.Minute              // maximum time between two calls of judge
+	judgePauseFactor     = 100                      // pause after a call of judge, as a multiple of its duration
 )
 
 // sections holds the registered sections that are in effect, and starts and ends their measurements.
 type sections struct {
 	log         *slog.Logger
 	now         func() time.Time
-	place       *Sections
+	storage     *RegistryStorage
 	maxMeasured func() int // returns the maximum number of sections that are measured at the same time
 	failures    *failures
 	learner     *learn.Learner
 	proxy       *proxy.Proxy // set after the proxy is created
-	list        atomic.Pointer[rules.Registry]
+	registry    atomic.Pointer[rules.Registry]
 
 	fileInfo fs.FileInfo // file info of the registry file at the last read; nil if there was no file
-	text     []byte      // content of the registry in Redis at the last read; nil if not read
+	text     []byte      // content of the registry in Redis at the last read; nil before the first read
 }
 
 // open reads the registry at the start. If the registry cannot be read, no section is measured.
 func (s *sections) open(ctx context.Context) {
-	for _, path := range s.place.unused {
+	for _, path := range s.storage.unused {
 		if _, err := os.Stat(path); err == nil {
 			s.log.Warn("a file of registered sections has no effect, because the lessons are in Redis; register its sections again with precept rules measure, and remove the file", "file", path)
 		}
 	}
-	s.list.Store(&rules.Registry{})
+	s.registry.Store(&rules.Registry{})
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads the registry if it has changed. adjust gets the registry that was read and the previous one, and
-// returns the registry to use. If the registry cannot be read, the previous sections stay in effect.
+// reload reads the registry if it has changed. adjust gets the new and the previous registry, and returns the registry
+// that takes effect. If the registry cannot be read, the previous registry stays in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
-	if s.place.fleet != nil {
+	if s.storage.fleet != nil {
 		readChanged = s.readFleet
 	}
 	read, err := readChanged(ctx)
@@ -157,20 +158,20 @@ func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.R
 		s.failures.failed(label.StepRules, err)
 	}
 	if err == nil && read != nil {
-		s.list.Store(adjust(read, s.list.Load()))
+		s.registry.Store(adjust(read, s.registry.Load()))
 	}
 }
 
-// readFile reads the registry file if the file has changed; nil means no change.
+// readFile reads the registry file if the file has changed. The result is nil if the file has not changed.
 func (s *sections) readFile(context.Context) (*rules.Registry, error) {
-	info, err := os.Stat(s.place.path)
+	info, err := os.Stat(s.storage.path)
 	if errors.Is(err, fs.ErrNotExist) && s.fileInfo == nil {
 		return nil, nil
 	}
 	if err == nil && s.fileInfo != nil && info.ModTime().Equal(s.fileInfo.ModTime()) && info.Size() == s.fileInfo.Size() && os.SameFile(info, s.fileInfo) {
 		return nil, nil
 	}
-	read, failed := rules.Read(s.place.path)
+	read, failed := rules.Read(s.storage.path)
 	if failed != nil {
 		return nil, failed
 	}
@@ -181,12 +182,12 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	return read, nil
 }
 
-// readFleet reads the registry in Redis if the registry has changed; nil means no change. Other replicas need up to
-// sectionsKnown to read a change, so readFleet delays its effect.
+// readFleet reads the registry in Redis if the registry has changed. The result is nil if the registry has not changed.
+// Other replicas need up to registryDelay to read a change, so readFleet delays the effect of the change.
 func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	text, err := s.place.fleet.Sections(ctx)
+	text, err := s.storage.fleet.Sections(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -200,12 +201,12 @@ func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 		return nil, err
 	}
 	s.text = text
-	return read.Delay(sectionsKnown), nil
+	return read.Delay(registryDelay), nil
 }
 
 // run reloads the registry and calls judge at intervals until ctx ends.
 func (s *sections) run(ctx context.Context) error {
-	ticker := time.NewTicker(sectionsPoll)
+	ticker := time.NewTicker(registryPollInterval)
 	defer ticker.Stop()
 	var judged time.Time
 	var pause time.Duration
@@ -223,21 +224,21 @@ func (s *sections) run(ctx context.Context) error {
 			}
 			s.reload(ctx, since)
 			judged = s.now()
-			pause = min(sectionsRest*judged.Sub(begun), sectionsJudge)
+			pause = min(judgePauseFactor*judged.Sub(begun), maxJudgePause)
 		}
 	}
 }
 
-// judge ends the measurements of sections that have a verdict, and starts the measurements of the next sections in
+// judge ends the measurements of the sections that have a verdict, and starts the measurements of the next sections in
 // the queue.
 func (s *sections) judge(ctx context.Context) error {
-	list := slices.Clone(s.list.Load().Sections)
+	list := slices.Clone(s.registry.Load().Sections)
 	if !slices.ContainsFunc(list, func(r rules.Registered) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
 	// Verdicts come from the only tenant or, if there are several, from the default tenant. Another tenant may have a
 	// different rules file, and its verdict would end the measurement for all tenants.
-	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), NoOpenCount: true, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
+	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), NoOpenCount: true, Rules: s.registry.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
 	if err != nil {
 		return err
 	}
@@ -251,11 +252,11 @@ func (s *sections) judge(ctx context.Context) error {
 	if !rules.Advance(list, s.maxMeasured(), s.now(), verdict) {
 		return nil
 	}
-	now, err := s.place.Now(ctx, s.now())
+	now, err := s.storage.Now(ctx, s.now())
 	if err != nil {
 		return err
 	}
-	return s.place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
+	return s.storage.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
 		before := slices.Clone(list)
 		rules.Advance(list, s.maxMeasured(), now, verdict)
 		for i := range list {

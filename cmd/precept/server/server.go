@@ -28,14 +28,13 @@ import (
 // ErrCut reports that a stop cut open streams.
 var ErrCut = errors.New("the stop cut streams that did not end within limits.drain_timeout")
 
-// CutWait is the maximum time that a stop waits for the handlers of cut streams to return.
+// CutWait is the maximum time that a stop waits for the handlers of cut streams.
 const CutWait = 2 * time.Second
 
-// idleConnTimeout is the time after which an idle connection is closed.
+// idleConnTimeout is the time after which the server closes an idle connection.
 const idleConnTimeout = 120 * time.Second
 
-// Tools holds the dependencies of the program that tests replace: the clock, the random source, and the function that
-// reports damaged sessions.
+// Tools holds the clock, the random source, and the function that reports damaged sessions. Tests replace them.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
@@ -55,19 +54,19 @@ type Options struct {
 	Ready func(data, admin string)
 	// Notify sends a state to the service manager; nil if there is none.
 	Notify func(ctx context.Context, state string) error
-	// Listen opens the listener for a configuration key; nil means TCP. Tests use listeners in memory, so that a
-	// whole server runs in a bubble of testing/synctest with a fake clock.
+	// Listen opens the listener for the address in a configuration key; nil means TCP. Tests use listeners in memory,
+	// so that a server can run in a bubble of testing/synctest with a fake clock.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
-	// PollOnly disables file events of the kernel, for which a bubble of testing/synctest cannot wait. Changed
-	// lessons are then found by polling.
+	// PollOnly makes the server find changed lessons by polling and not by file events of the kernel. A bubble of
+	// testing/synctest cannot wait for file events.
 	PollOnly bool
 	// Embedded is set for a server inside another program, such as a test or the demo. An embedded server handles no
 	// signals and writes no run.json.
 	Embedded bool
 	// Addresses receives a RunFile as one line of JSON when both listeners accept connections; may be nil.
 	Addresses io.Writer
-	// UserRunFile is the path of the user's run file, through which commands in other folders find the server; "" for
-	// none.
+	// UserRunFile is the path of the user's run file, through which commands in other folders find the server; "" means
+	// that no such file is written.
 	UserRunFile string
 }
 
@@ -78,7 +77,7 @@ type Server struct {
 	level   *slog.LevelVar
 
 	cfg       *configs.Config                // effective configuration; only the goroutine of Run uses this field
-	effective atomic.Pointer[configs.Config] // the same configuration, for other goroutines
+	effective atomic.Pointer[configs.Config] // copy of cfg for other goroutines
 	reload    reloadStatus
 
 	token      string // generated admin token; "" if tokens are configured
@@ -93,8 +92,9 @@ type Server struct {
 	requests openRequests
 }
 
-// openRequests counts the requests on the data listener whose handlers have not returned. A handler records its
-// exchange at the end, and http.Server.Close does not wait for handlers. Therefore a stop waits for group.
+// openRequests counts the requests on the data listener whose handlers have not returned. http.Server.Close does not
+// wait for handlers, and a handler records its exchange at the end. Therefore a stop waits for group; otherwise the
+// exchanges would be lost.
 type openRequests struct {
 	group sync.WaitGroup
 	n     atomic.Int64
@@ -135,14 +135,14 @@ func (s *Server) Run(ctx context.Context) error {
 		return errors.Join(err, s.stop())
 	}
 	s.onStop("admin listener", closeQuietly(adminListener))
-	if err := withoutPanic(func() error { return s.setup(ctx, data, adminListener) }); err != nil {
+	if err := catchPanic(func() error { return s.setup(ctx, data, adminListener) }); err != nil {
 		return errors.Join(err, s.stop())
 	}
 	return s.serve(ctx, data, adminListener)
 }
 
-// closeQuietly returns a function that closes a listener and ignores the error, because the http.Server may have
-// closed the listener already.
+// closeQuietly returns a function that closes a listener and ignores the error. The http.Server may have closed the
+// listener before, which makes the second close fail.
 func closeQuietly(l net.Listener) func() error {
 	return func() error {
 		_ = l.Close()

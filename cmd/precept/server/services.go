@@ -29,15 +29,15 @@ import (
 
 // Limits of the dashboard's scans of stored sessions.
 const (
-	surveyTime     = 2 * time.Second // maximum time of a survey, which counts the sessions of the page /breakdown
-	surveySessions = 100_000         // maximum number of sessions in a survey
-	surveyDays     = 90              // maximum age of a session in any scan, in days
-	backtestTime   = 5 * time.Second // maximum time of a backtest
-	maxBacktested  = 2000            // maximum number of sessions in a backtest
+	surveyTimeout       = 2 * time.Second // maximum time of a survey, which counts the sessions of the page /breakdown
+	maxSurveySessions   = 100_000         // maximum number of sessions in a survey
+	maxScanDays         = 90              // maximum age of a session in any scan, in days
+	backtestTimeout     = 5 * time.Second // maximum time of a backtest
+	maxBacktestSessions = 2000            // maximum number of sessions in a backtest
 )
 
-// services answers the admin pages from the parts of the running server. It implements the interfaces of package
-// admin.
+// services provides the data of the admin pages from the parts of the running server. services implements interfaces of
+// package admin.
 type services struct {
 	tools           Tools
 	failures        *failures
@@ -47,9 +47,9 @@ type services struct {
 	learner         *learn.Learner
 	lessons         *library
 	sections        *sections
-	similar         *likeness
+	likeness        *likeness
 	proxy           *proxy.Proxy
-	nearby          nearestCache // cache of the method Nearest
+	nearestCache    nearestCache // cache of the method Nearest
 	openings        learn.Openings
 	learningEnabled bool   // learning.enabled at the start
 	memoryReason    string // reason why the store is in memory; "" if the store is durable
@@ -60,19 +60,19 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 	r, err := s.learner.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
 		Explain: q.Explain, Bands: q.Bands, Book: s.lessons.book.Load(), Config: s.proxy.Experiment(),
-		Rules: s.sections.list.Load(), Inject: s.proxy.Presentation(), Guardrails: s.proxy.Guardrails(),
+		Rules: s.sections.registry.Load(), Inject: s.proxy.Presentation(), Guardrails: s.proxy.Guardrails(),
 	})
 	if err != nil {
 		return r, err
 	}
-	if err := Annotate(ctx, &r, s.backend, q.Tenant); err != nil { // the report is valid without the opinions
+	if err := Annotate(ctx, &r, s.backend, q.Tenant); err != nil { // without the opinions, the report is still valid
 		s.failures.failed(label.StepOpinions, err)
 	}
 	return r, nil
 }
 
 // Rules implements admin.RulesReader.
-func (s *services) Rules() *rules.Registry { return s.sections.list.Load() }
+func (s *services) Rules() *rules.Registry { return s.sections.registry.Load() }
 
 // Annotate adds the judges' opinions about a tenant's lessons to a report. Annotate does nothing if backend stores no
 // opinions.
@@ -91,14 +91,14 @@ func Annotate(ctx context.Context, r *report.Report, backend any, tenant string)
 
 // Rate implements admin.Rater.
 func (s *services) Rate(ctx context.Context, tenant string, f feedback.Post) (store.Posted, error) {
-	var failed error
+	var keyErr error
 	f = f.Received(s.tools.Now(), func() string {
-		id, err := s.tools.freshKey()
-		failed = err
+		id, err := s.tools.newKey()
+		keyErr = err
 		return "fb_" + id
 	})
-	if failed != nil {
-		return store.Posted{}, failed
+	if keyErr != nil {
+		return store.Posted{}, keyErr
 	}
 	return s.store.Rate(ctx, tenant, f)
 }
@@ -117,7 +117,7 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 		return learn.ImportSum{}, store.ErrVolatile
 	}
 	m := &learn.Importer{
-		Now: s.tools.Now, Learn: s.learningEnabled && s.similar.config().Learning.Enabled, Into: s.backend, Openings: &s.openings,
+		Now: s.tools.Now, LearningEnabled: s.learningEnabled && s.likeness.config().Learning.Enabled, Sessions: s.backend, Openings: &s.openings,
 		Write: s.store.Import, Cleanse: s.store.Cleanse,
 	}
 	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
@@ -125,27 +125,27 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 
 // Export implements admin.Exporter.
 func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) error {
-	open, ok := s.evidence()
+	evidence, ok := s.evidence()
 	if !ok {
 		return store.ErrVolatile
 	}
 	filter := e.Filter
-	x := &ExportJob{Evidence: open, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
-	return x.Write(ctx, e.Format)
+	j := &ExportJob{Evidence: evidence, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
+	return j.Write(ctx, e.Format)
 }
 
-// evidence returns the backend without opted-out content; ok is false if precept stores nothing.
+// evidence returns a view of the backend without opted-out content. ok is false if the backend stores nothing.
 func (s *services) evidence() (e Evidence, ok bool) {
-	whole, ok := s.backend.(WholeEvidence)
+	whole, ok := s.backend.(UnfilteredEvidence)
 	if ok {
-		e = Permitted(cachedEvidence{whole, s.store}, s.store.OptOut, s.tools.Damaged)
+		e = FilterOptedOut(cachedEvidence{whole, s.store}, s.store.OptOut, s.tools.Damaged)
 	}
 	return e, ok
 }
 
 // cachedEvidence reads exchanges through the cache of the store.
 type cachedEvidence struct {
-	WholeEvidence
+	UnfilteredEvidence
 	store *store.Store
 }
 
@@ -158,15 +158,15 @@ func (e cachedEvidence) Exchanges(ctx context.Context, tenant string, id session
 func (s *services) Book() *lesson.Book { return s.lessons.book.Load() }
 
 // Block implements admin.Library.
-func (s *services) Block(tenant string, one *lesson.Lesson) string {
-	return s.proxy.Presentation().Block(one, s.lessons.book.Load().Text(one), s.learner.Beliefs(tenant))
+func (s *services) Block(tenant string, l *lesson.Lesson) string {
+	return s.proxy.Presentation().Block(l, s.lessons.book.Load().Text(l), s.learner.Beliefs(tenant))
 }
 
 // Archived implements admin.Library.
 func (s *services) Archived(ctx context.Context, slug string) (*lesson.Lesson, error) {
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	list, _, err := s.lessons.writer.Archived(ctx)
+	list, _, err := s.lessons.bank.Archived(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -177,16 +177,16 @@ func (s *services) Archived(ctx context.Context, slug string) (*lesson.Lesson, e
 }
 
 // Findings implements admin.Library.
-func (s *services) Findings(one *lesson.Lesson) []lesson.Finding {
+func (s *services) Findings(l *lesson.Lesson) []lesson.Finding {
 	c, book := lesson.Checks{Secrets: PrivateKinds, Now: s.tools.Now()}, s.lessons.book.Load()
-	return append(c.Lesson(one, book), c.Notes(one)...)
+	return append(c.Lesson(l, book), c.Notes(l)...)
 }
 
 // Log implements admin.Library.
 func (s *services) Log(ctx context.Context, n int) ([]lesson.Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	return s.lessons.writer.Log(ctx, n)
+	return s.lessons.bank.Log(ctx, n)
 }
 
 // Act implements admin.Keeper.
@@ -196,33 +196,33 @@ func (s *services) Act(
 	if strings.ContainsAny(slug, "/\\") {
 		return nil, admin.ErrNoLesson
 	}
-	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
-	r, err := s.lessons.writer.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen, Sessions: s.sessionsOf(slug)})
+	r, err := s.lessons.bank.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen, Sessions: s.sessionsOf(slug)})
 	if errors.Is(err, bank.ErrNoLesson) {
 		err = admin.ErrNoLesson
 	}
 	return r.Lesson, err
 }
 
-// sessionsOf returns the numbers of rewarded sessions with and without a lesson; nil if the lesson is unknown or
-// archived.
+// sessionsOf returns the numbers of rewarded sessions in which a lesson was injected, and in which it was withheld. The
+// result is nil if the lesson is unknown or archived.
 func (s *services) sessionsOf(slug string) *[2]int64 {
 	book := s.lessons.book.Load()
-	one, ok := book.Get(slug)
+	l, ok := book.Get(slug)
 	if !ok {
 		return nil
 	}
-	beliefs := s.learner.Beliefs(cmp.Or(one.Scope.Tenant, "default"))
-	r := beliefs.Measured().Stats(s.proxy.Presentation().Present(one, book.Text(one), beliefs).Arm).Rewards
+	beliefs := s.learner.Beliefs(cmp.Or(l.Scope.Tenant, "default"))
+	r := beliefs.Measured().Stats(s.proxy.Presentation().Present(l, book.Text(l), beliefs).Arm).Rewards
 	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
-// errStopWalk ends a scan of sessions that has read enough.
-var errStopWalk = errors.New("enough sessions were read")
+// errStopScan ends a scan of sessions that has reached its limit. A scan is not a failure if its error is errStopScan.
+var errStopScan = errors.New("enough sessions were read")
 
-// Survey implements admin.Surveyor. Survey reads the newest sessions first, until surveyTime has passed or
-// surveySessions are read.
+// Survey implements admin.Surveyor. Survey reads the newest sessions first, until surveyTimeout has passed or
+// maxSurveySessions are read.
 func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
 	now := s.tools.Now()
 	w, ok := s.backend.(Walker)
@@ -243,13 +243,13 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 			}
 			survey.Add(as, a.Reward)
 			survey.AddExample(as, r.ID.String(), r.Started)
-			if survey.Sessions >= surveySessions || s.tools.Now().Sub(now) > surveyTime {
-				return errStopWalk
+			if survey.Sessions >= maxSurveySessions || s.tools.Now().Sub(now) > surveyTimeout {
+				return errStopScan
 			}
 			return nil
 		})
 	})
-	if errors.Is(err, errStopWalk) {
+	if errors.Is(err, errStopScan) {
 		survey.Whole, err = false, nil
 	}
 	if err != nil {
@@ -267,8 +267,8 @@ func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, e
 	return ScanRules(ctx, e, tenant, s.tools.Now())
 }
 
-// Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session, with the reasons
-// why they did not match.
+// Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session, and the reasons why
+// the lessons did not match.
 func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Reason, error) {
 	list, err := s.archive.VisibleExchanges(ctx, tenant, name)
 	if err != nil {
@@ -276,26 +276,26 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 	}
 	book := s.lessons.book.Load()
 	key := nearKey{tenant, name, book.Hash(), strings.Join(matched, " "), len(list)}
-	return s.nearby.get(key, func() ([]backtest.Reason, error) {
-		bound, cancel := context.WithTimeout(ctx, nearestTime)
+	return s.nearestCache.get(key, func() ([]backtest.Reason, error) {
+		bound, cancel := context.WithTimeout(ctx, nearestTimeout)
 		defer cancel()
 		return backtest.Nearest(bound, book, s.proxy.Presentation().Tags, tenant, list, matched), ctx.Err()
 	})
 }
 
 const (
-	nearestTime = 500 * time.Millisecond // maximum time of one computation
-	maxNearby   = 64                     // maximum number of results in the cache
+	nearestTimeout   = 500 * time.Millisecond // maximum time of one computation of Nearest
+	maxCachedReasons = 64                     // maximum number of results in a nearestCache
 )
 
-// nearestCache caches the results of the method Nearest. The page of an open session reloads often, and mostly has
-// the same result.
+// nearestCache caches the results of services.Nearest. The dashboard reloads the page of an open session often, and the
+// result is usually the same.
 type nearestCache struct {
-	mu    sync.Mutex
-	found map[nearKey][]backtest.Reason
+	mu      sync.Mutex
+	reasons map[nearKey][]backtest.Reason
 }
 
-// nearKey identifies a result: an added exchange, a changed book or a new match gives a new result.
+// nearKey is the key of a cached result. A new exchange, a changed book or a new match changes the key.
 type nearKey struct {
 	tenant, session, book, matched string
 	exchanges                      int
@@ -304,7 +304,7 @@ type nearKey struct {
 // get returns the cached result for a key. If there is none, get calls compute and caches its result.
 func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
 	n.mu.Lock()
-	list, ok := n.found[key]
+	list, ok := n.reasons[key]
 	n.mu.Unlock()
 	if ok {
 		return list, nil
@@ -315,22 +315,22 @@ func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.found == nil || len(n.found) >= maxNearby {
-		n.found = map[nearKey][]backtest.Reason{}
+	if n.reasons == nil || len(n.reasons) >= maxCachedReasons {
+		n.reasons = map[nearKey][]backtest.Reason{}
 	}
-	n.found[key] = list
+	n.reasons[key] = list
 	return list, nil
 }
 
 // Backtest implements admin.Surveyor.
-func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
+func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error) {
 	e, ok := s.evidence()
 	if !ok {
 		return backtest.Result{}, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
-	run, cfg := backtest.New([]*lesson.Lesson{one}, s.proxy.Presentation().Tags), s.similar.config()
+	run, cfg := backtest.New([]*lesson.Lesson{l}, s.proxy.Presentation().Tags), s.likeness.config()
 	if cfg.Match.Like != configs.LikeOff {
-		traffic, err := s.similar.recent(ctx, e)
+		traffic, err := s.likeness.recentTraffic(ctx, e)
 		if err != nil {
 			return backtest.Result{}, err
 		}
@@ -339,34 +339,34 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 	now := s.tools.Now()
 	err := newestFirst(now, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
-			captured, err := Captured(ctx, e, r, a)
+			captured, err := CapturedSession(ctx, e, r, a)
 			if err != nil || captured == nil {
 				return err
 			}
 			run.Add(captured)
-			if run.Sessions() >= maxBacktested || s.tools.Now().Sub(now) > backtestTime {
-				return errStopWalk
+			if run.Sessions() >= maxBacktestSessions || s.tools.Now().Sub(now) > backtestTimeout {
+				return errStopScan
 			}
 			return nil
 		})
 	})
-	if err != nil && !errors.Is(err, errStopWalk) {
+	if err != nil && !errors.Is(err, errStopScan) {
 		return backtest.Result{}, err
 	}
 	return run.Results()[0], nil
 }
 
-// LikenessOf returns the options with which a backtest matches lessons by likeness, that is, by words that resemble
+// LikenessOf returns the options for a backtest that also matches lessons by likeness, that is, by words that resemble
 // the lesson.
 func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.Likeness {
 	return backtest.Likeness{Others: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, On: cfg.Match.Like == configs.LikeOn}
 }
 
-// newestFirst calls walk for the last day, and then for earlier periods, up to surveyDays ago. Each period is twice
-// as long as the one before it. newestFirst returns the first error of walk.
+// newestFirst calls walk for the last day, and then for earlier and earlier periods, up to maxScanDays ago. The length
+// of the periods doubles. newestFirst returns the first error of walk.
 func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
-	until, oldest := now.Add(time.Minute), now.Add(-surveyDays*day)
+	until, oldest := now.Add(time.Minute), now.Add(-maxScanDays*day)
 	for length := day; until.After(oldest); length *= 2 {
 		since := until.Add(-length)
 		if since.Before(oldest) {
@@ -380,14 +380,15 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	return nil
 }
 
-// Captured returns a session with its exchanges for a backtest; nil if the session has no stored exchanges.
-func Captured(ctx context.Context, e Evidence, r session.Row, a session.Applied) (*backtest.Session, error) {
-	xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
-	if err != nil || len(xs) == 0 {
+// CapturedSession returns a session with its exchanges, in the order of turns, for a backtest. The result is nil if the
+// session has no stored exchanges.
+func CapturedSession(ctx context.Context, e Evidence, r session.Row, a session.Applied) (*backtest.Session, error) {
+	exchanges, err := e.Exchanges(ctx, r.Tenant, r.ID)
+	if err != nil || len(exchanges) == 0 {
 		return nil, err
 	}
-	slices.SortStableFunc(xs, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
+	slices.SortStableFunc(exchanges, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
 	return &backtest.Session{
-		Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Rewarded: a.Rewarded, Reward: a.Reward,
+		Tenant: r.Tenant, Name: exchanges[0].SessionName, Exchanges: exchanges, Rewarded: a.Rewarded, Reward: a.Reward,
 	}, nil
 }

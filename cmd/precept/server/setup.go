@@ -48,21 +48,20 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Lock the data directory, so that no second precept writes to it. precept also starts if the directory cannot be
 	// written, for example on a full disk, because requests of agents do not need the disk.
-	// MakeDataDir adds a .gitignore to a new directory. A failure is reported by the lock below.
 	if filepath.IsLocal(cfg.DataDir) {
-		_ = MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; the lock reports a failure
+		_ = MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; sqlite.Lock reports a failure
 	}
-	lock, unwritable := sqlite.Lock(cfg.DataDir)
+	lock, lockErr := sqlite.Lock(cfg.DataDir)
 	switch {
-	case unwritable == nil:
+	case lockErr == nil:
 		s.onStop("data directory", lock.Close)
 		restrictData(cfg.DataDir, log)
-	case !errors.Is(unwritable, sqlite.ErrReadOnly):
-		return unwritable
+	case !errors.Is(lockErr, sqlite.ErrReadOnly):
+		return lockErr
 	}
 
 	// Open the lessons in Redis; fleetBank is nil if the lessons are files in a directory.
-	fleetBank, err := tools.OpenBank(cfg)
+	fleetBank, err := tools.OpenRedisBank(cfg)
 	if err != nil {
 		return err
 	}
@@ -70,9 +69,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		s.onStop("lessons in Redis", fleetBank.Close)
 	}
 
-	// Open the backend: SQLite, Redis or, if the data directory cannot be written, memory. The store that is opened
-	// below closes the backend. If setup fails before that, the cleanup closes the backend itself.
-	opened, err := openBackend(ctx, tools, cfg, unwritable, failures)
+	// Open the backend: SQLite, Redis or, if the data directory cannot be written, memory. Later, closing the store
+	// also closes the backend. If setup fails before the store is open, the cleanup closes the backend itself.
+	opened, err := openBackend(ctx, tools, cfg, lockErr, failures)
 	if err != nil {
 		return err
 	}
@@ -80,13 +79,13 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	closeStore := backend.Close
 	s.onStop("store", func() error { return closeStore() })
 
-	// Read or create the salt of the coins and the secret of tenant names. All replicas share both.
+	// Read or create the salt of the random assignments and the secret of tenant names. All replicas share both.
 	keys, err := openKeys(ctx, tools, cfg, backend, log)
 	if err != nil {
 		return err
 	}
 
-	// Open the store, which consists of the outbox in front of the backend, and the sessions in memory.
+	// Open the store, which holds the sessions in memory and the outbox in front of the backend.
 	storeOptions, err := tools.StoreOptions(cfg, backend)
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	hooks.Failed, hooks.Panicked, hooks.Recovered = failures.failed, failures.panicked, failures.storeRecovered
 	hooks.Damaged = tools.Damaged
 	hooks.OutboxRecovered, hooks.Erased = failures.outboxRecovered, s.erased
-	storeOptions.Content.Secret, storeOptions.BackendAbsent = []byte(keys.pair.Secret), opened.unavailable
+	storeOptions.Content.Secret, storeOptions.BackendAbsent = []byte(keys.pair.Secret), opened.isUnavailable
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
 		if err != nil {
@@ -130,12 +129,12 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	closeStore = st.Close
 	RegisterBuild(registry)
-	s.reload.succeeded.Store(tools.Now().UnixNano())
+	s.reload.succeededAt.Store(tools.Now().UnixNano())
 	RegisterReload(registry, &s.reload)
 	RegisterStore(registry, st)
-	s.work("recorder", st.Run)
+	s.addWorker("recorder", st.Run)
 
-	// Open the learner. Its worker stops after the recorder, so that the last exchanges are learned from.
+	// Open the learner. Its worker stops after the recorder, so that the learner also learns from the last exchanges.
 	learnOptions := tools.LearnOptions(cfg, backend)
 	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
 	learnOptions.Guard, learnOptions.Failed = st.Guard(), failures.failed
@@ -144,47 +143,47 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return fmt.Errorf("load what was learned: %w", err)
 	}
 	RegisterLearning(registry, &learner.Tally)
-	s.work("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Done()) })
-	s.work("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowEvery) })
+	s.addWorker("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Done()) })
+	s.addWorker("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowInterval) })
 
 	// Load the lessons and watch them for changes. While the lessons cannot be read, precept forwards requests
 	// unchanged.
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
-	s.work("lesson watcher", lessons.open(ctx))
+	s.addWorker("lesson watcher", lessons.open(ctx))
 
 	// Read the registered sections, which are sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
 	// measured. The worker starts and ends the measurements.
-	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), maxMeasured: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
-	registered.open(ctx)
-	s.work("sections of rules files", registered.run)
+	sectionsWorker := &sections{log: log, now: tools.Now, storage: newRegistryStorage(cfg, fleetBank), maxMeasured: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
+	sectionsWorker.open(ctx)
+	s.addWorker("sections of rules files", sectionsWorker.run)
 
 	// Delete old exchanges whose samples are in the lake, which is the set of files that precept export --follow
 	// writes.
-	old := &cooling{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
-	s.work("old exchanges", old.run)
+	deleter := &exchangeDeleter{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
+	s.addWorker("old exchanges", deleter.run)
 
 	// Compile the lessons for matching by likeness, in which a lesson also matches words that resemble the lesson.
 	// The thresholds come from captured sessions.
-	similar := &likeness{lessons: lessons, backend: backend, config: s.effective.Load}
-	s.work("likeness", similar.run)
+	likeWorker := &likeness{lessons: lessons, backend: backend, config: s.effective.Load}
+	s.addWorker("likeness", likeWorker.run)
 
 	// Compute embeddings of lessons and user words, if an embeddings API is configured.
 	var matches func(session.ID) []lesson.Resemblance
 	if cfg.Match.Embeddings.Upstream != "" {
-		if embeddings, err = newMeaning(cfg, similar, failures); err != nil {
+		if embeddings, err = newMeaning(cfg, likeWorker, failures); err != nil {
 			return err
 		}
 		s.onStop("embeddings", func() error {
 			embeddings.Close()
 			return nil
 		})
-		s.work("embeddings", embeddings.Run)
+		s.addWorker("embeddings", embeddings.Run)
 		matches = embeddings.Matches
 	}
 
 	// Follow the ledger file. Its entries become proposed lessons.
 	if cfg.Ledger.File != "" {
-		s.work("ledger follower", ledgerWorker(cfg, lessons))
+		s.addWorker("ledger follower", ledgerWorker(cfg, lessons))
 	}
 
 	// Create the tracer, if a collector is configured.
@@ -194,11 +193,11 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 			return err
 		}
 		RegisterSpans(registry, tracer)
-		s.work("tracer", tracer.Run)
+		s.addWorker("tracer", tracer.Run)
 	}
 
-	// Open the counts of consulted lessons, which are lessons that matched. If the backend is in memory, so that
-	// opened.notice is set, the counts are in memory, too.
+	// Open the counts of consulted lessons, which are lessons that matched. If opened.notice is set, the backend is in
+	// memory, and the counts are in memory, too.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
 	if opened.notice != "" {
 		countsFile = ""
@@ -211,30 +210,30 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	if err != nil {
 		log.Warn("the counts of consulted lessons cannot be read; they restart at zero", "error", err)
 	}
-	s.work("counts of consulted lessons", consulted.Run)
+	s.addWorker("counts of consulted lessons", consulted.Run)
 
 	// Create the proxy, which is the handler of the data listener.
 	s.proxy, err = proxy.New(proxy.Options{
-		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted, Meaning: matches,
-		Rules: registered.list.Load, Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
-		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.confirmed},
+		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.bank, Consulted: consulted, Meaning: matches,
+		Rules: sectionsWorker.registry.Load, Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
+		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.isConfirmed},
 	})
 	if err != nil {
 		return err
 	}
-	registered.proxy = s.proxy
+	sectionsWorker.proxy = s.proxy
 	s.onStop("proxy", func() error {
 		s.proxy.Close()
 		return nil
 	})
-	s.work("lesson commands", s.proxy.ExecuteCommands)
-	if keys.fleet {
-		s.work("keys of the fleet", keys.follow(s.proxy, log))
+	s.addWorker("lesson commands", s.proxy.ExecuteCommands)
+	if keys.isFleet {
+		s.addWorker("keys of the fleet", keys.follow(s.proxy, log))
 	}
 
-	// Provide the successes and failures of each lesson for the index of the lesson directory.
+	// Let the index of the lesson directory show the successes and failures of each lesson.
 	lessons.countWith(learner, s.proxy)
-	s.work("history of the lessons", lessons.keepHistory(learner, s.proxy))
+	s.addWorker("history of the lessons", lessons.keepHistory(learner, s.proxy))
 
 	// Create the distiller, and the gate that ends the trials of its proposals.
 	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
@@ -243,13 +242,13 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 			return err
 		}
 		gate := &trialGate{log: log, lessons: lessons, learner: learner, proxy: s.proxy}
-		s.work("distiller", distillerWorker(cfg, distiller, gate, failures))
+		s.addWorker("distiller", distillerWorker(cfg, distiller, gate, failures))
 	}
 
 	// Create the admin server, which is the handler of the admin listener, and the services behind its pages.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
-		learner: learner, lessons: lessons, sections: registered, similar: similar, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
+		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, data, adminListener)
 }

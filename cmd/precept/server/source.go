@@ -16,20 +16,21 @@ import (
 	"precept/internal/file"
 )
 
-// pollEvery is the interval at which the whole configuration file is read and compared. Unlike file times, the
-// content reveals renames and symlink swaps on any file system. The cost is a few kilobytes a second.
-const pollEvery = 500 * time.Millisecond
+// pollInterval is the interval at which the whole configuration file is read and compared. On some file systems, a
+// rename or a replaced symbolic link does not change the file time, so the content is compared. The cost is a few
+// kilobytes a second.
+const pollInterval = 500 * time.Millisecond
 
-// missingPolls is the number of polls without a file after which the file counts as missing. An editor that replaces
-// the file removes it for a shorter time.
+// missingPolls is the number of polls without a file after which the file counts as missing. When an editor replaces
+// the file, the file is missing for a shorter time.
 const missingPolls = 4
 
-// Source reads the configuration at the start and for each reload.
+// Source reads the configuration at the start and at each reload.
 type Source struct {
 	File  string                                     // path of the configuration file; "" for none
 	Parse func(file []byte) (*configs.Config, error) // parses the file, and applies flags and environment variables
 
-	read atomic.Pointer[[sha256.Size]byte] // SHA-256 of the file that was read last, valid or not
+	lastSum atomic.Pointer[[sha256.Size]byte] // SHA-256 of the file that was read last, valid or not
 }
 
 // FileError reports that the configuration file is missing or unreadable. Load returns other errors for invalid
@@ -52,13 +53,13 @@ func (s *Source) Load() (*configs.Config, error) {
 		return nil, FileError{fmt.Errorf("read the configuration: %w", err)}
 	}
 	sum := sha256.Sum256(b)
-	s.read.Store(&sum)
+	s.lastSum.Store(&sum)
 	return s.Parse(b)
 }
 
-// empty reports whether the file that was read last was empty.
-func (s *Source) empty() bool {
-	sum := s.read.Load()
+// isEmpty reports whether the file was empty when Load read it last.
+func (s *Source) isEmpty() bool {
+	sum := s.lastSum.Load()
 	return sum != nil && *sum == sha256.Sum256(nil)
 }
 
@@ -71,10 +72,10 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 		if s.File == "" {
 			return nil
 		}
-		ticker := time.NewTicker(pollEvery)
+		ticker := time.NewTicker(pollInterval)
 		defer ticker.Stop()
 		var last [sha256.Size]byte
-		gone := 0 // number of polls in a row that found no file
+		missingCount := 0 // number of polls in a row that found no file
 		for {
 			select {
 			case <-ctx.Done():
@@ -83,14 +84,14 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 			}
 			b, err := file.Read(s.File)
 			if !errors.Is(err, fs.ErrNotExist) {
-				gone = 0
-			} else if gone++; gone == missingPolls {
+				missingCount = 0
+			} else if missingCount++; missingCount == missingPolls {
 				missing()
 			}
 			sum := sha256.Sum256(b)
 			stable := err == nil && sum == last
 			last = sum
-			if known := s.read.Load(); !stable || known != nil && sum == *known {
+			if known := s.lastSum.Load(); !stable || known != nil && sum == *known {
 				continue
 			}
 			select {
@@ -101,7 +102,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 	}
 }
 
-// CheckFiles reports the configured files and directories that would make a start fail.
+// CheckFiles returns the faults of configured files and directories with which the server would not start.
 func CheckFiles(cfg *configs.Config) (faults configs.Faults) {
 	if info, err := os.Stat(cfg.StoreURL()); err == nil && info.IsDir() {
 		faults = append(faults, configs.Fault{

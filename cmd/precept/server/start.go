@@ -24,7 +24,7 @@ import (
 // the reverse order of their registration: data server, run.json, admin server, workers, and the resources that setup
 // opened.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
-	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels, so that many SIGHUPs cannot displace a SIGTERM
+	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels, because in one, many SIGHUPs could leave no room for a SIGTERM
 	if !s.options.Embedded {
 		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 		signal.Notify(reload, syscall.SIGHUP)
@@ -32,25 +32,25 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		defer signal.Stop(reload)
 	}
 
-	// Start the workers. Their context outlives ctx, because the workers stop after the listeners.
-	working, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
+	// Start the workers. Their context continues when ctx ends, because the workers stop after the listeners.
+	workCtx, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
-	var running sync.WaitGroup
+	var wg sync.WaitGroup
 	s.onStop("workers", func() error {
 		stopWorkers()
-		running.Wait()
+		wg.Wait()
 		return nil
 	})
 	changed := make(chan struct{}, 1)
 	if s.options.Source != nil {
-		s.work("configuration watcher", s.options.Source.watch(changed, func() {
+		s.addWorker("configuration watcher", s.options.Source.watch(changed, func() {
 			s.log.Warn("the configuration file is missing; the last configuration stays in effect until the file is back", "file", s.options.Source.File)
 		}))
 	}
 	failed := make(chan error, len(s.workers)+2)
 	for _, w := range s.workers {
-		running.Go(func() {
-			if err := s.keepRunning(working, w); err != nil && working.Err() == nil {
+		wg.Go(func() {
+			if err := s.keepRunning(workCtx, w); err != nil && workCtx.Err() == nil {
 				failed <- err
 			}
 		})
@@ -59,7 +59,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	// Serve the admin listener.
 	adminServer := s.httpServer(s.admin)
 	s.onStop("admin server", adminServer.Close)
-	running.Go(func() { failed <- serveOn(adminServer, adminListener) })
+	wg.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
 	// Serve the data listener.
 	if !s.options.Embedded {
@@ -77,7 +77,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		cut = s.drain(ctx, data, stop)
 		return nil
 	})
-	running.Go(func() { failed <- serveOn(data, limited) })
+	wg.Go(func() { failed <- serveOn(data, limited) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
 	err := s.waitForStop(ctx, stop, reload, changed, failed)
@@ -93,15 +93,15 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	return err
 }
 
-// waitForStop waits for a reason to stop: the end of ctx, a signal, or the failure of a worker or listener, which is
-// the returned error. Until then, waitForStop reloads the configuration when it changes, and returns memory of an
-// idle server to the system.
+// waitForStop waits for a reason to stop: the end of ctx, a signal, or the failure of a worker or listener. waitForStop
+// returns the error of the failed worker or listener. Until then, waitForStop reloads the configuration when it
+// changes, and returns memory of an idle server to the system.
 func (s *Server) waitForStop(
 	ctx context.Context, stop, reload <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
 ) error {
-	idleTicker := time.NewTicker(idleEvery)
+	idleTicker := time.NewTicker(idleInterval)
 	defer idleTicker.Stop()
-	memory := idle{allocated()}
+	memory := idleMemory{totalAlloc()}
 	for {
 		select {
 		case <-ctx.Done():
@@ -123,7 +123,7 @@ func (s *Server) waitForStop(
 
 // announce reports the addresses of both listeners on the console, in the log and in the run files.
 func (s *Server) announce(ctx context.Context, data, adminURL string) {
-	debug.FreeOSMemory() // returns the memory that only the start needed
+	debug.FreeOSMemory() // return the memory that only the start needed to the system
 	if s.showsLinks {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
 	}
@@ -181,12 +181,13 @@ func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	return l, nil
 }
 
+// httpServer returns a server with the configured timeouts.
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
 		IdleTimeout:       idleConnTimeout,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // errors of clients are common and are not errors of precept
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // net/http logs errors of clients, which are common and need no action
 	}
 }
 
@@ -198,8 +199,8 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns the URL under which this machine reaches a listener. If the listener accepts on all addresses, the
-// URL has the loopback address.
+// localURL returns the URL at which this machine reaches a listener. If the listener accepts connections on all
+// addresses, the URL contains the loopback address.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cleanup undoes one step of the start.
+// cleanup is a function that undoes one step of the start.
 type cleanup struct {
 	name string // name of the step in the log
 	stop func() error
@@ -34,7 +34,7 @@ func (s *Server) stop() error {
 	return errs
 }
 
-// countRequests returns a handler that counts the requests whose calls of h have not returned.
+// countRequests returns a handler that calls h, and counts the calls that have not returned.
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
@@ -51,31 +51,31 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 // still open at the end and were cut.
 func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
-	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
-	var second sync.WaitGroup
-	second.Go(func() {
+	waitCtx, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
+	var signalWait sync.WaitGroup
+	signalWait.Go(func() {
 		select {
 		case <-stop:
 			stopWaiting()
-		case <-waiting.Done():
+		case <-waitCtx.Done():
 		}
 	})
 	if ctx.Err() == nil {
-		_ = Pause(waiting, s.cfg.Limits.DrainDelay) // a second signal ends the pause
+		_ = Pause(waitCtx, s.cfg.Limits.DrainDelay) // a second signal ends the pause
 	}
-	draining, cancel := context.WithTimeout(waiting, s.cfg.Limits.DrainTimeout)
+	drainCtx, cancel := context.WithTimeout(waitCtx, s.cfg.Limits.DrainTimeout)
 	defer cancel()
-	if data.Shutdown(draining) != nil {
+	if data.Shutdown(drainCtx) != nil {
 		cut = s.requests.n.Load() > 0 // connections without a request are not cut streams
-		_ = data.Close()              // the error repeats that connections were open
+		_ = data.Close()              // Shutdown has already failed, so an error of Close adds nothing
 	}
 	stopWaiting()
-	second.Wait()
+	signalWait.Wait()
 	s.waitInFlight()
 	return cut
 }
 
-// waitInFlight waits up to CutWait for the handlers of cut streams, which record their exchanges at the end.
+// waitInFlight waits up to CutWait for the handlers of cut streams. A handler records its exchange before it returns.
 func (s *Server) waitInFlight() {
 	ended := make(chan struct{})
 	go func() {

@@ -37,13 +37,13 @@ type Backend interface {
 // Evidence reads the stored sessions, exchanges and samples.
 type Evidence interface {
 	Walker
-	rowCounts
+	rowCounter
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// WholeEvidence is an Evidence that includes opted-out content. Its session rows record the opt-outs.
-type WholeEvidence interface {
+// UnfilteredEvidence is an Evidence that includes opted-out content. Its session rows contain the opt-outs.
+type UnfilteredEvidence interface {
 	Evidence
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
@@ -54,16 +54,16 @@ type Walker interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
-// rowCounts returns the number of rows in a store, the dead letters (sessions and exchanges that learning skips after
-// a panic), and the number of exchanges without a sample.
-type rowCounts interface {
+// rowCounter counts the rows of a store. A dead letter is a session or exchange that learning skips after a panic.
+// Unsampled returns the number of exchanges without a sample.
+type rowCounter interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
 	Unsampled(ctx context.Context) (int64, error)
 }
 
-// Stored is the configured store as a command opens it. The caller closes the store.
-type Stored interface {
+// CommandStore is the store that a command opens. The command closes the store.
+type CommandStore interface {
 	Evidence
 	Backend
 	DistillStore
@@ -72,28 +72,28 @@ type Stored interface {
 // IsRedis reports whether url is the address of a Redis store.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// OpenStored opens the configured store for reading. Opted-out content is hidden.
-func (t *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
+// OpenFiltered opens the configured store for reading. The returned store hides opted-out content.
+func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	optOut, err := OptOutOf(cfg)
 	if err != nil {
 		return nil, err
 	}
-	st, err := t.OpenWhole(ctx, cfg)
+	st, err := t.OpenUnfiltered(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return permittedStore{st, newPermit(st, func() *sample.OptOut { return optOut }, t.Damaged)}, nil
+	return filteredStore{st, newOptOutFilter(st, func() *sample.OptOut { return optOut }, t.Damaged)}, nil
 }
 
-// OpenWhole opens the configured store for reading, including opted-out content. Callers read only counters and
-// notes, which contain no content of sessions.
-func (t *Tools) OpenWhole(ctx context.Context, cfg *configs.Config) (Stored, error) {
+// OpenUnfiltered opens the configured store for reading. The returned store does not hide opted-out content. Therefore
+// callers read only data without content of sessions, such as counters, or filter the content themselves.
+func (t *Tools) OpenUnfiltered(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
-// OpenStore opens the configured store for a command. The options apply to SQLite only. The path, the clock and the
-// feedback limit come from the configuration and from t.
-func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (Stored, error) {
+// OpenStore opens the configured store for a command. The options apply only to SQLite. OpenStore sets the path, the
+// clock and the feedback limit in the options.
+func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (CommandStore, error) {
 	if IsRedis(cfg.StoreURL()) {
 		return t.reachRedis(ctx, cfg)
 	}
@@ -105,9 +105,9 @@ func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 	return db, nil
 }
 
-// StoreID returns the id of a store, which is a hash of the store's salt. If the store has no salt yet, StoreID
-// writes a new one.
-func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (string, error) {
+// StoreID returns the id of a store, which is a hash of the store's salt. If the store has no salt yet, StoreID writes
+// a new salt.
+func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStore) (string, error) {
 	keeper, ok := db.(interface {
 		metaStore
 		Meta(ctx context.Context, key string) ([]byte, bool, error)
@@ -120,7 +120,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (st
 		return "", err
 	}
 	if !ok {
-		fresh, err := t.freshKey()
+		fresh, err := t.newKey()
 		if err != nil {
 			return "", err
 		}
@@ -140,12 +140,12 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (st
 }
 
 // reachRedis opens the configured Redis for a command. Unlike a server, a command fails if Redis does not answer.
-func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
+func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	if err := db.Ping(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -153,16 +153,16 @@ func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, er
 	return db, nil
 }
 
-// opened is the result of openBackend.
-type opened struct {
-	backend     Backend
-	notice      string // reason why the backend is in memory; "" if the backend is durable
-	unavailable bool   // the backend does not answer, or stores nothing
+// openedBackend is the result of openBackend.
+type openedBackend struct {
+	backend       Backend
+	notice        string // reason why the backend is in memory; "" if the backend is durable
+	isUnavailable bool   // the backend does not answer, or stores nothing
 }
 
-// openBackend opens the backend of a server. unwritable is the error if the data directory cannot be written; nil
-// means that the server has the lock of the data directory.
-func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (opened, error) {
+// openBackend opens the backend of a server. unwritable is the error if the data directory cannot be written. If
+// unwritable is nil, the server has locked the data directory.
+func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (openedBackend, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
 			f.log.Warn("the data directory cannot be written; precept continues, because the store is in Redis", "error", unwritable)
@@ -179,7 +179,7 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 		return openMemory(err, f), nil
 	}
 	if err != nil {
-		return opened{}, err
+		return openedBackend{}, err
 	}
 	if notice := db.Notice(); notice != "" {
 		f.log.Error("the store was damaged", "notice", notice)
@@ -187,42 +187,42 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 	if from, to := db.Upgraded(); from < to {
 		f.log.Info("the store was upgraded; an older release cannot open the store", "from_schema", from, "to_schema", to)
 	}
-	return opened{backend: db}, nil
+	return openedBackend{backend: db}, nil
 }
 
 // openMemory returns a backend that stores nothing.
-func openMemory(cause error, f *failures) opened {
+func openMemory(cause error, f *failures) openedBackend {
 	f.log.Error(
 		"precept runs from memory, without storing or learning; restart precept with a writable data directory",
 		"error", cause,
 	)
 	f.metrics.FailedOpen(label.StepStore)
-	return opened{backend: store.Volatile{}, notice: cause.Error(), unavailable: true}
+	return openedBackend{backend: store.Volatile{}, notice: cause.Error(), isUnavailable: true}
 }
 
-// openRedis opens the backend of a fleet, which is the set of replicas on one Redis. A server also starts if Redis
-// does not answer within reachLimit.
-func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (opened, error) {
+// openRedis opens the backend of a fleet, which is the set of replicas on one Redis. If Redis does not answer within
+// redisTimeout, the server starts and connects later.
+func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (openedBackend, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
-		return opened{}, fmt.Errorf("store.url: %w", err)
+		return openedBackend{}, fmt.Errorf("store.url: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	o := opened{backend: db}
+	o := openedBackend{backend: db}
 	if err := db.Ping(ctx); err != nil {
-		o.unavailable = true
+		o.isUnavailable = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.logLimit.allow(label.StepStore) // counts the line above, so that the next one is not written at once
+		f.logLimit.allow(label.StepStore) // the line above counts, so that the next failed step does not log a second line at once
 	} else if layout, err := db.Layout(ctx); err == nil {
 		warnLayout(f.log, layout)
 	}
 	return o, nil
 }
 
-// warnLayout logs a warning if a store in Redis needs the migration to shards, or if an older release has written
-// sessions outside of the shards. A shard is a part of a store whose keys are in one slot of a Redis cluster.
+// warnLayout logs a warning if a store in Redis must be migrated to shards, or if an older release has written sessions
+// outside of the shards. A shard is a part of a store whose keys are in one slot of a Redis cluster.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
@@ -236,8 +236,8 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// shared returns the backend as the interface T if the backend is Redis, which replicas share. Otherwise shared
-// returns nil.
+// shared returns the backend as the interface T if replicas share the backend, that is, if it is in Redis. Otherwise
+// shared returns nil.
 func shared[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
@@ -258,7 +258,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 		Queue: store.QueueOptions{
 			Path: outboxOf(cfg, backend), MaxBytes: int64(cfg.Limits.OutboxBytes), MaxTenantBytes: int64(cfg.Limits.TenantBytes), MultiTenant: cfg.Tenancy != "single",
-			MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverEvery(cfg),
+			MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverInterval(cfg),
 		},
 		Content: store.ContentOptions{Keep: cfg.Learning.Enabled, OptOut: optOut, RedactPersonal: cfg.Learning.AnonymizePII},
 	}, err
@@ -276,7 +276,7 @@ func tenantSessions(cfg *configs.Config) int {
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
 		Now: t.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
-		Samples: cfg.Learning.Enabled,
+		KeepSamples: cfg.Learning.Enabled,
 	}
 }
 
@@ -285,9 +285,9 @@ func rewardDefinition(cfg *configs.Config) feedback.Definition {
 	return feedback.Definition{Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment, CloseAfter: cfg.Reward.CloseAfter}
 }
 
-// Tiers returns the numbers of the reward tiers with the given names.
-func Tiers(words []string) (out []int) {
-	for _, w := range words {
+// Tiers returns the numbers of the reward tiers with the given names, such as 1 for "user".
+func Tiers(names []string) (out []int) {
+	for _, w := range names {
 		out = append(out, 1+slices.Index([]string{"user", "verifier", "implicit"}, w))
 	}
 	return out
@@ -296,7 +296,7 @@ func Tiers(words []string) (out []int) {
 // OutboxPath returns the path of the outbox.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// outboxOf returns the path of the outbox, or "" if nothing is stored.
+// outboxOf returns the path of the outbox, or "" if the server stores no exchanges and has no outbox.
 func outboxOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
 		return ""
@@ -304,9 +304,9 @@ func outboxOf(cfg *configs.Config, backend Backend) string {
 	return OutboxPath(cfg)
 }
 
-// deliverEvery returns the maximum time that new turns wait in the outbox. SQLite is faster with larger batches.
-// Replicas on one Redis must see each other's turns at once.
-func deliverEvery(cfg *configs.Config) time.Duration {
+// deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, turns wait, because larger
+// batches are faster. With Redis, turns do not wait, because the other replicas must see them at once.
+func deliverInterval(cfg *configs.Config) time.Duration {
 	if IsRedis(cfg.StoreURL()) {
 		return 0
 	}
@@ -315,27 +315,27 @@ func deliverEvery(cfg *configs.Config) time.Duration {
 
 // IsLocked reports whether another precept has the lock of the data directory.
 func IsLocked(dataDir string) bool {
-	err := tryLock(dataDir)
+	err := checkLock(dataDir)
 	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)
 }
 
-// Unwritable returns the reason why an existing data directory cannot be written; nil if the directory is writable or
-// missing.
-func Unwritable(dataDir string) error {
-	if err := tryLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
+// CheckWritable returns the reason why an existing data directory cannot be written; nil if the directory is writable
+// or missing.
+func CheckWritable(dataDir string) error {
+	if err := checkLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
 		return err
 	}
 	return nil
 }
 
-// tryLock takes and releases the lock of an existing data directory. A missing directory is no error.
-func tryLock(dataDir string) error {
+// checkLock takes and releases the lock of an existing data directory. A missing directory is no error.
+func checkLock(dataDir string) error {
 	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	lock, err := sqlite.Lock(dataDir)
 	if err == nil {
-		_ = lock.Close() // only the attempt matters
+		_ = lock.Close() // the lock was only taken to see whether it is free
 	}
 	return err
 }

@@ -13,22 +13,23 @@ import (
 	"precept/internal/session"
 )
 
-// trials writes one line for each coin, which is a random decision about a session or about a pick (a selected
-// lesson). A session's coin decides whether the session is a control session, which gets no lesson. A pick's coin
-// decides whether the lesson is injected or withheld. A control session also gets a line for each matching lesson.
-func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
-	f := x.Filter
-	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
-		x.progress()
-		if !x.selectsRow(&r) {
+// writeTrials writes one line for each random assignment of a session or a pick, which is a selected lesson. The
+// assignment of a session decides whether the session is a control session, which gets no lesson. The assignment of a
+// pick decides whether the lesson is injected or withheld. For a control session, writeTrials also writes a line for
+// each matching lesson.
+func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) error {
+	f := j.Filter
+	return j.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
+		j.progress()
+		if !j.selectsRow(&r) {
 			return nil
 		}
 		as, err := assignmentOf(r, a)
 		if err != nil {
 			return err
 		}
-		run := runOf(r)
-		for _, t := range trials(r, a, as) {
+		run := runName(r)
+		for _, t := range trialsOf(r, a, as) {
 			t.Run = run
 			if f.Lesson != "" && t.Slug != f.Lesson {
 				continue
@@ -41,13 +42,13 @@ func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	})
 }
 
-// assignmentOf returns the assignment of a session, which holds its coins and picks. After the session has closed,
-// this is the frozen assignment, on which the counters are based. Before, it is the current assignment.
+// assignmentOf returns the assignment of a session, which holds its random decisions and picks. For a closed session,
+// this is the frozen assignment, on which the counters are based. For an open session, this is the current assignment.
 func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
 		if err := json.Unmarshal(a.Frozen, &as); err != nil {
-			return nil, fmt.Errorf("read the coins of session %s: %w", r.ID, err)
+			return nil, fmt.Errorf("read the random assignments of session %s: %w", r.ID, err)
 		}
 		return &as, nil
 	}
@@ -58,17 +59,17 @@ func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	return &record.Assignment, nil
 }
 
-// runOf returns the name of the run if the row is a run, and "" if the row is a session.
-func runOf(r session.Row) string {
+// runName returns the name of the run if the row is a run, and "" if the row is a session.
+func runName(r session.Row) string {
 	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
 		return rec.Identity.Name
 	}
 	return ""
 }
 
-// trials returns one entry for each coin of a session, and for each matching lesson of a control session. The result
-// is empty if the session is excluded from the experiment or had no match.
-func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
+// trialsOf returns one entry for each random assignment of a session, and for each matching lesson of a control
+// session. The result is empty if the session is excluded from the experiment or had no match.
+func trialsOf(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
 	}

@@ -58,20 +58,21 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	})
 }
 
-// release returns free memory to the system only if the server has allocated less than idleBytes since the last call.
+// release returns free memory to the system only if the server has allocated less than maxIdleAlloc since the last
+// call.
 func TestReleaseOnlyWhenIdle(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.NumForcedGC
 	}
-	i, before := idle{allocated()}, forced()
+	i, before := idleMemory{totalAlloc()}, forced()
 	i.release()
 	if forced() != before+1 {
 		t.Errorf("idle: release forced %d collections, want 1", forced()-before)
 	}
 	before = forced()
-	for range idleBytes >> 20 {
+	for range maxIdleAlloc >> 20 {
 		runtime.KeepAlive(make([]byte, 1<<20))
 	}
 	i.release()

@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// Lines of codex' config.toml with a base URL or a provider.
+// Patterns for lines in Codex' config.toml: the provider in use, the heading of a section, and a base URL.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -23,9 +23,9 @@ var (
 	tomlBaseURL  = regexp.MustCompile(`(?m)^\s*base_url\s*=\s*["']([^"']+)["']`)
 )
 
-// codex points Codex at precept by its -c flag, which overrides any setting of its config.toml.
-func (p *pointing) codex() error {
-	home := cmp.Or(p.env["CODEX_HOME"], filepath.Join(p.home, ".codex"))
+// codex points Codex to precept with the flag -c, which overrides a setting in config.toml.
+func (l *launch) codex() error {
+	home := cmp.Or(l.env["CODEX_HOME"], filepath.Join(l.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read codex' settings: %w", err)
@@ -36,7 +36,7 @@ func (p *pointing) codex() error {
 	}
 	m := tomlProvider.FindStringSubmatch(top)
 	if m == nil || m[1] == "openai" {
-		p.insertArguments("", "-c", fmt.Sprintf("openai_base_url=%q", p.base("")+"/v1"))
+		l.insertArguments("", "-c", fmt.Sprintf("openai_base_url=%q", l.baseURL("")+"/v1"))
 		return nil
 	}
 	_, section, _ := strings.Cut(string(text), "[model_providers."+m[1]+"]")
@@ -44,18 +44,19 @@ func (p *pointing) codex() error {
 		section = section[:at[0]]
 	}
 	if u := tomlBaseURL.FindStringSubmatch(section); u != nil {
-		if to, ok := p.redirect("codex' provider "+m[1], u[1]); ok {
-			p.insertArguments("", "-c", fmt.Sprintf("model_providers.%s.base_url=%q", m[1], to))
+		if to, ok := l.redirect("codex' provider "+m[1], u[1]); ok {
+			l.insertArguments("", "-c", fmt.Sprintf("model_providers.%s.base_url=%q", m[1], to))
 		}
 	}
 	return nil
 }
 
-// opencode points opencode at precept by OPENCODE_CONFIG_CONTENT, whose settings override the settings of files.
-func (p *pointing) opencode() error {
-	content := cmp.Or(p.env["OPENCODE_CONFIG_CONTENT"], "{}")
-	baseURLs := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}
-	for _, file := range p.opencodeFiles() {
+// opencode points opencode to precept with the variable OPENCODE_CONFIG_CONTENT, whose settings override the settings
+// in files.
+func (l *launch) opencode() error {
+	content := cmp.Or(l.env["OPENCODE_CONFIG_CONTENT"], "{}")
+	baseURLs := map[string]string{"openai": l.baseURL("") + "/v1", "anthropic": l.baseURL("") + "/v1"}
+	for _, file := range l.opencodeFiles() {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue
@@ -63,13 +64,13 @@ func (p *pointing) opencode() error {
 		plain := withoutComments(text)
 		if !gjson.ValidBytes(plain) {
 			fmt.Fprintf(
-				p.notes,
+				l.stderr,
 				"precept: %s is not valid JSON; the base URLs in the file are unchanged\n",
 				file,
 			)
 			continue
 		}
-		p.redirectAll(
+		l.redirectAll(
 			baseURLs, "opencode's provider ", gjson.GetBytes(plain, "provider"), "options.baseURL",
 		)
 	}
@@ -79,15 +80,15 @@ func (p *pointing) opencode() error {
 			return fmt.Errorf("OPENCODE_CONFIG_CONTENT: %w", err)
 		}
 	}
-	p.env["OPENCODE_CONFIG_CONTENT"] = content
+	l.env["OPENCODE_CONFIG_CONTENT"] = content
 	return nil
 }
 
-// opencodeFiles returns the settings files that opencode reads, in the order of rising priority.
-func (p *pointing) opencodeFiles() []string {
-	config := cmp.Or(p.env["XDG_CONFIG_HOME"], filepath.Join(p.home, ".config"))
+// opencodeFiles returns the paths of the settings files that opencode reads, the lowest priority first.
+func (l *launch) opencodeFiles() []string {
+	config := cmp.Or(l.env["XDG_CONFIG_HOME"], filepath.Join(l.home, ".config"))
 	var above []string
-	for dir := p.work; ; dir = filepath.Dir(dir) {
+	for dir := l.workDir; ; dir = filepath.Dir(dir) {
 		above = append(above, dir)
 		if dir == filepath.Dir(dir) {
 			break
@@ -98,20 +99,20 @@ func (p *pointing) opencodeFiles() []string {
 	for _, dir := range append([]string{filepath.Join(config, "opencode")}, above...) {
 		out = append(out, filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc"))
 	}
-	if file := p.env["OPENCODE_CONFIG"]; file != "" {
+	if file := l.env["OPENCODE_CONFIG"]; file != "" {
 		out = append(out, file)
 	}
 	return out
 }
 
-// pi points pi at precept by the variable of its settings folder. The folder has an edited models.json, and
-// links to all other files of the user's folder.
-func (p *pointing) pi() error {
-	source := cmp.Or(p.env["PI_CODING_AGENT_DIR"], filepath.Join(p.home, ".pi", "agent"))
+// pi points pi to precept with the variable PI_CODING_AGENT_DIR, which names the settings folder. The named folder has
+// an edited copy of models.json, and links to all other files in the user's folder.
+func (l *launch) pi() error {
+	source := cmp.Or(l.env["PI_CODING_AGENT_DIR"], filepath.Join(l.home, ".pi", "agent"))
 	if err := os.MkdirAll(source, 0o700); err != nil {
 		return err
 	}
-	dir, err := p.linkFolder(source, "models.json")
+	dir, err := l.linkFolder(source, "models.json")
 	if err != nil {
 		return fmt.Errorf("copy pi's settings: %w", err)
 	}
@@ -125,26 +126,27 @@ func (p *pointing) pi() error {
 	if text = withoutComments(text); !gjson.ValidBytes(text) {
 		return fmt.Errorf("%s is not valid JSON; correct the file", filepath.Join(source, "models.json"))
 	}
-	baseURLs := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("")}
-	p.redirectAll(baseURLs, "pi's provider ", gjson.GetBytes(text, "providers"), "baseUrl")
+	baseURLs := map[string]string{"openai": l.baseURL("") + "/v1", "anthropic": l.baseURL("")}
+	l.redirectAll(baseURLs, "pi's provider ", gjson.GetBytes(text, "providers"), "baseUrl")
 	for name, to := range baseURLs {
 		if text, err = sjson.SetBytes(text, "providers."+escapePath(name)+".baseUrl", to); err != nil {
 			return err
 		}
 	}
-	p.env["PI_CODING_AGENT_DIR"] = dir
-	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // in a folder that we made
+	l.env["PI_CODING_AGENT_DIR"] = dir
+	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // the folder was created by tempDir
 }
 
-// redirectAll sets the new base URL of each provider in baseURLs. A provider whose base URL is not an
-// upstream of precept is removed from baseURLs.
-func (p *pointing) redirectAll(
+// redirectAll sets the new base URL of each provider in baseURLs, by the name of the provider. A provider whose base
+// URL is not an upstream of precept is removed from baseURLs. path is the path of the base URL in a provider's
+// settings.
+func (l *launch) redirectAll(
 	baseURLs map[string]string, kind string, providers gjson.Result, path string,
 ) {
 	providers.ForEach(func(name, provider gjson.Result) bool {
 		if base := provider.Get(path).String(); base != "" {
 			delete(baseURLs, name.String())
-			if to, ok := p.redirect(kind+name.String(), base); ok {
+			if to, ok := l.redirect(kind+name.String(), base); ok {
 				baseURLs[name.String()] = to
 			}
 		}
@@ -152,53 +154,56 @@ func (p *pointing) redirectAll(
 	})
 }
 
+// apiBase matches a line in Continue's config.yaml that sets a base URL.
 var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable
 
-// continueCLI points Continue at precept by the flag --config, with an edited copy of its settings file.
-func (p *pointing) continueCLI() error {
-	file := filepath.Join(p.home, ".continue", "config.yaml")
-	at := slices.IndexFunc(p.args, func(a string) bool { return a == "--config" })
-	if at > 0 && at+1 < len(p.args) {
-		file = p.args[at+1]
+// continueCLI points Continue to precept with the flag --config and an edited copy of the settings file.
+func (l *launch) continueCLI() error {
+	file := filepath.Join(l.home, ".continue", "config.yaml")
+	at := slices.IndexFunc(l.args, func(a string) bool { return a == "--config" })
+	if at > 0 && at+1 < len(l.args) {
+		file = l.args[at+1]
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		fmt.Fprintf(p.notes, "precept: %s does not exist; the settings of Continue are unchanged\n", file)
+		fmt.Fprintf(l.stderr, "precept: %s does not exist; the settings of Continue are unchanged\n", file)
 		return nil //nolint:nilerr // Continue may get its settings from another place
 	}
 	edited := apiBase.ReplaceAllStringFunc(string(text), func(line string) string {
 		m := apiBase.FindStringSubmatch(line)
-		if to, ok := p.redirect("Continue", m[2]); ok {
+		if to, ok := l.redirect("Continue", m[2]); ok {
 			return m[1] + to
 		}
 		return line
 	})
-	dir, err := p.tempDir()
+	dir, err := l.tempDir()
 	if err != nil {
 		return err
 	}
 	copied := filepath.Join(dir, "config.yaml")
 	if at > 0 {
-		p.args = slices.Clone(p.args)
-		p.args[at+1] = copied
+		l.args = slices.Clone(l.args)
+		l.args[at+1] = copied
 	} else {
-		p.insertArguments("--config", "--config", copied)
+		l.insertArguments("--config", "--config", copied)
 	}
-	return os.WriteFile(copied, []byte(edited), 0o600) //nolint:gosec // in a folder that we made
+	return os.WriteFile(copied, []byte(edited), 0o600) //nolint:gosec // the folder was created by tempDir
 }
 
-func (p *pointing) tempDir() (string, error) {
-	if p.temp != "" {
-		return p.temp, nil
+// tempDir returns the path of the temporary folder, which the first call creates.
+func (l *launch) tempDir() (string, error) {
+	if l.tempPath != "" {
+		return l.tempPath, nil
 	}
 	dir, err := os.MkdirTemp("", "precept-run-")
-	p.temp = dir
+	l.tempPath = dir
 	return dir, err
 }
 
-// linkFolder makes a folder with links to all files of another folder except one.
-func (p *pointing) linkFolder(source, except string) (string, error) {
-	dir, err := p.tempDir()
+// linkFolder adds links to all files of the folder source, except one, to the temporary folder. linkFolder returns the
+// path of the temporary folder.
+func (l *launch) linkFolder(source, except string) (string, error) {
+	dir, err := l.tempDir()
 	if err != nil {
 		return "", err
 	}
@@ -220,12 +225,12 @@ func (p *pointing) linkFolder(source, except string) (string, error) {
 	return dir, nil
 }
 
-// escapePath quotes a key for sjson, whose paths have special characters.
+// escapePath escapes the characters of a key that have a special meaning in a path of sjson.
 func escapePath(key string) string {
 	return regexp.MustCompile(`[^\w-]`).ReplaceAllString(key, `\$0`)
 }
 
-// withoutComments removes comments and trailing commas, which these agents accept, from JSON.
+// withoutComments returns a JSON text without comments and trailing commas. The agents accept both in their settings.
 func withoutComments(text []byte) []byte {
 	if json.Valid(text) {
 		return text

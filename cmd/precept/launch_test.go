@@ -14,7 +14,7 @@ import (
 
 // agentProcess returns the process that precept run would start for an agent command, and the messages to the user. The
 // home directory has the given files. The test fails if a file changes.
-func agentProcess(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
+func agentProcess(t *testing.T, command string, files map[string]string) (*launch, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
 	for name, text := range files {
@@ -27,15 +27,15 @@ func agentProcess(t *testing.T, command string, files map[string]string) (*point
 		}
 	}
 	var notes bytes.Buffer
-	p := &pointing{
-		cfg:  &configs.Config{Upstreams: map[string]configs.Upstream{"mine": {URL: "http://model.test/v1"}}},
-		data: "http://127.0.0.1:8080", agent: "co,der", session: "ci/42", args: strings.Fields(command),
-		env: map[string]string{"NO_PROXY": "example.test"}, home: home, work: filepath.Join(home, "repo"), notes: &notes,
+	p := &launch{
+		cfg:     &configs.Config{Upstreams: map[string]configs.Upstream{"mine": {URL: "http://model.test/v1"}}},
+		dataURL: "http://127.0.0.1:8080", agent: "co,der", session: "ci/42", args: strings.Fields(command),
+		env: map[string]string{"NO_PROXY": "example.test"}, home: home, workDir: filepath.Join(home, "repo"), stderr: &notes,
 	}
-	if err := p.point(); err != nil {
+	if err := p.configure(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(p.temp) })
+	t.Cleanup(func() { _ = os.RemoveAll(p.tempPath) })
 	for name, text := range files {
 		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != text {
 			t.Errorf("user's file %s: got %q, error %v, want %q as before", name, b, err, text)
@@ -69,8 +69,8 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 		{"r", "s,1", "http://h/p/agent=a,run=r,session=s%2C1", "s,1"},
 		{"", "s", "http://h/p/agent=a,session=s", "s"},
 	} {
-		p := &pointing{data: "http://h", agent: "a", run: c.run, session: c.session, args: []string{"x"}, env: map[string]string{}, cfg: &configs.Config{}}
-		if err := p.point(); err != nil {
+		p := &launch{dataURL: "http://h", agent: "a", run: c.run, session: c.session, args: []string{"x"}, env: map[string]string{}, cfg: &configs.Config{}}
+		if err := p.configure(); err != nil {
 			t.Fatal(err)
 		}
 		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.sessionVariable {

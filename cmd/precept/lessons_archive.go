@@ -18,7 +18,7 @@ import (
 	"precept/internal/file"
 )
 
-// lessonsRetire returns the command that moves lessons into the archive.
+// lessonsRetire returns the command that retires lessons, that is, moves them into the archive.
 func (inv *invocation) lessonsRetire() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
@@ -36,7 +36,7 @@ func (inv *invocation) lessonsRetire() *cobra.Command {
 	)
 	addJSON(c, &asJSON)
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
-		single := len(slugs) == 1 && !expired && !superseded
+		isSingle := len(slugs) == 1 && !expired && !superseded
 		if len(slugs) == 0 && !expired && !superseded {
 			return misuse(fmt.Errorf("the lessons are missing; name slugs, or add --expired or --superseded"))
 		}
@@ -59,23 +59,23 @@ func (inv *invocation) lessonsRetire() *cobra.Command {
 			}
 			retired = append(retired, answerOf(r.Lesson))
 			if !asJSON {
-				fmt.Fprintf(inv.out, "%s is %s now; precept lessons restore %s undoes the retirement\n", slug, r.Lesson.State, slug)
+				fmt.Fprintf(inv.stdout, "%s is %s now; precept lessons restore %s undoes the retirement\n", slug, r.Lesson.State, slug)
 			}
 		}
 		switch {
-		case asJSON && single:
-			return writeJSON(inv.out, retired[0])
+		case asJSON && isSingle:
+			return writeJSON(inv.stdout, retired[0])
 		case asJSON:
-			return writeJSON(inv.out, retired)
+			return writeJSON(inv.stdout, retired)
 		case len(slugs) == 0:
-			fmt.Fprintln(inv.out, "no lesson to retire")
+			fmt.Fprintln(inv.stdout, "no lesson to retire")
 		}
 		return nil
 	})
 }
 
-// eventsRead is the number of newest events that the log command reads.
-const eventsRead = 1000
+// maxEvents is the maximum number of events that the log command reads. The newest events are read.
+const maxEvents = 1000
 
 // lessonsLog returns the command that prints the audit log of the lessons.
 func (inv *invocation) lessonsLog() *cobra.Command {
@@ -86,7 +86,7 @@ func (inv *invocation) lessonsLog() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
-		events, err := b.Log(ctx, eventsRead)
+		events, err := b.Log(ctx, maxEvents)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (inv *invocation) lessonsLog() *cobra.Command {
 				continue
 			}
 			if asJSON {
-				if err := json.NewEncoder(inv.out).Encode(e); err != nil {
+				if err := json.NewEncoder(inv.stdout).Encode(e); err != nil {
 					return err
 				}
 			}
@@ -111,10 +111,10 @@ func (inv *invocation) lessonsLog() *cobra.Command {
 		case asJSON:
 			return nil
 		case len(rows) == 1:
-			_, err := fmt.Fprintln(inv.out, "no events")
+			_, err := fmt.Fprintln(inv.stdout, "no events")
 			return err
 		}
-		return table(inv.out, rows, columns(inv.out))
+		return writeTable(inv.stdout, rows, outputWidth(inv.stdout))
 	})
 }
 
@@ -154,23 +154,24 @@ func (inv *invocation) lessonsExport() *cobra.Command {
 				continue
 			}
 			n++
-			if err := exportOne(inv.out, format, args, l, row); err != nil {
+			if err := exportOne(inv.stdout, format, args, l, row); err != nil {
 				return err
 			}
 		}
 		switch {
 		case format == "jsonl":
 		case asJSON:
-			return writeJSON(inv.out, map[string]any{"output": args[0], "format": format, "lessons": n})
+			return writeJSON(inv.stdout, map[string]any{"output": args[0], "format": format, "lessons": n})
 		case n == 0:
-			fmt.Fprintln(inv.out, "no lessons in these states; nothing was written")
+			fmt.Fprintln(inv.stdout, "no lessons in these states; nothing was written")
 		default:
-			fmt.Fprintf(inv.out, "%s written into %s\n", amount(n, "lesson"), args[0])
+			fmt.Fprintf(inv.stdout, "%s written into %s\n", amount(n, "lesson"), args[0])
 		}
 		return nil
 	})
 }
 
+// exportOne writes one lesson in a format: as a line of JSON to out, or as a file in the directory args[0].
 func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, row lessonRow) error {
 	switch format {
 	case "aip11":
@@ -197,10 +198,10 @@ func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, ro
 	}
 }
 
-// slugError adds the slug to an error of the bank.
+// slugError adds the slug of a lesson to an error of the bank.
 func slugError(slug string, err error) error {
 	if err == bank.ErrNoLesson { //nolint:errorlint // the bank returns this error unwrapped
-		return noLesson(slug)
+		return missingLessonError(slug)
 	}
 	return fmt.Errorf("%s: %w", slug, err)
 }

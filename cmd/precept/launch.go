@@ -1,0 +1,166 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"precept/configs"
+)
+
+// launch holds the arguments and the environment with which an agent is started, so that its requests go to precept.
+// Some agents need edited copies of their settings files in a temporary folder. The user's own files are not changed.
+type launch struct {
+	cfg      *configs.Config
+	dataURL  string // URL of precept's data listener
+	agent    string
+	run      string // name of the run of all agents of the command; "" if none
+	session  string // name of the session of all agents of the command; "" if each agent has its own sessions
+	args     []string
+	env      map[string]string // environment of the agent
+	home     string            // home directory of the user
+	workDir  string            // working directory
+	tempPath string            // folder for edited copies; "" until tempDir creates the folder, which the caller removes
+	stderr   io.Writer         // receives messages to the user
+}
+
+// baseURL returns a base URL of precept that contains the names of the run, the session and the agent. If upstream is
+// not empty, the URL also contains its name, because the configured routes might choose another upstream.
+func (l *launch) baseURL(upstream string) string {
+	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
+	name := "agent=" + escape(l.agent)
+	if l.run != "" {
+		name += ",run=" + escape(l.run)
+	}
+	if l.session != "" {
+		name += ",session=" + escape(l.session)
+	}
+	if upstream != "" {
+		name += ",upstream=" + escape(upstream)
+	}
+	return l.dataURL + "/p/" + name
+}
+
+// configure sets the environment variables that many agents read, and then the arguments, variables and settings that
+// are specific to the agent.
+func (l *launch) configure() error {
+	base := l.baseURL("")
+	for _, name := range []string{
+		"OPENAI_BASE_URL", "OPENAI_API_BASE", "COPILOT_PROVIDER_BASE_URL",
+	} {
+		l.env[name] = base + "/v1"
+	}
+	l.env["ANTHROPIC_BASE_URL"] = base
+	if l.env["COPILOT_PROVIDER_TYPE"] == "anthropic" {
+		l.env["COPILOT_PROVIDER_BASE_URL"] = base
+	}
+	for _, name := range []string{"NO_PROXY", "no_proxy"} { // an HTTP proxy cannot reach the loopback interface of this machine
+		if at, err := url.Parse(l.dataURL); err == nil && !strings.Contains(l.env[name], at.Hostname()) {
+			l.env[name] = strings.TrimPrefix(l.env[name]+","+at.Hostname(), ",")
+		}
+	}
+	l.env["PRECEPT_SESSION"], l.env["PRECEPT_URL"] = cmp.Or(l.session, l.run), l.dataURL
+	if l.run != "" {
+		l.env["PRECEPT_RUN"] = l.run
+	}
+	switch programName(l.args) {
+	case "codex":
+		return l.codex()
+	case "opencode":
+		return l.opencode()
+	case "pi":
+		return l.pi()
+	case "qwen":
+		l.insertArguments("--auth-type", "--auth-type", "openai")
+		return nil
+	case "cn":
+		return l.continueCLI()
+	case "cline":
+		fmt.Fprintln(
+			l.stderr,
+			"precept: cline reads its base URL from its own settings; run this command first: cline auth openai -k KEY -m MODEL -b "+base+"/v1",
+		)
+	}
+	return nil
+}
+
+// insertArguments inserts arguments after the name of the program, unless the user has already given the flag. An empty
+// flag means that the arguments are always inserted.
+func (l *launch) insertArguments(flag string, arguments ...string) {
+	for _, a := range l.args[1:] {
+		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {
+			return
+		}
+	}
+	l.args = append(append([]string{l.args[0]}, arguments...), l.args[1:]...)
+}
+
+// upstreamOf returns the name of the upstream with the given base URL. The name is empty for precept's own URL, and
+// for the upstream that the key upstream configures. ok is false if no upstream has the base URL.
+func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
+	isSame := func(a, b string) bool {
+		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
+		return trim(a) == trim(b)
+	}
+	if isSame(base, l.dataURL) || strings.HasPrefix(base, l.dataURL+"/") {
+		return "", true
+	}
+	if l.cfg.Upstream != "" {
+		return "", isSame(base, l.cfg.Upstream)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.cfg.Upstreams)) {
+		if isSame(base, l.cfg.Upstreams[name].URL) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// redirect returns the URL of precept that replaces the base URL in a setting. The result ends in /v1 if base does.
+// If base is not an upstream of precept, redirect prints a note and returns false.
+func (l *launch) redirect(setting, base string) (string, bool) {
+	upstream, ok := l.upstreamOf(base)
+	if !ok {
+		fmt.Fprintf(
+			l.stderr,
+			"precept: %s uses %s, which is not an upstream of precept; the setting is unchanged\n", setting,
+			base,
+		)
+		return "", false
+	}
+	if strings.HasSuffix(strings.TrimRight(base, "/"), "/v1") {
+		return l.baseURL(upstream) + "/v1", true
+	}
+	return l.baseURL(upstream), true
+}
+
+// programName returns the name of the agent in a command line. The name is "agent" for `python agent.py`, and "codex"
+// for `npx codex`.
+func programName(args []string) string {
+	name := func(s string) string {
+		base := filepath.Base(s)
+		return strings.TrimSuffix(base, filepath.Ext(base))
+	}
+	first := name(args[0])
+	switch strings.TrimRight(first, "0123456789.") {
+	case "python", "node", "npx", "bunx", "uvx", "uv", "sh", "bash", "deno", "bun", "go", "ruby", "pnpm", "npm", "env", "poetry":
+		for _, a := range args[1:] {
+			if a == "-c" || a == "-e" || a == "-m" {
+				break
+			}
+			if !strings.HasPrefix(a, "-") && a != "run" && a != "exec" && a != "dlx" &&
+				!strings.Contains(a, "=") {
+				if at := strings.LastIndex(a, "@"); at > 0 { // a version
+					a = a[:at]
+				}
+				return name(a)
+			}
+		}
+	}
+	return first
+}

@@ -1,0 +1,249 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"precept/bandit/feedback"
+	"precept/cmd/precept/lake"
+	"precept/configs"
+	"precept/distill"
+	"precept/internal/sample"
+	"precept/internal/session"
+	"precept/store"
+)
+
+// OptOutOf returns the configured opt-outs.
+func OptOutOf(cfg *configs.Config) (*sample.OptOut, error) {
+	return sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+}
+
+// sessionSource reads sessions with their exchanges and feedback.
+type sessionSource interface {
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
+	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+}
+
+// optOutFilter is a view of a store that hides content that was opted out after the content was stored. Exports, the
+// lake, the distiller, backtests and scans of rules files read through an optOutFilter.
+type optOutFilter struct {
+	source  sessionSource
+	optOut  func() *sample.OptOut           // returns the current opt-outs
+	damaged func(of session.Ref, err error) // called for a session with a damaged exchange, whose content is hidden
+}
+
+// newOptOutFilter returns a filter of source. damaged may be nil.
+func newOptOutFilter(source sessionSource, optOut func() *sample.OptOut, damaged func(session.Ref, error)) optOutFilter {
+	if damaged == nil {
+		damaged = func(session.Ref, error) {}
+	}
+	return optOutFilter{source, optOut, damaged}
+}
+
+// EachSession visits the sessions whose tenant and agent are not opted out.
+func (f optOutFilter) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
+	return f.source.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+		o := f.optOut()
+		if o.Hides(r.Tenant, "") {
+			return nil
+		}
+		if o.HidesAgents() {
+			if rec, err := session.Decode(r.ID, r.Data); err == nil && o.Hides(r.Tenant, rec.Identity.Agent) {
+				return nil
+			}
+		}
+		return fn(r, a)
+	})
+}
+
+// Exchanges returns the exchanges of a session, without opted-out exchanges.
+func (f optOutFilter) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	o := f.optOut()
+	if o.Hides(tenant, "") {
+		return nil, nil
+	}
+	list, err := f.source.Exchanges(ctx, tenant, id)
+	if errors.Is(err, session.ErrDamaged) {
+		f.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+		return nil, nil
+	}
+	return o.Visible(list), err
+}
+
+// Feedback returns the feedback on a session, without texts that may be about an opted-out turn.
+func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	entries, err := f.source.Feedback(ctx, tenant, id)
+	if err != nil || len(entries) == 0 {
+		return entries, err
+	}
+	late, err := f.lateOptOut(ctx, tenant, id)
+	if err != nil || late == nil {
+		return nil, err
+	}
+	return late.VisibleFeedback(entries), nil
+}
+
+// lateOptOut returns the opt-outs of a session that were made after its content was stored; nil if an exchange of the
+// session is damaged.
+func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
+	o := f.optOut()
+	var list []sample.Exchange
+	var err error
+	if o.HidesPaths() {
+		if list, err = f.source.Exchanges(ctx, tenant, id); errors.Is(err, session.ErrDamaged) {
+			f.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+			return nil, nil //nolint:nilnil // the content of the session is left out
+		}
+	}
+	row, _, failed := f.source.Session(ctx, tenant, id)
+	return store.NewLateOptOut(o, &row, list), errors.Join(err, failed)
+}
+
+// sampleFilter returns a function that reports whether a sample is not opted out. The function also removes feedback
+// texts from the sample that may be about an opted-out turn. The samples of a session are adjacent, so the function
+// keeps the opt-outs of the last session.
+func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
+	var last session.Ref // session to which late belongs
+	var late *store.LateOptOut
+	return func(ctx context.Context, s *session.StoredSample) (bool, error) {
+		o := f.optOut()
+		if o.Hides(s.Tenant, s.Agent) {
+			return false, nil
+		}
+		if !o.HidesPaths() && !s.Sample.HasSessionWords() {
+			return true, nil
+		}
+		if ref := (session.Ref{Tenant: s.Tenant, ID: s.ID}); last != ref {
+			l, err := f.lateOptOut(ctx, s.Tenant, s.ID)
+			if err != nil {
+				return false, err
+			}
+			late, last = l, ref
+		}
+		return late != nil && late.AllowSample(&s.Sample), nil
+	}
+}
+
+// eachSample visits the samples that are not opted out.
+func (f optOutFilter) eachSample(ctx context.Context, from Walker, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
+	permitted := f.sampleFilter()
+	return from.EachSample(ctx, tenant, since, until, func(s session.StoredSample) error {
+		if ok, err := permitted(ctx, &s); err != nil || !ok {
+			return err
+		}
+		return fn(s)
+	})
+}
+
+// filteredEvidence is an Evidence that reads through an optOutFilter.
+type filteredEvidence struct {
+	Evidence
+	filter optOutFilter
+}
+
+// FilterOptedOut returns a view of a store without opted-out content. optOut returns the current opt-outs. damaged is
+// called for a session with a damaged exchange, whose content is hidden; damaged may be nil.
+func FilterOptedOut(e UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
+	return filteredEvidence{e, newOptOutFilter(e, optOut, damaged)}
+}
+
+// EachSession implements Evidence.
+func (e filteredEvidence) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
+	return e.filter.EachSession(ctx, tenant, since, until, fn)
+}
+
+// Exchanges implements Evidence.
+func (e filteredEvidence) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	return e.filter.Exchanges(ctx, tenant, id)
+}
+
+// Feedback implements Evidence.
+func (e filteredEvidence) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	return e.filter.Feedback(ctx, tenant, id)
+}
+
+// EachSample implements Evidence.
+func (e filteredEvidence) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
+	return e.filter.eachSample(ctx, e.Evidence, tenant, since, until, fn)
+}
+
+// filteredStore is a CommandStore that reads through an optOutFilter.
+type filteredStore struct {
+	CommandStore
+	filter optOutFilter
+}
+
+// EachSession implements Evidence.
+func (s filteredStore) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
+	return s.filter.EachSession(ctx, tenant, since, until, fn)
+}
+
+// Exchanges implements Evidence.
+func (s filteredStore) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	return s.filter.Exchanges(ctx, tenant, id)
+}
+
+// Feedback implements Evidence.
+func (s filteredStore) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	return s.filter.Feedback(ctx, tenant, id)
+}
+
+// EachSample implements Evidence.
+func (s filteredStore) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
+	return s.filter.eachSample(ctx, s.CommandStore, tenant, since, until, fn)
+}
+
+// filteredSource is the source of a distiller. It reads through an optOutFilter.
+type filteredSource struct {
+	distill.Source
+	filter optOutFilter
+}
+
+// EachSession implements distill.Source.
+func (d filteredSource) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
+	return d.filter.EachSession(ctx, tenant, since, until, fn)
+}
+
+// Exchanges implements distill.Source.
+func (d filteredSource) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	return d.filter.Exchanges(ctx, tenant, id)
+}
+
+// Feedback implements distill.Source.
+func (d filteredSource) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	return d.filter.Feedback(ctx, tenant, id)
+}
+
+// filteredStreams is the source of a lake. It reads through an optOutFilter.
+type filteredStreams struct {
+	lake.Source
+	filter optOutFilter
+}
+
+// FilterOptedOutStreams returns a view of a store's samples without opted-out samples. The arguments are those of
+// Permitted.
+func FilterOptedOutStreams(from lake.Source, exchanges UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
+	return filteredStreams{from, newOptOutFilter(exchanges, optOut, damaged)}
+}
+
+// SamplesAfter implements lake.Source.
+func (l filteredStreams) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
+	all, last, err := l.Source.SamplesAfter(ctx, stream, after, until)
+	if err != nil {
+		return nil, after, err
+	}
+	permitted := l.filter.sampleFilter()
+	for i := range all {
+		ok, err := permitted(ctx, &all[i])
+		if err != nil {
+			return nil, after, err
+		}
+		if ok {
+			list = append(list, all[i])
+		}
+	}
+	return list, last, nil
+}
