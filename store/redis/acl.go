@@ -48,17 +48,17 @@ func (s *Store) addACLRule(err error) error {
 // scriptCommand returns the Redis command that failed in a script; "" means unknown. The server's error names the line
 // of the script, not the command.
 func (s *Store) scriptCommand(text string) string {
-	at, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
-	if at == nil || sha == "" {
+	lineMatch, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
+	if lineMatch == nil || sha == "" {
 		return ""
 	}
-	n, _ := strconv.Atoi(at[1])
+	n, _ := strconv.Atoi(lineMatch[1])
 	for name, script := range s.scripts {
 		if script.Hash() != sha {
 			continue
 		}
-		head, _ := sources.ReadFile("lua/common.lua")
-		body, _ := sources.ReadFile("lua/" + name + ".lua")
+		head, _ := scriptFiles.ReadFile("lua/common.lua")
+		body, _ := scriptFiles.ReadFile("lua/" + name + ".lua")
 		lines := strings.Split(string(head)+string(body), "\n")
 		for _, line := range slices.Backward(lines[:min(n, len(lines))]) { // a call may begin in an earlier line
 			if call := scriptCall.FindStringSubmatch(line); call != nil {

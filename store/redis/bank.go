@@ -52,7 +52,7 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 
 // Version returns the version of the set, as Texts does.
 func (b *Bank) Version(ctx context.Context) (string, error) {
-	return ask(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.commonKey("lessons-version")).Result() })
+	return doValue(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.commonKey("lessons-version")).Result() })
 }
 
 // checkLesson returns an error for an invalid name, and for a text that is too long.
@@ -69,7 +69,7 @@ func checkLesson(name string, text []byte) error {
 // runLessonsScript runs lessons.lua. The result is the new version, "noted" if the call only appends to the audit
 // log, or "changed" if the lessons are not as the call expects.
 func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error) {
-	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
+	return doValue(ctx, b.s, "push lessons", func(c client) (string, error) {
 		return b.s.script(ctx, c, "lessons", location{}, args...).Text()
 	})
 }
@@ -246,7 +246,7 @@ func (b *Bank) index(ctx context.Context) (index string, err error) {
 
 // Tail implements bank.Place.
 func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err error) {
-	lines, err := ask(ctx, b.s, "lessons", func(c client) ([]string, error) {
+	lines, err := doValue(ctx, b.s, "lessons", func(c client) ([]string, error) {
 		return c.LRange(ctx, b.s.commonKey("lessons-log"), int64(-n), -1).Result()
 	})
 	for _, line := range lines {
@@ -269,7 +269,7 @@ func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 
 // Now returns the time of the Redis server.
 func (b *Bank) Now(ctx context.Context) (time.Time, error) {
-	return ask(ctx, b.s, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
+	return doValue(ctx, b.s, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
 }
 
 // ReplaceSections replaces the registered sections by changed. It returns bank.ErrChanged if the stored sections are

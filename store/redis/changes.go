@@ -35,7 +35,7 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
 	tp := s.progress.tenants[tenant]
-	if tp == nil || tp.counted == nil {
+	if tp == nil || tp.countedSettlements == nil {
 		return nil, false
 	}
 	for _, e := range tp.pending {
@@ -50,14 +50,14 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	return deltas, true
 }
 
-// deletePending deletes the pending deltas for which isOmitted returns true. The caller holds mu.
-func (pr *progress) deletePending(tp *tenantProgress, isOmitted func(e logEntry) bool) {
+// deletePending deletes the pending deltas for which match returns true. The caller holds mu.
+func (pr *progress) deletePending(tp *tenantProgress, match func(e logEntry) bool) {
 	tp.pending = slices.DeleteFunc(tp.pending, func(e logEntry) bool {
-		omitted := isOmitted(e)
-		if omitted {
-			pr.bytes -= len(e.deltas)
+		matches := match(e)
+		if matches {
+			pr.pendingBytes -= len(e.deltas)
 		}
-		return omitted
+		return matches
 	})
 	if len(tp.pending) == 0 {
 		tp.pending = nil
@@ -66,15 +66,15 @@ func (pr *progress) deletePending(tp *tenantProgress, isOmitted func(e logEntry)
 
 // invalidate records that the pending deltas of a tenant are incomplete, and deletes them. The caller holds mu.
 func (pr *progress) invalidate(tp *tenantProgress) {
-	tp.counted = nil
+	tp.countedSettlements = nil
 	pr.deletePending(tp, func(logEntry) bool { return true })
 }
 
 // invalidateAll records that Redis may have lost settlements, so that the counters of all tenants must be read again.
 // The caller holds mu.
 func (pr *progress) invalidateAll() {
-	for i := range pr.own {
-		pr.own[i] = nil
+	for i := range pr.ownSettlements {
+		pr.ownSettlements[i] = nil
 	}
 	for _, tp := range pr.tenants {
 		pr.invalidate(tp)
@@ -99,7 +99,7 @@ func (s *Store) recordCounters(tenant string, upTo []int64) {
 		return
 	}
 	for shard, n := range upTo {
-		if s.progress.shardPositions[shard].settled > n && tp.counted == nil { // Moved has read entries after n, and has not kept them
+		if s.progress.shardPositions[shard].lastSettlement > n && tp.countedSettlements == nil { // Moved has read entries after n, and has not kept them
 			upTo = nil
 			break
 		}
@@ -108,7 +108,7 @@ func (s *Store) recordCounters(tenant string, upTo []int64) {
 		s.progress.invalidate(tp)
 		return
 	}
-	tp.counted = upTo
+	tp.countedSettlements = upTo
 	s.progress.deletePending(tp, func(e logEntry) bool { return e.number <= upTo[e.shard] })
 }
 
@@ -118,7 +118,7 @@ func (pr *progress) lastRead(shards int) []int64 {
 	defer pr.mu.Unlock()
 	out := make([]int64, shards)
 	for i := range pr.shardPositions {
-		out[i] = pr.shardPositions[i].settled
+		out[i] = pr.shardPositions[i].lastSettlement
 	}
 	return out
 }
@@ -135,16 +135,16 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	for _, k := range p.calls {
 		list, _ := k.reply.Int64Slice()
 		number := slices.Max(append(list, 0))
-		loc := p.items[k.items[0]].location
+		loc := p.items[k.itemIndexes[0]].location
 		shard := int(loc.hash) % shards
 		if number == 0 {
 			continue
 		}
-		if number > pr.shardPositions[shard].settled {
-			if pr.own[shard] == nil {
-				pr.own[shard] = map[int64]struct{}{}
+		if number > pr.shardPositions[shard].lastSettlement {
+			if pr.ownSettlements[shard] == nil {
+				pr.ownSettlements[shard] = map[int64]struct{}{}
 			}
-			pr.own[shard][number] = struct{}{}
+			pr.ownSettlements[shard][number] = struct{}{}
 		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Moved has read the entry before the answer came
 			pr.deletePending(tp, func(e logEntry) bool { return e.shard == shard && e.number == number })
 		}
@@ -155,16 +155,16 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 // counters of their tenant are known. gaps[i] reports that the log of shardChanges[i] lacks entries. The caller holds
 // s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
-	logs, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.XMessageSliceCmd {
-		return p.XRange(ctx, all[l.shard].listPrefix+"log", strconv.FormatInt(l.from.settled+1, 10), strconv.FormatInt(l.to.settled, 10))
+	logs, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
+		return p.XRange(ctx, all[change.shard].listPrefix+"log", strconv.FormatInt(change.from.lastSettlement+1, 10), strconv.FormatInt(change.to.lastSettlement, 10))
 	})
 	if err != nil {
 		return nil, err
 	}
 	gaps = map[int]bool{}
 	pr := &s.progress
-	for i, l := range shardChanges {
-		next, own := l.from.settled+1, pr.own[l.shard]
+	for i, change := range shardChanges {
+		next, own := change.from.lastSettlement+1, pr.ownSettlements[change.shard]
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")
 			n, _ := strconv.ParseInt(number, 10, 64)
@@ -176,22 +176,22 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 			deltas, hasDeltas := m.Values["d"].(string)
 			_, isOwn := own[n]
 			tp := pr.tenants[name]
-			if tp == nil || tp.counted == nil || isOwn || n <= tp.counted[l.shard] {
+			if tp == nil || tp.countedSettlements == nil || isOwn || n <= tp.countedSettlements[change.shard] {
 				continue
 			}
-			if pr.bytes += len(deltas); !hasDeltas || pr.bytes > maxPendingBytes {
-				pr.bytes -= len(deltas)
+			if pr.pendingBytes += len(deltas); !hasDeltas || pr.pendingBytes > maxPendingBytes {
+				pr.pendingBytes -= len(deltas)
 				pr.invalidate(tp)
 				continue
 			}
-			tp.pending = append(tp.pending, logEntry{l.shard, n, deltas})
+			tp.pending = append(tp.pending, logEntry{change.shard, n, deltas})
 		}
 		for n := range own {
-			if n <= l.to.settled {
+			if n <= change.to.lastSettlement {
 				delete(own, n)
 			}
 		}
-		gaps[i] = next <= l.to.settled
+		gaps[i] = next <= change.to.lastSettlement
 	}
 	return gaps, nil
 }

@@ -37,15 +37,15 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	s := open(t, cluster.URL())
 	fillStore(t, s)
 	slot, home, _, keys := slotOf(t, cluster)
-	kinds := map[string]bool{}
+	sessionKeyKinds := map[string]bool{}
 	for _, key := range keys {
 		if got := fmt.Sprint(home.Must(t, "CLUSTER", "KEYSLOT", key)); got != slot {
 			t.Errorf("slot of key %s: got %s, want %s", key, got, slot)
 		}
-		kinds[strings.Split(key, ":")[3]] = true
+		sessionKeyKinds[strings.Split(key, ":")[3]] = true
 	}
 	for _, kind := range []string{"s", "x", "m", "f", "k", "c", "counters", "samples", "order", "seen"} {
-		if !kinds[kind] {
+		if !sessionKeyKinds[kind] {
 			t.Errorf("the slot of the session has no key of kind %s", kind)
 		}
 	}

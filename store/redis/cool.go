@@ -29,9 +29,9 @@ type Cooler struct {
 
 	// Times of sessions are scores, as the function score returns them. The Cooler has checked all sessions that were
 	// last seen before from, except in the keyspaces of waiting.
-	from      string
-	waiting   map[string]string // by key prefix of a keyspace: last use of its oldest session whose exchanges could not be deleted yet
-	recheckAt time.Time         // time after which the Cooler checks all sessions again
+	checkedBefore string
+	waiting       map[string]string // by key prefix of a keyspace: last use of its oldest session whose exchanges could not be deleted yet
+	recheckAt     time.Time         // time after which the Cooler checks all sessions again
 }
 
 // recheckAfter is the time after which a Cooler checks all sessions again, including those that it has checked.
@@ -51,9 +51,9 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 		return 0, true, err
 	}
 	if now := s.opt.Now(); now.After(k.recheckAt) {
-		k.from, k.waiting, k.recheckAt = "-inf", map[string]string{}, now.Add(recheckAfter)
+		k.checkedBefore, k.waiting, k.recheckAt = "-inf", map[string]string{}, now.Add(recheckAfter)
 	}
-	keyspaces, err := ask(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
+	keyspaces, err := doValue(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
 	if err != nil {
 		return 0, true, err
 	}
@@ -95,7 +95,7 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 			}
 		}
 	}
-	k.waiting, k.from = waiting, from
+	k.waiting, k.checkedBefore = waiting, from
 	return exchanges, groups > 0 || streams == 0, nil
 }
 
@@ -112,7 +112,7 @@ func (k *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
 }
 
 // position returns the time from which the sessions of a keyspace must be checked.
-func (k *Cooler) position(ks keyspace) string { return cmp.Or(k.waiting[ks.base], k.from) }
+func (k *Cooler) position(ks keyspace) string { return cmp.Or(k.waiting[ks.base], k.checkedBefore) }
 
 // earlier returns the earlier of two scores.
 func earlier(a, b string) string {
@@ -124,7 +124,7 @@ func earlier(a, b string) string {
 
 // findOld returns the keyspaces with old sessions that the Cooler has not checked. positions holds the group's
 // position in each of their streams that has the group, and streams is the number of their streams.
-func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (old []keyspace, positions map[string]string, streams int, err error) {
+func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
 	err = k.store.do(ctx, "cool", func(c client) error {
 		first, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 			return p.ZRangeByScore(ctx, ks.base+"seen", &goredis.ZRangeBy{Min: k.position(ks), Max: "(" + score(before), Count: 1})
@@ -135,29 +135,29 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 		var keys []string
 		for i, cmd := range first {
 			if len(cmd.Val()) > 0 {
-				old, keys = append(old, keyspaces[i]), append(keys, keyspaces[i].base+"samples")
+				oldKeyspaces, keys = append(oldKeyspaces, keyspaces[i]), append(keys, keyspaces[i].base+"samples")
 			}
 		}
 		positions, streams, err = readGroupPositions(ctx, c, keys, k.group)
 		return err
 	})
-	return old, positions, streams, err
+	return oldKeyspaces, positions, streams, err
 }
 
 // coolKeyspace deletes the exchanges of the old sessions of a keyspace. position is the group's position in the
 // stream of samples: the group acknowledges a stream in order, so that all entries up to position have been exported.
 // The exchanges of a session stay while the session waits for the group or for a settlement. waits is a time before
 // which no session waits; "" means no session waits.
-func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string, before time.Time) (exchanges int, waits string, err error) {
+func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string, before time.Time) (exchanges int, firstWaiting string, err error) {
 	ms, seq, _ := strings.Cut(position, "-")
-	from, last, same := k.position(ks), "", int64(0) // same is the number of sessions that were last seen at the time from, up to the session last
+	from, last, sameTimeCount := k.position(ks), "", int64(0) // same is the number of sessions that were last seen at the time from, up to the session last
 	for {
 		if err := ctx.Err(); err != nil {
-			return exchanges, waits, err
+			return exchanges, firstWaiting, err
 		}
 		var list []goredis.Z
-		counts, err := ask(ctx, k.store, "cool", func(c client) (counts []int64, err error) {
-			by := &goredis.ZRangeBy{Min: from, Max: "(" + score(before), Offset: max(same-1, 0), Count: coolStep}
+		counts, err := doValue(ctx, k.store, "cool", func(c client) (counts []int64, err error) {
+			by := &goredis.ZRangeBy{Min: from, Max: "(" + score(before), Offset: max(sameTimeCount-1, 0), Count: coolStep}
 			if list, err = c.ZRangeByScoreWithScores(ctx, ks.base+"seen", by).Result(); err != nil || len(list) == 0 {
 				return nil, err
 			}
@@ -168,39 +168,39 @@ func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string,
 			return k.store.runScript(ctx, c, "cool", ks, args...).Int64Slice()
 		})
 		if err != nil {
-			return exchanges, waits, fmt.Errorf("cool sessions: %w", err)
+			return exchanges, firstWaiting, fmt.Errorf("cool sessions: %w", err)
 		}
-		if len(list) == 0 && same <= 1 {
-			return exchanges, waits, nil
+		if len(list) == 0 && sameTimeCount <= 1 {
+			return exchanges, firstWaiting, nil
 		}
-		if same > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before the session last, so the sessions of this time are read again
-			same = 0
+		if sameTimeCount > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before the session last, so the sessions of this time are read again
+			sameTimeCount = 0
 			continue
 		}
 		exchanges += int(counts[0])
-		if counts[1] > 0 && waits == "" {
-			waits = formatScore(list[0].Score)
+		if counts[1] > 0 && firstWaiting == "" {
+			firstWaiting = formatScore(list[0].Score)
 		}
 		if len(list) < coolStep {
-			return exchanges, waits, nil
+			return exchanges, firstWaiting, nil
 		}
-		from, same = nextPage(list, from, same)
+		from, sameTimeCount = nextPage(list, from, sameTimeCount)
 		last, _ = list[len(list)-1].Member.(string)
 	}
 }
 
 // nextPage returns the time of the last session of a page, and the number of sessions of this time up to that session.
 // from and same are the results for the previous page.
-func nextPage(list []goredis.Z, from string, same int64) (string, int64) {
+func nextPage(list []goredis.Z, from string, sameTimeCount int64) (string, int64) {
 	end := list[len(list)-1].Score
 	if formatScore(end) == from {
-		return from, max(same-1, 0) + int64(len(list))
+		return from, max(sameTimeCount-1, 0) + int64(len(list))
 	}
-	same = 0
+	sameTimeCount = 0
 	for i := len(list) - 1; i >= 0 && list[i].Score == end; i-- {
-		same++
+		sameTimeCount++
 	}
-	return formatScore(end), same
+	return formatScore(end), sameTimeCount
 }
 
 func formatScore(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// counterReads is the maximum number of times that the counters of a shard are read because other replicas change
+	// maxCounterReads is the maximum number of times that the counters of a shard are read because other replicas change
 	// them meanwhile.
-	counterReads = 4
-	// counterGroup is the number of shards whose rows are in memory at once. The number limits the memory, because with
+	maxCounterReads = 4
+	// shardsPerGroup is the number of shards whose rows are in memory at once. The number limits the memory, because with
 	// 2,000 lessons a shard has 2,000 rows or more.
-	counterGroup = 16
+	shardsPerGroup = 16
 )
 
 // counterRow holds the counters of one scope and day in one shard, by field.
@@ -30,7 +30,7 @@ type counterRow struct {
 
 // Counters returns the non-zero counters of a tenant, summed over all shards, and sorted by scope, field and day. The
 // rows of a shard are not read in one step. If a session is settled meanwhile, all rows of the shard are read again, up
-// to counterReads times. If settlements never pause, only some rows may contain the last sessions.
+// to maxCounterReads times. If settlements never pause, only some rows may contain the last sessions.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)
@@ -40,7 +40,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			return err
 		}
 		sums, exact := newRowSums(), true
-		groups := (len(used) + counterGroup - 1) / counterGroup
+		groups := (len(used) + shardsPerGroup - 1) / shardsPerGroup
 		for g := range groups {
 			var group []int // not neighbouring shards, which are on one node of a Cluster, so that all nodes share the work
 			for i := g; i < len(used); i += groups {
@@ -85,7 +85,7 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 	rows = map[int][]counterRow{}
 	pending := slices.Clone(shards)
 	numbers, err = s.lastSettlements(ctx, c, keyspaces, pending)
-	for range counterReads {
+	for range maxCounterReads {
 		if err == nil {
 			err = s.readCounters(ctx, c, keyspaces, pending, rows)
 		}
@@ -202,14 +202,14 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 		}
 	}
 	for chunk := range slices.Chunk(hashes, 1000) {
-		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q counterHash) *goredis.MapStringStringCmd {
-			return p.HGetAll(ctx, keyspaces[q.shard].base+"c:"+q.key)
+		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, hash counterHash) *goredis.MapStringStringCmd {
+			return p.HGetAll(ctx, keyspaces[hash.shard].base+"c:"+hash.key)
 		})
 		if err != nil {
 			return err
 		}
-		for i, q := range chunk {
-			rows[q.shard] = append(rows[q.shard], counterRow{q.name, cmds[i].Val()})
+		for i, hash := range chunk {
+			rows[hash.shard] = append(rows[hash.shard], counterRow{hash.name, cmds[i].Val()})
 		}
 	}
 	return nil
@@ -220,14 +220,14 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
-		p.add(tenantLocation(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
+		p.add(tenantLocation(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, encodeOrdered(m.Value))
 	}
 	return s.writePlan(ctx, "raise", p, tenant)
 }
 
 // Maxima returns the values that Raise has set, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
-	all, err := ask(ctx, s, "maxima", func(c client) (map[string]string, error) {
+	all, err := doValue(ctx, s, "maxima", func(c client) (map[string]string, error) {
 		return c.HGetAll(ctx, s.key(tenantLocation(tenant), "maxima")).Result()
 	})
 	for name, v := range all {
@@ -240,7 +240,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 			return nil, fmt.Errorf("redis: maxima: %w", err)
 		}
 		k.Field = name[i+1:]
-		list = append(list, trial.Delta{Key: k, Value: fromOrdered(v)})
+		list = append(list, trial.Delta{Key: k, Value: decodeOrdered(v)})
 	}
 	slices.SortFunc(list, trial.Compare)
 	return list, err
@@ -248,7 +248,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 
 // Priors returns the newest priors of a tenant and their version; 0 means there are none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
-	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) {
+	v, err := doValue(ctx, s, "priors", func(c client) ([]any, error) {
 		return c.HMGet(ctx, s.key(tenantLocation(tenant), "priors"), "v", "d").Result()
 	})
 	if err != nil || len(v) != 2 || v[0] == nil {
@@ -291,7 +291,7 @@ func (s *Store) value(ctx context.Context, op string, loc location, key, field s
 // InitMeta sets a value that all replicas share, unless another replica has set it before. InitMeta returns the value
 // that is then stored.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
-	return ask(ctx, s, "init meta", func(c client) ([]byte, error) {
+	return doValue(ctx, s, "init meta", func(c client) ([]byte, error) {
 		if err := c.HSetNX(ctx, s.commonKey("values"), key, value).Err(); err != nil {
 			return nil, err
 		}

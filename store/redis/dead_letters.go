@@ -46,7 +46,7 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	p := newPlan("aside")
 	err = s.eachDeadLetter(ctx, "readmit", func(tenant, field, value string) error {
 		if tries, _ := strconv.Atoi(value[1:deadLetterHeader]); strings.HasPrefix(value, "1") && tries < maxTries {
-			p.add(sessionLocation(tenant, toID(field)), "in", field[:len(session.ID{})], strconv.Itoa(maxTries))
+			p.add(sessionLocation(tenant, idFromBytes(field)), "in", field[:len(session.ID{})], strconv.Itoa(maxTries))
 		}
 		return nil
 	})
@@ -65,7 +65,7 @@ func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, f
 	all := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, ks.listPrefix+"aside")
 	}
-	return askAll(ctx, s, op, s.shardKeyspaces, all, func(ks keyspace, marks *goredis.MapStringStringCmd) error {
+	return doEachKeyspace(ctx, s, op, s.shardKeyspaces, all, func(ks keyspace, marks *goredis.MapStringStringCmd) error {
 		const size = len(session.ID{})
 		for field, value := range marks.Val() {
 			if len(field) < size || len(value) < deadLetterHeader {
@@ -100,7 +100,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	if err := json.Unmarshal([]byte(value[deadLetterHeader:]), &a); err != nil {
 		return a, fmt.Errorf("%w: the mark of a session or an exchange that is set aside does not parse: %w", ErrCorrupt, err)
 	}
-	a.Tenant, a.ID, a.Exchange = tenant, toID(field), field[size:]
+	a.Tenant, a.ID, a.Exchange = tenant, idFromBytes(field), field[size:]
 	a.Tries, _ = strconv.Atoi(value[1:deadLetterHeader])
 	return a, nil
 }
@@ -110,7 +110,7 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd {
 		return p.HGet(ctx, ks.listPrefix+"t", "late")
 	}
-	err = askAll(ctx, s, "unsampled", s.shardKeyspaces, late, func(_ keyspace, cmd *goredis.StringCmd) error {
+	err = doEachKeyspace(ctx, s, "unsampled", s.shardKeyspaces, late, func(_ keyspace, cmd *goredis.StringCmd) error {
 		n += parseInt(cmd.Val())
 		return nil
 	})
@@ -120,27 +120,27 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	var asideSessions []sessionRef
 	err = s.eachDeadLetter(ctx, "unsampled", func(tenant, field, value string) error {
 		if strings.HasPrefix(value, "1") {
-			asideSessions = append(asideSessions, sessionRef{tenant: tenant, id: toID(field)})
+			asideSessions = append(asideSessions, sessionRef{tenant: tenant, id: idFromBytes(field)})
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	unsettled, err := ask(ctx, s, "unsampled", func(c client) (int64, error) { return s.unsettledExchanges(ctx, c, asideSessions) })
+	unsettled, err := doValue(ctx, s, "unsampled", func(c client) (int64, error) { return s.unsettledExchanges(ctx, c, asideSessions) })
 	return n + unsettled, err
 }
 
 // unsettledExchanges returns the number of exchanges of those of the given sessions that were never settled.
 func (s *Store) unsettledExchanges(ctx context.Context, c client, sessions []sessionRef) (n int64, err error) {
-	settled, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, w sessionRef) *goredis.BoolCmd {
-		return p.HExists(ctx, s.sessionKey(w.tenant, w.id), "a")
+	settled, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, ref sessionRef) *goredis.BoolCmd {
+		return p.HExists(ctx, s.sessionKey(ref.tenant, ref.id), "a")
 	})
 	if err != nil {
 		return 0, err
 	}
-	exchanges, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, w sessionRef) *goredis.IntCmd {
-		return p.HLen(ctx, s.key(sessionLocation(w.tenant, w.id), "x:"+w.id.String()))
+	exchanges, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, ref sessionRef) *goredis.IntCmd {
+		return p.HLen(ctx, s.key(sessionLocation(ref.tenant, ref.id), "x:"+ref.id.String()))
 	})
 	for i := range exchanges {
 		if !settled[i].Val() {

@@ -55,8 +55,8 @@ func explain(ctx context.Context, err error) error {
 	case isClassified(err):
 		return err
 	}
-	if bad := explainTLS(err); bad != nil {
-		return bad
+	if tlsErr := explainTLS(err); tlsErr != nil {
+		return tlsErr
 	}
 	return fmt.Errorf("%w: %w", ErrDown, err)
 }
@@ -78,7 +78,7 @@ func isClassified(err error) bool {
 // classifyReply wraps an error reply of the server in one of the errors above, by the error code in text. If the error
 // occurred in a script, the code is not at the beginning of text, so that classifyReply also searches inside the text.
 func classifyReply(err error, text string) error {
-	has := func(words ...string) bool {
+	hasCode := func(words ...string) bool {
 		for _, w := range words {
 			if strings.HasPrefix(text, w) || strings.Contains(text, ": "+w) || strings.Contains(text, "-"+w) {
 				return true
@@ -88,19 +88,19 @@ func classifyReply(err error, text string) error {
 	}
 	kind := error(nil)
 	switch {
-	case has("WRONGPASS", "NOAUTH", "ERR invalid password", "ERR AUTH"):
+	case hasCode("WRONGPASS", "NOAUTH", "ERR invalid password", "ERR AUTH"):
 		kind = ErrAuth
-	case has("NOPERM") || strings.Contains(text, "user executing the script can't"):
+	case hasCode("NOPERM") || strings.Contains(text, "user executing the script can't"):
 		kind = ErrACL
-	case has("OOM"):
+	case hasCode("OOM"):
 		kind = ErrFull
-	case has("ERR max number of clients"):
+	case hasCode("ERR max number of clients"):
 		kind = ErrDown
 	case strings.Contains(text, "non local key"): // a hash slot is being migrated to another node
 		kind = ErrBusy
-	case has("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
+	case hasCode("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
 		kind = ErrBusy
-	case has("WRONGTYPE"):
+	case hasCode("WRONGTYPE"):
 		kind = ErrCorrupt
 	case strings.Contains(text, "Protocol error"):
 		kind = session.ErrInvalid

@@ -65,16 +65,16 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 // sumAdded returns the number of entries of p that changed the feedback of each session. ids holds the session of each
 // item of p. A result of the script below 0 counts entries that were rejected at the feedback limit.
 func sumAdded(p *plan, ids []session.ID) (map[session.ID]int, error) {
-	added, full := map[session.ID]int{}, session.FeedbackFull(0)
+	added, rejected := map[session.ID]int{}, session.FeedbackFull(0)
 	for i, n := range p.results() {
 		if n > 0 {
 			added[ids[i]] += int(n)
 		} else {
-			full -= session.FeedbackFull(n)
+			rejected -= session.FeedbackFull(n)
 		}
 	}
-	if full > 0 {
-		return added, full
+	if rejected > 0 {
+		return added, rejected
 	}
 	return added, nil
 }
@@ -93,7 +93,7 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 // feedbackEntry returns the entry with the given id from the hash at key. ok is false if the hash has no such entry. ok
 // is also false if the entry does not decode, or has another id with an equal digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
-	text, err := ask(ctx, s, "entry of feedback", func(c client) (string, error) {
+	text, err := doValue(ctx, s, "entry of feedback", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()
 		if isAbsent(err) {
 			err = nil
@@ -103,8 +103,8 @@ func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string)
 	if err != nil || text == "" {
 		return feedback.Entry{}, false, err
 	}
-	e, unreadable := unpackEntry(text)
-	return e, unreadable == nil && e.ID == id, nil
+	e, decodeErr := unpackEntry(text)
+	return e, decodeErr == nil && e.ID == id, nil
 }
 
 // SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
@@ -133,11 +133,11 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 		keyspaces, err := s.shardKeyspaces(ctx, c)
 		for share := 0; err == nil && len(keyspaces) > 0 && total < limit; {
 			share += (limit - total + len(keyspaces) - 1) / len(keyspaces)
-			members, failed := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
+			members, pipeErr := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 				return p.SRandMemberN(ctx, ks.listPrefix+"unsettled", int64(share))
 			})
-			if failed != nil {
-				return failed
+			if pipeErr != nil {
+				return pipeErr
 			}
 			var more []keyspace // keyspaces that may have further sessions, which are read again with a larger share
 			for i, ks := range keyspaces {
@@ -158,7 +158,7 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 			}
 			remaining, found[ks] = true, members[1:]
 			if m := members[0]; len(m) >= size {
-				list = append(list, session.Unsettled{Tenant: ks.tenantOf(m[size:]), ID: toID(m)})
+				list = append(list, session.Unsettled{Tenant: ks.tenantOf(m[size:]), ID: idFromBytes(m)})
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func (s *Store) feedbackOfOpenSessions(ctx context.Context, c client, tenant str
 	pipe := c.Pipeline()
 	for i, z := range members {
 		member, _ := z.Member.(string)
-		ids[i] = toID(member)
+		ids[i] = idFromBytes(member)
 		rowCommands[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
 		entryCommands[i] = pipe.HVals(ctx, s.key(sessionLocation(tenant, ids[i]), "f:"+ids[i].String()))
 	}
@@ -390,7 +390,7 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	var tenants []string // tenants with parked feedback
 	size := func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.ZCard(ctx, ks.base+"parked") }
-	err = askAll(ctx, s, "purge parked feedback", s.parkedKeyspaces, size, func(ks keyspace, cmd *goredis.IntCmd) error {
+	err = doEachKeyspace(ctx, s, "purge parked feedback", s.parkedKeyspaces, size, func(ks keyspace, cmd *goredis.IntCmd) error {
 		if cmd.Val() > 0 {
 			tenants = append(tenants, ks.tenant)
 		}
@@ -409,12 +409,12 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 	return n, nil
 }
 
-// purgeTenant deletes the parked feedback of a tenant with scores up to bound, in batches of callItems. bound has the
+// purgeTenant deletes the parked feedback of a tenant with scores up to bound, in batches of maxCallItems. bound has the
 // syntax of ZRANGEBYSCORE.
 func (s *Store) purgeTenant(ctx context.Context, tenant, bound string) (n int, err error) {
-	for deleted := callItems; deleted == callItems; n += deleted {
-		deleted, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
-			return s.script(ctx, c, "purge", tenantLocation(tenant), bound, callItems).Int()
+	for deleted := maxCallItems; deleted == maxCallItems; n += deleted {
+		deleted, err = doValue(ctx, s, "purge parked feedback", func(c client) (int, error) {
+			return s.script(ctx, c, "purge", tenantLocation(tenant), bound, maxCallItems).Int()
 		})
 		if err != nil {
 			return n, err

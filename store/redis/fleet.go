@@ -18,7 +18,7 @@ import (
 // Epoch returns the epoch of the data, which changes when data may be lost, because a server was restarted or replaced
 // by its replica, or the data was flushed. A writer with a copy of its last writes then writes them again.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
-	epoch, err := ask(ctx, s, "epoch", func(c client) (string, error) {
+	epoch, err := doValue(ctx, s, "epoch", func(c client) (string, error) {
 		now, err := c.Time(ctx).Result()
 		if err != nil {
 			return "", err
@@ -64,7 +64,7 @@ func (s *Store) Announce(ctx context.Context, e session.Erasure) (position strin
 	for i := range e.IDs {
 		ids.Write(e.IDs[i][:])
 	}
-	return ask(ctx, s, "announce", func(c client) (string, error) {
+	return doValue(ctx, s, "announce", func(c client) (string, error) {
 		return c.XAdd(ctx, &goredis.XAddArgs{
 			Stream: s.commonKey("erasures"), MinID: strconv.FormatInt(e.At.Add(-erasureAge).UnixMilli(), 10), Approx: true,
 			Values: []any{"t", e.Tenant, "i", ids.String(), "at", micros(e.At)},
@@ -79,7 +79,7 @@ func (s *Store) Erasures(ctx context.Context, after string) (list []session.Eras
 	if after != "" {
 		from = "(" + after
 	}
-	entries, err := ask(ctx, s, "erasures", func(c client) ([]goredis.XMessage, error) {
+	entries, err := doValue(ctx, s, "erasures", func(c client) ([]goredis.XMessage, error) {
 		return c.XRangeN(ctx, s.commonKey("erasures"), from, "+", count).Result()
 	})
 	for _, m := range entries {
@@ -107,8 +107,8 @@ func decodeErasure(m goredis.XMessage) session.Erasure {
 	return e
 }
 
-// optOutFor is the time for which the mark of an opted-out session is kept after it was last written.
-const optOutFor = 30 * 24 * time.Hour
+// optOutTTL is the time for which the mark of an opted-out session is kept after it was last written.
+const optOutTTL = 30 * 24 * time.Hour
 
 // optOutName returns the name of a session's opt-out mark, a hash of the session's id.
 func optOutName(id session.ID) string {
@@ -122,7 +122,7 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 	p := newPlan("optout")
 	for id, m := range marks {
 		name := optOutName(id)
-		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
+		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutTTL))
 	}
 	return s.writePlan(ctx, "opt out", p)
 }

@@ -57,15 +57,15 @@ func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 		list = append(list, math.MinInt64, -1, 0, 1, math.MaxInt64)
 		texts := make([]string, len(list))
 		for i, n := range list {
-			if texts[i] = ordered(n); fromOrdered(texts[i]) != n {
-				t.Fatalf("fromOrdered(ordered(%d)) = %d, want the same number", n, fromOrdered(texts[i]))
+			if texts[i] = encodeOrdered(n); decodeOrdered(texts[i]) != n {
+				t.Fatalf("fromOrdered(ordered(%d)) = %d, want the same number", n, decodeOrdered(texts[i]))
 			}
 		}
 		slices.Sort(list)
 		slices.Sort(texts)
 		for i := range list {
-			if fromOrdered(texts[i]) != list[i] {
-				t.Fatalf("number %d in the order of the strings: got %d, want %d", i, fromOrdered(texts[i]), list[i])
+			if decodeOrdered(texts[i]) != list[i] {
+				t.Fatalf("number %d in the order of the strings: got %d, want %d", i, decodeOrdered(texts[i]), list[i])
 			}
 		}
 	})
@@ -146,15 +146,15 @@ func TestWalkMergesManyKeyspaces(t *testing.T) {
 	}
 	slices.Sort(want)
 	calls := 0
-	w := walker[int64]{s: s, list: func(_ context.Context, _ client, cursors []*cursor, limit int) error {
+	w := walker[int64]{store: s, readRefs: func(_ context.Context, _ client, cursors []*cursor, limit int) error {
 		calls++
 		for _, k := range cursors {
-			list := lists[k.in.base]
+			list := lists[k.keyspace.base]
 			n := min(len(list), limit)
 			for _, major := range list[:n] {
 				k.refs = append(k.refs, ref{position: newPosition(major)})
 			}
-			lists[k.in.base] = list[n:]
+			lists[k.keyspace.base] = list[n:]
 		}
 		return nil
 	}}

@@ -24,7 +24,7 @@ const sweepStep = 32
 // The server's append-only file contains the old values until it is rewritten (BGREWRITEAOF), and the last snapshot
 // contains them until the next snapshot.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
-	n, err := ask(ctx, s, "forget", func(c client) (int, error) {
+	n, err := doValue(ctx, s, "forget", func(c client) (int, error) {
 		return s.forget(ctx, c, s.keyspace(sessionLocation(tenant, id)), "", string(id[:]))
 	})
 	return n > 0, err
@@ -33,7 +33,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 // forget deletes those of the given sessions of a keyspace that were last seen before a time ("" means at any time), in
 // one step. Then forget deletes the index entries of these sessions, which are in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
-	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, anys(ids)...)...).Int()
+	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, toArgs(ids)...)...).Int()
 	if err != nil {
 		return n, err
 	}
@@ -45,32 +45,32 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	if err != nil {
 		return n, err
 	}
-	trails := map[string]string{}
+	entryLists := map[string]string{}
 	for i, v := range values {
-		if trail, ok := v.(string); ok {
-			trails[members[i]] = trail
+		if entries, ok := v.(string); ok {
+			entryLists[members[i]] = entries
 		}
 	}
-	return n, s.unindex(ctx, c, ks, trails)
+	return n, s.unindex(ctx, c, ks, entryLists)
 }
 
 // unindex completes deletions of sessions: it deletes the index entries of deleted sessions, and then the lists of the
 // index entries. The lists are in the hash 'gone' of the keyspace, and trails holds them by field.
-func (s *Store) unindex(ctx context.Context, c client, ks keyspace, trails map[string]string) error {
+func (s *Store) unindex(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")
-	for member, trail := range trails {
-		for ; len(trail) >= entry && len(member) >= size; trail = trail[entry:] {
-			p.add(indexLocation(ks.tenantOf(member[size:]), trail[1:entry]), trail[:1], trail[1:entry], member[:size])
+	for member, entries := range entryLists {
+		for ; len(entries) >= entry && len(member) >= size; entries = entries[entry:] {
+			p.add(indexLocation(ks.tenantOf(member[size:]), entries[1:entry]), entries[:1], entries[1:entry], member[:size])
 		}
 	}
-	if len(trails) == 0 {
+	if len(entryLists) == 0 {
 		return nil
 	}
 	if err := s.runPlan(ctx, c, p); err != nil {
 		return err
 	}
-	return s.discard(ctx, c, keyspace{base: ks.listPrefix}, "gone", slices.Collect(maps.Keys(trails))...)
+	return s.discard(ctx, c, keyspace{base: ks.listPrefix}, "gone", slices.Collect(maps.Keys(entryLists))...)
 }
 
 // unindexAll completes all deletions that stopped before their index entries were deleted.
@@ -88,10 +88,10 @@ func (s *Store) unindexAll(ctx context.Context) error {
 		}
 		return pending, err
 	}
-	trails := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
+	readEntryLists := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, ks.listPrefix+"gone")
 	}
-	return askAll(ctx, s, "retain", lists, trails, func(ks keyspace, cmd *goredis.MapStringStringCmd) error {
+	return doEachKeyspace(ctx, s, "retain", lists, readEntryLists, func(ks keyspace, cmd *goredis.MapStringStringCmd) error {
 		return s.unindex(ctx, s.client, ks, cmd.Val())
 	})
 }
@@ -136,7 +136,7 @@ func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Cont
 		until = "(" + before
 	}
 	uncancelled := context.WithoutCancel(ctx)
-	remaining, err := ask(uncancelled, s, op, func(c client) ([]keyspace, error) { return list(uncancelled, c) })
+	remaining, err := doValue(uncancelled, s, op, func(c client) ([]keyspace, error) { return list(uncancelled, c) })
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return 0, err
 	}
@@ -146,8 +146,8 @@ func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Cont
 	stopped := false
 	for len(remaining) > 0 && err == nil && !stopped {
 		var next []keyspace
-		rest := func(context.Context, client) ([]keyspace, error) { return remaining, nil }
-		err = askAll(uncancelled, s, op, rest, oldest, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
+		listRemaining := func(context.Context, client) ([]keyspace, error) { return remaining, nil }
+		err = doEachKeyspace(uncancelled, s, op, listRemaining, oldest, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
 			if stopped = stopped || n > 0 && ctx.Err() != nil; stopped || len(cmd.Val()) == 0 {
 				return nil
 			}
@@ -173,7 +173,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	totals := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
 		return p.HMGet(ctx, ks.listPrefix+"t", names...)
 	}
-	err := askAll(ctx, s, "stats", s.shardKeyspaces, totals, func(_ keyspace, cmd *goredis.SliceCmd) error {
+	err := doEachKeyspace(ctx, s, "stats", s.shardKeyspaces, totals, func(_ keyspace, cmd *goredis.SliceCmd) error {
 		for i, v := range cmd.Val() {
 			m[names[i]] += parseInt(v)
 		}
@@ -184,7 +184,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 			return
 		}
 		m[name] = 0
-		err = askAll(ctx, s, "stats", list, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd {
+		err = doEachKeyspace(ctx, s, "stats", list, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd {
 			return p.ZCard(ctx, ks.base+key)
 		}, func(_ keyspace, cmd *goredis.IntCmd) error {
 			m[name] += cmd.Val()
@@ -198,7 +198,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := ask(ctx, s, "stats", func(c client) ([]string, error) { return s.infos(ctx, c, "memory", "used_memory") })
+	used, err := doValue(ctx, s, "stats", func(c client) ([]string, error) { return s.infos(ctx, c, "memory", "used_memory") })
 	for _, name := range append(names, "parked", "bytes") { // every name is in the result
 		m[name] += 0
 	}

@@ -10,11 +10,11 @@ import (
 	"precept/internal/session"
 )
 
-// common is the hash tag of keys that belong to no tenant.
-const common = "precept"
+// commonTag is the hash tag of keys that belong to no tenant.
+const commonTag = "precept"
 
 // commonKey returns a key that belongs to no tenant.
-func (s *Store) commonKey(name string) string { return s.prefix + ":{" + common + "}:" + name }
+func (s *Store) commonKey(name string) string { return s.prefix + ":{" + commonTag + "}:" + name }
 
 // digest returns the 8 bytes under which a value with a text id is stored. They are bits of SHA-256, and two ids of one
 // session do not have equal digests by accident.
@@ -32,14 +32,14 @@ func (p keyspace) bucket(kind, key string) string {
 	return fmt.Sprintf("%s%s:%02x", p.base, kind, key[6]%64)
 }
 
-// ordered encodes n in eight bytes whose byte order is the order of numbers.
-func ordered(n int64) string {
+// encodeOrdered encodes n in eight bytes whose byte order is the order of numbers.
+func encodeOrdered(n int64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(n)^1<<63)
 	return string(b[:])
 }
 
-func fromOrdered(b string) int64 { return int64(binary.BigEndian.Uint64([]byte(b)) ^ 1<<63) }
+func decodeOrdered(b string) int64 { return int64(binary.BigEndian.Uint64([]byte(b)) ^ 1<<63) }
 
 func echoBytes(k session.EchoKey) string {
 	var b [8]byte
@@ -54,7 +54,7 @@ func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 // score formats a time as the score of a sorted set.
 func score(t time.Time) string { return strconv.FormatInt(micros(t), 10) }
 
-func toID(b string) (id session.ID) {
+func idFromBytes(b string) (id session.ID) {
 	copy(id[:], b)
 	return id
 }

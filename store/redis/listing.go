@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	listedScan  = 20_000 // maximum number of entries that are examined for one page
-	listedBatch = 500    // number of entries that one call reads from a store in the old layout
+	maxScannedRefs = 20_000 // maximum number of entries that are examined for one page
+	oldLayoutBatch = 500    // number of entries that one call reads from a store in the old layout
 )
 
 // Newest returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst is
@@ -86,39 +86,39 @@ func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs
 // readPage returns a page of a list. A position in the list is written as integers, and numbers is their number.
 // refsAfter returns at most count references that follow a position; "" means the first references. If it returns
 // fewer than count, no further reference exists. load returns the values of references.
-func readPage[T any](ctx context.Context, s *Store, op string, within session.ListRange, numbers int,
+func readPage[T any](ctx context.Context, s *Store, op string, within session.ListRange, numberCount int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {
 	after := ""
 	if within.After != "" {
 		texts := strings.Split(within.After, "-")
 		for _, text := range texts {
-			if _, err := strconv.ParseUint(text, 10, 63); err != nil || len(texts) != numbers {
+			if _, err := strconv.ParseUint(text, 10, 63); err != nil || len(texts) != numberCount {
 				return p, fmt.Errorf("redis: %w", session.ErrPlace)
 			}
 		}
 		after = "(" + within.After
 	}
-	l := newPageBuilder(within)
+	builder := newPageBuilder(within)
 	count := 4 // number of references from each shard, which grows, because a narrow time range needs many
 	err = s.do(ctx, op, func(c client) error {
-		for !l.isDone() {
+		for !builder.isDone() {
 			if s.shards.Load() == 1 {
-				count = listedBatch
+				count = oldLayoutBatch
 			}
 			refs, err := refsAfter(c, after, count)
 			if err != nil {
 				return err
 			}
-			l.add(refs, len(refs) < count)
-			after = "(" + l.last.String()
+			builder.add(refs, len(refs) < count)
+			after = "(" + builder.last.String()
 			count = min(4*count, 64)
 		}
-		p.List, err = load(ctx, c, l.chosen)
+		p.List, err = load(ctx, c, builder.refs)
 		return err
 	})
-	if l.more {
-		p.Next = l.last.String()
+	if builder.more {
+		p.Next = builder.last.String()
 	}
 	return p, err
 }
@@ -127,7 +127,7 @@ func readPage[T any](ctx context.Context, s *Store, op string, within session.Li
 type pageBuilder struct {
 	from, to int64
 	limit    int
-	chosen   []ref
+	refs     []ref
 	last     position // position of the last examined reference
 	scanned  int      // number of examined references
 	more     bool     // more references may follow last
@@ -141,7 +141,7 @@ func newPageBuilder(within session.ListRange) *pageBuilder {
 }
 
 func (l *pageBuilder) isDone() bool {
-	return l.atEnd || len(l.chosen) == l.limit || l.scanned >= listedScan
+	return l.atEnd || len(l.refs) == l.limit || l.scanned >= maxScannedRefs
 }
 
 // add adds the references that are in the time range, until the page is full. complete reports that no references
@@ -151,9 +151,9 @@ func (l *pageBuilder) add(refs []ref, complete bool) {
 		l.last = r.position
 		l.scanned++
 		if r.at >= l.from && r.at < l.to {
-			l.chosen = append(l.chosen, r)
+			l.refs = append(l.refs, r)
 		}
-		if len(l.chosen) == l.limit {
+		if len(l.refs) == l.limit {
 			l.more = !complete || i < len(refs)-1
 			return
 		}

@@ -68,12 +68,12 @@ type migrator struct {
 	options  Migration
 	sessions atomic.Int64
 
-	mu      sync.Mutex
-	claimed time.Time         // last renewal of the lease
-	frozen  []string          // frozen tenants, whose freeze is extended with the lease
-	copied  map[string]string // by tenant that this process has copied: positions of consumer groups in its stream of samples (groupsText)
+	mu            sync.Mutex
+	claimedAt     time.Time         // last renewal of the lease
+	frozenTenants []string          // frozen tenants, whose freeze is extended with the lease
+	copiedTenants map[string]string // by tenant that this process has copied: positions of consumer groups in its stream of samples (groupsText)
 
-	progress sync.Mutex // held while Progress runs
+	progressMu sync.Mutex // held while Progress runs
 }
 
 // Layout describes the keys of a store.
@@ -120,11 +120,11 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	if o.Shards == 0 {
 		o.Shards = maxShards
 	}
-	m := &migrator{store: s, options: o, copied: map[string]string{}}
+	m := &migrator{store: s, options: o, copiedTenants: map[string]string{}}
 	if err := s.do(ctx, "migrate", func(client) error { return nil }); err != nil { // reads the number of shards
 		return done, err
 	}
-	state, err := ask(ctx, s, "migrate", func(c client) (string, error) { return c.Get(ctx, m.movingKey()).Result() })
+	state, err := doValue(ctx, s, "migrate", func(c client) (string, error) { return c.Get(ctx, m.movingKey()).Result() })
 	if err != nil || s.shards.Load() > 1 && state == "" {
 		return done, err
 	}
@@ -161,18 +161,18 @@ func (m *migrator) claim(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.store.opt.Now()
-	if now.Sub(m.claimed) < migrateLease/4 {
+	if now.Sub(m.claimedAt) < migrateLease/4 {
 		return nil
 	}
 	isOwner, err := m.store.Claim(ctx, "migrate", m.options.Owner, now, migrateLease)
 	if err == nil && !isOwner {
 		err = fmt.Errorf("%w: another process migrates the store; wait for its end, or %v after its crash", ErrBusy, migrateLease)
 	}
-	if err == nil && len(m.frozen) > 0 {
-		err = m.store.do(ctx, "migrate", func(c client) error { return m.extendFreeze(ctx, c, m.frozen...) })
+	if err == nil && len(m.frozenTenants) > 0 {
+		err = m.store.do(ctx, "migrate", func(c client) error { return m.extendFreeze(ctx, c, m.frozenTenants...) })
 	}
 	if err == nil {
-		m.claimed = now
+		m.claimedAt = now
 	}
 	return err
 }
@@ -211,10 +211,10 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 		var names []string
 		started := m.store.opt.Now()
 		if names, err = m.freeze(ctx); err == nil {
-			m.frozen = names
+			m.frozenTenants = names
 			err = m.switchToShards(ctx, names)
 		}
-		m.frozen = nil
+		m.frozenTenants = nil
 		tenants, frozen = len(names), frozen+m.store.opt.Now().Sub(started)
 		if !errors.Is(err, errFreezeEnded) {
 			break
@@ -267,7 +267,7 @@ func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...s
 func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	positions, isCopied = m.copied[tenant]
+	positions, isCopied = m.copiedTenants[tenant]
 	return positions, isCopied
 }
 
@@ -275,7 +275,7 @@ func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bo
 // key again. If the copy fails, the tenant counts as not copied.
 func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) error {
 	m.mu.Lock()
-	delete(m.copied, tenant)
+	delete(m.copiedTenants, tenant)
 	m.mu.Unlock()
 	if err := c.Del(ctx, m.oldKeys(tenant).base+"touched").Err(); err != nil {
 		return err
@@ -292,7 +292,7 @@ func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) erro
 	positions, err := m.copyGroups(ctx, c, tenant)
 	if err == nil {
 		m.mu.Lock()
-		m.copied[tenant] = positions
+		m.copiedTenants[tenant] = positions
 		m.mu.Unlock()
 	}
 	return err

@@ -92,32 +92,32 @@ func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) er
 func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) error {
 	old := m.oldKeys(tenant)
 	for {
-		ids, err := c.ZRangeByScore(ctx, old.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: callItems}).Result()
+		ids, err := c.ZRangeByScore(ctx, old.base+"seen", &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxCallItems}).Result()
 		if err != nil || len(ids) == 0 {
 			return err
 		}
 		if err := m.claim(ctx); err != nil {
 			return err
 		}
-		trails, err := piped(ctx, c, ids, func(p goredis.Pipeliner, id string) *goredis.StringCmd {
-			return p.Get(ctx, old.base+"k:"+toID(id).String())
+		entryLists, err := piped(ctx, c, ids, func(p goredis.Pipeliner, id string) *goredis.StringCmd {
+			return p.Get(ctx, old.base+"k:"+idFromBytes(id).String())
 		})
 		if err != nil {
 			return err
 		}
 		var keys []string
-		starts := map[string]bool{} // keys that immigrate.lua has set in the shards of the sessions
+		movingKeys := map[string]bool{} // keys that immigrate.lua has set in the shards of the sessions
 		for i, id := range ids {
-			starts[m.newKeys(sessionLocation(tenant, toID(id))).base+"moving"] = true
-			for _, kind := range kinds {
-				keys = append(keys, old.base+string(kind)+":"+toID(id).String())
+			movingKeys[m.newKeys(sessionLocation(tenant, idFromBytes(id))).base+"moving"] = true
+			for _, kind := range sessionKeyKinds {
+				keys = append(keys, old.base+string(kind)+":"+idFromBytes(id).String())
 			}
-			for trail := trails[i].Val(); len(trail) >= 9; trail = trail[9:] {
-				kind := trail[:1]
+			for entries := entryLists[i].Val(); len(entries) >= 9; entries = entries[9:] {
+				kind := entries[:1]
 				if kind != "e" {
 					kind = "i"
 				}
-				keys = append(keys, old.bucket(kind, trail[1:9]))
+				keys = append(keys, old.bucket(kind, entries[1:9]))
 			}
 		}
 		for chunk := range slices.Chunk(keys, migratePage) {
@@ -125,11 +125,11 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 				return err
 			}
 		}
-		_, err = piped(ctx, c, slices.Collect(maps.Keys(starts)), func(p goredis.Pipeliner, key string) *goredis.IntCmd { return p.Del(ctx, key) })
+		_, err = piped(ctx, c, slices.Collect(maps.Keys(movingKeys)), func(p goredis.Pipeliner, key string) *goredis.IntCmd { return p.Del(ctx, key) })
 		if err != nil {
 			return err
 		}
-		if err := c.ZRem(ctx, old.base+"seen", anys(ids)...).Err(); err != nil {
+		if err := c.ZRem(ctx, old.base+"seen", toArgs(ids)...).Err(); err != nil {
 			return err
 		}
 	}

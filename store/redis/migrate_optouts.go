@@ -43,7 +43,7 @@ func globEscape(text string) string {
 func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 	var ids []string
 	for {
-		args := append([]any{migratePage, m.store.commonKey("")}, anys(ids)...)
+		args := append([]any{migratePage, m.store.commonKey("")}, toArgs(ids)...)
 		var err error
 		if ids, err = m.store.runScript(ctx, c, "changed", keyspace{base: m.store.commonKey("moving:")}, args...).StringSlice(); err != nil || len(ids) == 0 {
 			return err
@@ -61,7 +61,7 @@ func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 // copyMarks copies the opt-out marks with the given names, which are in hex.
 func (m *migrator) copyMarks(ctx context.Context, c client, names []string) error {
 	p := newPlan("optout")
-	p.shards = m.options.Shards
+	p.shardCount = m.options.Shards
 	for chunk := range slices.Chunk(names, migratePage) {
 		if err := m.claim(ctx); err != nil {
 			return err

@@ -22,9 +22,9 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 	from, err := c.Get(ctx, base+"moving").Result()
 	for err == nil && from != "end" {
 		by := &goredis.ZRangeBy{Min: from, Max: "+inf", Count: migratePage}
-		list, failed := c.ZRangeByScoreWithScores(ctx, base+"seen", by).Result()
-		if failed != nil {
-			return failed
+		list, rangeErr := c.ZRangeByScoreWithScores(ctx, base+"seen", by).Result()
+		if rangeErr != nil {
+			return rangeErr
 		}
 		next := "end"
 		if len(list) == migratePage { // more sessions may have the time of the last session
@@ -32,9 +32,9 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 			list = slices.DeleteFunc(list, func(z goredis.Z) bool { return z.Score == last })
 			next = formatScore(last)
 			if len(list) == 0 {
-				same, failed := c.ZRangeByScoreWithScores(ctx, base+"seen", &goredis.ZRangeBy{Min: next, Max: next}).Result()
-				if failed != nil {
-					return failed
+				same, rangeErr := c.ZRangeByScoreWithScores(ctx, base+"seen", &goredis.ZRangeBy{Min: next, Max: next}).Result()
+				if rangeErr != nil {
+					return rangeErr
 				}
 				list, next = same, "("+next
 			}
@@ -56,7 +56,7 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant string) (err error) {
 	base := m.oldKeys(tenant).base
 	for ids := []string(nil); ; {
-		args := append([]any{migratePage, base}, anys(ids)...)
+		args := append([]any{migratePage, base}, toArgs(ids)...)
 		ids, err = m.store.runScript(ctx, c, "changed", keyspace{base: base + "moving:"}, args...).StringSlice()
 		if err == nil && len(ids) == 0 {
 			return m.copyStream(ctx, c, tenant)
@@ -70,20 +70,20 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 	}
 }
 
-// kinds has the first letter of each key of a session: row, exchanges, samples, feedback, and list of index entries.
-const kinds = "sxmfk"
+// sessionKeyKinds has the first letter of each key of a session: row, exchanges, samples, feedback, and list of index entries.
+const sessionKeyKinds = "sxmfk"
 
 // oldSession holds the values of a session in the old layout.
 type oldSession struct {
-	id        session.ID
-	dumps     [len(kinds)]*goredis.StringCmd
-	heads     *goredis.SliceCmd // fields h and w of the key s
-	unsettled *goredis.BoolCmd
-	scores    [3]*goredis.FloatCmd    // scores in the sorted sets seen, order and told
-	trail     *goredis.StringCmd      // list of index entries
-	samples   *goredis.StringSliceCmd // field names of the key m
-	entries   *goredis.SliceCmd       // ids of stream entries in the key m; nil means none
-	begun     string                  // start of a due session, as in the list of due sessions; "" means the session is not due
+	id           session.ID
+	dumps        [len(sessionKeyKinds)]*goredis.StringCmd
+	headFields   *goredis.SliceCmd // fields h and w of the key s
+	unsettled    *goredis.BoolCmd
+	scores       [3]*goredis.FloatCmd    // scores in the sorted sets seen, order and told
+	indexEntries *goredis.StringCmd      // list of index entries
+	samples      *goredis.StringSliceCmd // field names of the key m
+	entries      *goredis.SliceCmd       // ids of stream entries in the key m; nil means none
+	dueStart     string                  // start of a due session, as in the list of due sessions; "" means the session is not due
 }
 
 // copySessions copies sessions with their index entries. If a session was deleted after an earlier copy, the copy is
@@ -110,8 +110,8 @@ func (m *migrator) copySessions(ctx context.Context, c client, tenant string, id
 
 // addProgress adds to the number of copied sessions, and reports the number to Migration.Progress.
 func (m *migrator) addProgress(sessions int) {
-	m.progress.Lock()
-	defer m.progress.Unlock()
+	m.progressMu.Lock()
+	defer m.progressMu.Unlock()
 	if n := m.sessions.Add(int64(sessions)); m.options.Progress != nil {
 		m.options.Progress(n)
 	}
@@ -122,17 +122,17 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 	base, pipe := m.oldKeys(tenant).base, c.Pipeline()
 	list := make([]*oldSession, len(ids))
 	for i, text := range ids {
-		r := &oldSession{id: toID(text)}
+		r := &oldSession{id: idFromBytes(text)}
 		name := r.id.String()
-		for n, kind := range kinds {
+		for n, kind := range sessionKeyKinds {
 			r.dumps[n] = pipe.Dump(ctx, base+string(kind)+":"+name)
 		}
-		r.heads = pipe.HMGet(ctx, base+"s:"+name, "h", "w")
+		r.headFields = pipe.HMGet(ctx, base+"s:"+name, "h", "w")
 		r.unsettled = pipe.SIsMember(ctx, base+"unsettled", text)
 		for n, key := range [...]string{"seen", "order", "told"} {
 			r.scores[n] = pipe.ZScore(ctx, base+key, text)
 		}
-		r.trail = pipe.Get(ctx, base+"k:"+name)
+		r.indexEntries = pipe.Get(ctx, base+"k:"+name)
 		r.samples = pipe.HKeys(ctx, base+"m:"+name)
 		list[i] = r
 	}
@@ -143,11 +143,11 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 	starts := map[*oldSession]map[string]*goredis.FloatCmd{}
 	for _, r := range list {
 		starts[r] = map[string]*goredis.FloatCmd{}
-		head, _ := r.heads.Val()[0].(string)
-		early, _ := r.heads.Val()[1].(string)
-		for _, begun := range []string{head[:min(8, len(head))], early} {
-			if begun != "" {
-				starts[r][begun] = pipe.ZScore(ctx, base+"due", begun+string(r.id[:]))
+		head, _ := r.headFields.Val()[0].(string)
+		early, _ := r.headFields.Val()[1].(string)
+		for _, start := range []string{head[:min(8, len(head))], early} {
+			if start != "" {
+				starts[r][start] = pipe.ZScore(ctx, base+"due", start+string(r.id[:]))
 			}
 		}
 		if fields := entryFields(r.samples.Val()); len(fields) > 0 {
@@ -158,9 +158,9 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 		return nil, err
 	}
 	for _, r := range list {
-		for begun, cmd := range starts[r] {
+		for start, cmd := range starts[r] {
 			if cmd.Err() == nil {
-				r.begun = begun
+				r.dueStart = start
 			}
 		}
 	}
@@ -189,12 +189,12 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	old := m.oldKeys(tenant)
 	var entries []entry
 	for _, r := range list {
-		for trail := r.trail.Val(); len(trail) >= size; trail = trail[size:] {
-			entries = append(entries, entry{r, trail[:1], trail[1:size]})
+		for remaining := r.indexEntries.Val(); len(remaining) >= size; remaining = remaining[size:] {
+			entries = append(entries, entry{r, remaining[:1], remaining[1:size]})
 		}
 	}
 	add := newPlan("write")
-	add.shards = m.options.Shards
+	add.shardCount = m.options.Shards
 	for chunk := range slices.Chunk(entries, migratePage) {
 		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, e entry) *goredis.StringCmd {
 			if e.kind == "e" {
@@ -225,15 +225,15 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 
 // deletedEntries returns the ids of stream entries that an earlier copy of the session has and the session has no more.
 func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
-	kept := map[string]bool{}
+	currentEntries := map[string]bool{}
 	if r.entries != nil {
 		for _, v := range r.entries.Val() {
 			text, _ := v.(string)
-			kept[text] = true
+			currentEntries[text] = true
 		}
 	}
 	for name, entry := range copied {
-		if strings.HasPrefix(name, ":") && !kept[entry] {
+		if strings.HasPrefix(name, ":") && !currentEntries[entry] {
 			list = append(list, entry)
 		}
 	}
@@ -250,33 +250,33 @@ func (r *oldSession) immigrateArgs() []any {
 		}
 		args = append(args, text)
 	}
-	return append(args, r.begun, bit(r.unsettled.Val()))
+	return append(args, r.dueStart, boolDigit(r.unsettled.Val()))
 }
 
 // writeSessions writes sessions into the shards, and deletes the earlier copies of deleted sessions.
 func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, list []*oldSession) error {
-	type copied struct {
-		trail   *goredis.StringCmd
-		entries *goredis.MapStringStringCmd
+	type copiedSession struct {
+		indexEntries *goredis.StringCmd
+		entries      *goredis.MapStringStringCmd
 	}
-	pipe, before := c.Pipeline(), make([]copied, len(list))
+	pipe, before := c.Pipeline(), make([]copiedSession, len(list))
 	for i, r := range list {
 		ks := m.newKeys(sessionLocation(tenant, r.id))
-		before[i] = copied{pipe.Get(ctx, ks.base+"k:"+r.id.String()), pipe.HGetAll(ctx, ks.base+"m:"+r.id.String())}
+		before[i] = copiedSession{pipe.Get(ctx, ks.base+"k:"+r.id.String()), pipe.HGetAll(ctx, ks.base+"m:"+r.id.String())}
 	}
 	if err := readPipeline(ctx, pipe); err != nil {
 		return err
 	}
 	pipe = c.Pipeline()
 	lists, unindex := newPlan("immigrate"), newPlan("unindex")
-	lists.shards, unindex.shards = m.options.Shards, m.options.Shards
+	lists.shardCount, unindex.shardCount = m.options.Shards, m.options.Shards
 	for i, r := range list {
 		loc := sessionLocation(tenant, r.id)
 		ks, id := m.newKeys(loc), string(r.id[:])
 		for _, entry := range r.deletedEntries(before[i].entries.Val()) {
 			pipe.XDel(ctx, ks.base+"samples", entry)
 		}
-		for n, kind := range kinds {
+		for n, kind := range sessionKeyKinds {
 			if key := ks.base + string(kind) + ":" + r.id.String(); r.dumps[n].Val() == "" {
 				pipe.Del(ctx, key)
 			} else {
@@ -284,8 +284,8 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 			}
 		}
 		if r.scores[0].Err() != nil { // the session was deleted
-			for trail := before[i].trail.Val(); len(trail) >= 9; trail = trail[9:] {
-				unindex.add(indexLocation(tenant, trail[1:9]), trail[:1], trail[1:9], id)
+			for entries := before[i].indexEntries.Val(); len(entries) >= 9; entries = entries[9:] {
+				unindex.add(indexLocation(tenant, entries[1:9]), entries[:1], entries[1:9], id)
 			}
 			lists.add(loc, id, "", "", "", "", "0")
 			continue
@@ -322,7 +322,7 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 			return err
 		}
 		p := newPlan("entries")
-		p.shards = m.options.Shards
+		p.shardCount = m.options.Shards
 		for _, e := range entries {
 			text := func(name string) string { v, _ := e.Values[name].(string); return v }
 			id, ok := session.ParseID(text("session"))

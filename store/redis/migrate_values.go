@@ -97,7 +97,7 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 	}
 	sums["sessions"] = strconv.FormatInt(n, 10)
 	p := newPlan("sums")
-	p.shards = m.options.Shards
+	p.shardCount = m.options.Shards
 	for _, name := range []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "late", "sessions"} {
 		p.add(tenantLocation(tenant), name, strconv.FormatInt(parseInt(sums[name]), 10))
 	}
@@ -106,8 +106,8 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 
 // copyAside copies the marks of sessions that are set aside.
 func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error {
-	copied := m.newKeys(tenantLocation(tenant)).base + "movingaside"
-	earlier, err := c.SMembers(ctx, copied).Result()
+	copiedKey := m.newKeys(tenantLocation(tenant)).base + "movingaside"
+	earlier, err := c.SMembers(ctx, copiedKey).Result()
 	if err != nil {
 		return err
 	}
@@ -115,18 +115,18 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	if err != nil || len(earlier)+len(marks) == 0 {
 		return err
 	}
-	lists := func(field string) string { return m.newKeys(sessionLocation(tenant, toID(field))).listPrefix }
+	listPrefixOf := func(field string) string { return m.newKeys(sessionLocation(tenant, idFromBytes(field))).listPrefix }
 	for field := range marks {
-		if err := c.SAdd(ctx, copied, field).Err(); err != nil {
+		if err := c.SAdd(ctx, copiedKey, field).Err(); err != nil {
 			return err
 		}
 	}
 	pipe := c.Pipeline()
 	for _, field := range earlier {
-		pipe.HDel(ctx, lists(field)+"aside", field+"\x00"+tenant)
+		pipe.HDel(ctx, listPrefixOf(field)+"aside", field+"\x00"+tenant)
 	}
 	for field, value := range marks {
-		pipe.HSet(ctx, lists(field)+"aside", field+"\x00"+tenant, value)
+		pipe.HSet(ctx, listPrefixOf(field)+"aside", field+"\x00"+tenant, value)
 	}
 	_, err = pipe.Exec(ctx)
 	return err
@@ -141,9 +141,9 @@ func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) e
 		return err
 	}
 	pipe := c.Pipeline()
-	for field, trail := range deletions {
+	for field, entries := range deletions {
 		if len(field) >= size {
-			pipe.HSet(ctx, m.newKeys(sessionLocation(tenant, toID(field))).listPrefix+"gone", field[:size]+tenant, trail)
+			pipe.HSet(ctx, m.newKeys(sessionLocation(tenant, idFromBytes(field))).listPrefix+"gone", field[:size]+tenant, entries)
 		}
 	}
 	_, err = pipe.Exec(ctx)
@@ -197,13 +197,13 @@ func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) (
 		return slices.Collect(maps.Keys(keys)), err
 	}
 	for _, id := range ids {
-		keys[m.newKeys(sessionLocation(tenant, toID(id))).base+"samples"] = true
+		keys[m.newKeys(sessionLocation(tenant, idFromBytes(id))).base+"samples"] = true
 	}
 	return slices.Collect(maps.Keys(keys)), err
 }
 
 // movedGroups returns the tenants whose consumer groups have another position than at the last copy of the tenant.
-func (m *migrator) movedGroups(ctx context.Context, names []string) (moved []string, err error) {
+func (m *migrator) movedGroups(ctx context.Context, names []string) (changed []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, streamCalls) {
 			cmds := make([]*goredis.XInfoGroupsCmd, 0, len(chunk))
@@ -216,11 +216,11 @@ func (m *migrator) movedGroups(ctx context.Context, names []string) (moved []str
 			}
 			for i, tenant := range chunk {
 				if positions, _ := m.copiedPositions(tenant); groupsText(cmds[i].Val()) != positions {
-					moved = append(moved, tenant)
+					changed = append(changed, tenant)
 				}
 			}
 		}
 		return nil
 	})
-	return moved, err
+	return changed, err
 }

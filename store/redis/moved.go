@@ -17,24 +17,24 @@ import (
 type progress struct {
 	mu             sync.Mutex
 	shardPositions []shardPosition            // position of each shard; nil means no call of Moved has succeeded
-	own            []map[int64]struct{}       // by shard: numbers of this Store's settlements after read, whose deltas the caller of Settle has
+	ownSettlements []map[int64]struct{}       // by shard: numbers of this Store's settlements after read, whose deltas the caller of Settle has
 	tenants        map[string]*tenantProgress // tenants that the caller of Moved follows
 	changes        int64                      // number of changes of counters so far, over all tenants
-	bytes          int                        // size of all pending deltas
+	pendingBytes   int                        // size of all pending deltas
 	oldLayoutRead  bool                       // Moved has succeeded for a store in the old layout
 }
 
 // shardPosition is the position up to which a shard was read: the number of its last settlement, and the sequence
 // number of its last write.
-type shardPosition struct{ settled, order int64 }
+type shardPosition struct{ lastSettlement, lastWrite int64 }
 
 // tenantProgress is the position of a tenant, and the deltas that wait for Changes.
 type tenantProgress struct {
-	settled      int64         // progress.changes at the last change of the counters
-	feedback     map[int]int64 // by shard: sequence number of the newest feedback on an open session; nil means not read
-	feedbackText string        // feedback, as formatSequences formats it; "" means not formatted yet
-	counted      []int64       // by shard: number of the last settlement that the caller's counters contain; nil means unknown
-	pending      []logEntry    // settlements of other replicas after counted
+	countersPosition   int64         // progress.changes at the last change of the counters
+	feedbackSequences  map[int]int64 // by shard: sequence number of the newest feedback on an open session; nil means not read
+	feedbackText       string        // feedback, as formatSequences formats it; "" means not formatted yet
+	countedSettlements []int64       // by shard: number of the last settlement that the caller's counters contain; nil means unknown
+	pending            []logEntry    // settlements of other replicas after counted
 }
 
 // tenant returns the position of a tenant, and adds the tenant if it is new. The result is nil before the first
@@ -53,22 +53,22 @@ func (pr *progress) tenant(name string) *tenantProgress {
 // countChange gives a tenant a new position, because its counters have changed. The caller holds mu.
 func (pr *progress) countChange(tp *tenantProgress) {
 	pr.changes++
-	tp.settled = pr.changes
+	tp.countersPosition = pr.changes
 }
 
-// keepOnly drops all tenants except names. The caller holds mu.
-func (pr *progress) keepOnly(names []string) {
-	kept := make(map[string]*tenantProgress, len(names))
+// dropTenantsExcept drops all tenants except names. The caller holds mu.
+func (pr *progress) dropTenantsExcept(names []string) {
+	remaining := make(map[string]*tenantProgress, len(names))
 	for _, name := range names {
 		if tp := pr.tenants[name]; tp != nil {
-			kept[name] = tp
+			remaining[name] = tp
 			delete(pr.tenants, name)
 		}
 	}
 	for _, tp := range pr.tenants {
 		pr.invalidate(tp)
 	}
-	pr.tenants = kept
+	pr.tenants = remaining
 }
 
 // Moved returns the positions of the tenants that the caller follows. A position consists of one value for the counters
@@ -89,7 +89,7 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.shardPositions != nil {
-		s.progress.keepOnly(follow)
+		s.progress.dropTenantsExcept(follow)
 	}
 	err := s.do(ctx, "moved", func(c client) error {
 		all, err := s.shardKeyspaces(ctx, c)
@@ -102,7 +102,7 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 		return s.readFeedbackSequences(ctx, c, all, follow)
 	})
 	for name, tp := range s.progress.tenants {
-		out[name] = session.Position{Counters: strconv.FormatInt(tp.settled, 10), ProvisionalRewards: tp.feedbackText}
+		out[name] = session.Position{Counters: strconv.FormatInt(tp.countersPosition, 10), ProvisionalRewards: tp.feedbackText}
 	}
 	return out, err
 }
@@ -114,20 +114,20 @@ func (s *Store) movedInOldLayout(ctx context.Context, follow []string, out map[s
 	for _, name := range follow {
 		followed[name] = true
 	}
-	followedOnly := func(ctx context.Context, c client) (wanted []keyspace, err error) {
+	followedOnly := func(ctx context.Context, c client) (keyspaces []keyspace, err error) {
 		all, err := s.shardKeyspaces(ctx, c)
 		for _, ks := range all {
 			out[ks.tenant] = session.Position{}
 			if !s.progress.oldLayoutRead || followed[ks.tenant] {
-				wanted = append(wanted, ks)
+				keyspaces = append(keyspaces, ks)
 			}
 		}
-		return wanted, err
+		return keyspaces, err
 	}
-	question := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
+	readPositions := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
 		return p.HMGet(ctx, ks.listPrefix+"t", "moved", "told")
 	}
-	err := askAll(ctx, s, "moved", followedOnly, question, func(ks keyspace, cmd *goredis.SliceCmd) error {
+	err := doEachKeyspace(ctx, s, "moved", followedOnly, readPositions, func(ks keyspace, cmd *goredis.SliceCmd) error {
 		position := session.Position{}
 		position.Counters, _ = cmd.Val()[0].(string)
 		if sequence := parseInt(cmd.Val()[1]); sequence > 0 {
@@ -158,16 +158,16 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 	pr := &s.progress
 	read := pr.shardPositions
 	if read == nil { // no earlier call has ended without an error
-		read, pr.own, pr.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
+		read, pr.ownSettlements, pr.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
 	}
 	var shardChanges []shardChange
 	for i := range all {
 		to, from := shardPosition{parseInt(latest[i].Val()[0]), parseInt(latest[i].Val()[1])}, read[i]
-		if to.settled < from.settled || to.order < from.order { // the server has lost data, so everything is read again
+		if to.lastSettlement < from.lastSettlement || to.lastWrite < from.lastWrite { // the server has lost data, so everything is read again
 			read[i], from = shardPosition{}, shardPosition{}
 			pr.invalidateAll()
 			for _, tp := range pr.tenants {
-				tp.feedback = nil
+				tp.feedbackSequences = nil
 			}
 		}
 		if to != from {
@@ -177,8 +177,8 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 	if err := s.readChanges(ctx, c, all, shardChanges, changed); err != nil {
 		return err
 	}
-	for _, l := range shardChanges {
-		pr.shardPositions[l.shard] = l.to
+	for _, change := range shardChanges {
+		pr.shardPositions[change.shard] = change.to
 	}
 	return nil
 }
@@ -189,14 +189,14 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 	after := func(n int64) *goredis.ZRangeBy {
 		return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(n, 10), Max: "+inf"}
 	}
-	settled, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.ZSliceCmd {
-		return p.ZRangeByScoreWithScores(ctx, all[l.shard].listPrefix+"moved", after(l.from.settled))
+	settled, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.ZSliceCmd {
+		return p.ZRangeByScoreWithScores(ctx, all[change.shard].listPrefix+"moved", after(change.from.lastSettlement))
 	})
 	if err != nil {
 		return err
 	}
-	feedback, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.ZSliceCmd {
-		return p.ZRangeByScoreWithScores(ctx, all[l.shard].listPrefix+"told", after(l.from.order))
+	feedback, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.ZSliceCmd {
+		return p.ZRangeByScoreWithScores(ctx, all[change.shard].listPrefix+"told", after(change.from.lastWrite))
 	})
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 		}
 		return pr.tenants[name]
 	}
-	for i, l := range shardChanges {
+	for i, change := range shardChanges {
 		for _, z := range settled[i].Val() {
 			if tp := tenant(z); tp != nil {
 				pr.countChange(tp)
@@ -228,15 +228,15 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 			}
 		}
 		for _, z := range feedback[i].Val() {
-			if tp := tenant(z); tp != nil && (first || tp.feedback != nil) {
-				tp.recordFeedback(l.shard, int64(z.Score))
+			if tp := tenant(z); tp != nil && (first || tp.feedbackSequences != nil) {
+				tp.recordFeedback(change.shard, int64(z.Score))
 			}
 		}
 	}
 	if first {
 		for _, tp := range pr.tenants {
-			if tp.feedback == nil { // no feedback in any shard
-				tp.feedback = map[int]int64{}
+			if tp.feedbackSequences == nil { // no feedback in any shard
+				tp.feedbackSequences = map[int]int64{}
 			}
 		}
 	}
@@ -245,31 +245,31 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 
 // recordFeedback stores the sequence number of the newest feedback in a shard.
 func (tp *tenantProgress) recordFeedback(shard int, sequence int64) {
-	if tp.feedback == nil {
-		tp.feedback = map[int]int64{}
+	if tp.feedbackSequences == nil {
+		tp.feedbackSequences = map[int]int64{}
 	}
-	tp.feedback[shard], tp.feedbackText = sequence, ""
+	tp.feedbackSequences[shard], tp.feedbackText = sequence, ""
 }
 
 // readFeedbackSequences reads the sequence numbers of the newest feedback for the tenants that the caller did not
 // follow at the last call of Moved. It also formats the sequence numbers that have changed. The caller holds
 // s.progress.mu.
 func (s *Store) readFeedbackSequences(ctx context.Context, c client, all []keyspace, follow []string) error {
-	type question struct {
+	type scoreRead struct {
 		tp    *tenantProgress
 		shard int
 		name  string
 	}
-	var list []question
+	var list []scoreRead
 	for _, name := range follow {
-		if tp := s.progress.tenant(name); tp.feedback == nil {
+		if tp := s.progress.tenant(name); tp.feedbackSequences == nil {
 			for i := range all {
-				list = append(list, question{tp, i, name})
+				list = append(list, scoreRead{tp, i, name})
 			}
 		}
 	}
 	for chunk := range slices.Chunk(list, 4*len(all)) {
-		scores, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q question) *goredis.FloatCmd {
+		scores, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q scoreRead) *goredis.FloatCmd {
 			return p.ZScore(ctx, all[q.shard].listPrefix+"told", q.name)
 		})
 		if err != nil {
@@ -281,14 +281,14 @@ func (s *Store) readFeedbackSequences(ctx context.Context, c client, all []keysp
 			}
 		}
 		for _, q := range chunk {
-			if q.tp.feedback == nil {
-				q.tp.feedback = map[int]int64{}
+			if q.tp.feedbackSequences == nil {
+				q.tp.feedbackSequences = map[int]int64{}
 			}
 		}
 	}
 	for _, tp := range s.progress.tenants {
-		if tp.feedbackText == "" && len(tp.feedback) > 0 {
-			tp.feedbackText = formatSequences(tp.feedback)
+		if tp.feedbackText == "" && len(tp.feedbackSequences) > 0 {
+			tp.feedbackText = formatSequences(tp.feedbackSequences)
 		}
 	}
 	return nil

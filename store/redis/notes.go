@@ -62,16 +62,16 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 }
 
 // WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and a note of the
-// tenant with empty data is deleted. One script call writes up to callItems notes of at most callBytes together. It
+// tenant with empty data is deleted. One script call writes up to maxCallItems notes of at most maxCallBytes together. It
 // stores the notes of sessions under the tenant's keys, where SessionNote finds them. The notes then move to the keys
 // of their sessions, which may be in other shards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
-	p, home := newPlan("notes"), tenantLocation(tenant)
+	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {
-		p.add(home, "n", "notes", key, string(ofTenant[key]))
+		p.add(tenantLoc, "n", "notes", key, string(ofTenant[key]))
 	}
 	for id, data := range ofSessions {
-		p.add(home, "n", "jots", string(id[:]), string(data))
+		p.add(tenantLoc, "n", "jots", string(id[:]), string(data))
 	}
 	if len(p.items) == 0 {
 		return ctx.Err()
@@ -94,7 +94,7 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 	}
 	p := newPlan("notes")
 	for id, text := range jots {
-		p.add(sessionLocation(tenant, toID(id)), "s", id, "jot", text)
+		p.add(sessionLocation(tenant, idFromBytes(id)), "s", id, "jot", text)
 	}
 	if err := s.runPlan(ctx, c, p); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
 }
 
 func (s *Store) lock(ctx context.Context, args ...any) (int, error) {
-	return ask(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", location{}, args...).Int() })
+	return doValue(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", location{}, args...).Int() })
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

@@ -56,14 +56,14 @@ type Store struct {
 	breaker       breaker // circuit breaker for all operations except look-ups
 	lookupBreaker breaker // circuit breaker for look-ups that a request waits for
 
-	closed          chan struct{}
-	once            sync.Once
-	known           registered
-	epoch           atomic.Pointer[string] // epoch that was last read; nil means not read yet
-	shards          atomic.Int64           // number of shards of the store; 1 means the old layout, 0 means not read yet
-	tags            [maxShards]string      // hash tags of the shards
-	layoutUncertain atomic.Bool            // Redis may have lost the number of shards, which must be read again
-	progress        progress
+	closed            chan struct{}
+	closeOnce         sync.Once
+	registeredTenants tenantSet
+	epoch             atomic.Pointer[string] // epoch that was last read; nil means not read yet
+	shards            atomic.Int64           // number of shards of the store; 1 means the old layout, 0 means not read yet
+	tags              [maxShards]string      // hash tags of the shards
+	layoutUncertain   atomic.Bool            // Redis may have lost the number of shards, which must be read again
+	progress          progress
 }
 
 // client is a connection to one server, a Sentinel group or a Cluster.
@@ -93,14 +93,14 @@ func Open(o Options) (*Store, error) {
 // markUncertain makes the next write check that Redis has the tenant in its list of tenants, and the number of
 // shards. It is called after events in which Redis may have lost data, such as a new connection.
 func (s *Store) markUncertain() {
-	s.known.clear()
+	s.registeredTenants.clear()
 	s.layoutUncertain.Store(true)
 }
 
 // Close closes the store. Close may be called twice.
 func (s *Store) Close() error {
 	var err error
-	s.once.Do(func() {
+	s.closeOnce.Do(func() {
 		close(s.closed)
 		err = s.client.Close()
 	})
@@ -114,25 +114,25 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // do runs an operation that no request waits for, such as a delivery, a closing or a page.
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
-	return s.through(ctx, op, &s.breaker, fn)
+	return s.doWithBreaker(ctx, op, &s.breaker, fn)
 }
 
 // lookUp runs a look-up that a request waits for.
 func (s *Store) lookUp(ctx context.Context, op string, fn func(c client) error) error {
-	return s.through(ctx, op, &s.lookupBreaker, fn)
+	return s.doWithBreaker(ctx, op, &s.lookupBreaker, fn)
 }
 
-// ask calls fn through do and returns its result. The result is the zero value if Redis has no such value.
-func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (answer T, err error) {
+// doValue calls fn through do and returns its result. The result is the zero value if Redis has no such value.
+func doValue[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (value T, err error) {
 	err = s.do(ctx, op, func(c client) error {
-		answer, err = fn(c)
+		value, err = fn(c)
 		return err
 	})
-	return answer, err
+	return value, err
 }
 
-// through calls fn unless a breaker refuses the call. A look-up is also refused while Store.breaker is open.
-func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
+// doWithBreaker calls fn unless a breaker refuses the call. A look-up is also refused while Store.breaker is open.
+func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
 	select {
 	case <-s.closed:
 		return fmt.Errorf("redis: %w", ErrClosed)
@@ -182,22 +182,22 @@ type breaker struct {
 	period      time.Duration
 	maxFailures int // number of consecutive failures that leave the breaker closed, because a short time limit may pass by chance on a busy machine
 
-	mu     sync.Mutex
-	failed int       // consecutive failures
-	until  time.Time // end of the open period; zero means closed
+	mu        sync.Mutex
+	failures  int       // consecutive failures
+	openUntil time.Time // end of the open period; zero means closed
 }
 
 // allow reports whether a call may be sent. If the call is a probe, the breaker stays open for all other calls.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.until.IsZero() {
+	if b.openUntil.IsZero() {
 		return true
 	}
-	if now.Before(b.until) {
+	if now.Before(b.openUntil) {
 		return false
 	}
-	b.until = now.Add(b.period)
+	b.openUntil = now.Add(b.period)
 	return true
 }
 
@@ -205,7 +205,7 @@ func (b *breaker) allow(now time.Time) bool {
 func (b *breaker) isOpen(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return now.Before(b.until)
+	return now.Before(b.openUntil)
 }
 
 // record records whether a call failed, and opens or closes the breaker.
@@ -213,9 +213,9 @@ func (b *breaker) record(now time.Time, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !failed {
-		b.failed, b.until = 0, time.Time{}
-	} else if b.failed++; b.failed > b.maxFailures {
-		b.until = now.Add(b.period)
+		b.failures, b.openUntil = 0, time.Time{}
+	} else if b.failures++; b.failures > b.maxFailures {
+		b.openUntil = now.Add(b.period)
 	}
 }
 

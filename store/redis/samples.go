@@ -18,7 +18,7 @@ const sequenceSize = 16
 
 // Exchanges returns the exchanges of a session, by turn, then in the order of writes.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
-	values, err := ask(ctx, s, "exchanges", func(c client) ([]string, error) {
+	values, err := doValue(ctx, s, "exchanges", func(c client) ([]string, error) {
 		return c.HVals(ctx, s.key(sessionLocation(tenant, id), "x:"+id.String())).Result()
 	})
 	slices.Sort(values) // by sequence number, with which each value begins
@@ -48,7 +48,7 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id 
 		if err != nil {
 			return err
 		}
-		id = toID(v)
+		id = idFromBytes(v)
 		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // the index entry stays if a later build of the session's samples lacks this sample
 		return err
 	})

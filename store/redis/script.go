@@ -12,19 +12,19 @@ import (
 )
 
 //go:embed lua/*.lua
-var sources embed.FS
+var scriptFiles embed.FS
 
 // loadScripts returns the scripts of lua/*.lua by name. The text of common.lua precedes each script.
 func loadScripts() (map[string]*goredis.Script, error) {
-	head, err := sources.ReadFile("lua/common.lua")
+	head, err := scriptFiles.ReadFile("lua/common.lua")
 	if err != nil {
 		return nil, err
 	}
-	files, err := sources.ReadDir("lua")
+	files, err := scriptFiles.ReadDir("lua")
 	scripts := map[string]*goredis.Script{}
 	for _, f := range files {
 		var body []byte
-		if body, err = sources.ReadFile(path.Join("lua", f.Name())); err != nil {
+		if body, err = scriptFiles.ReadFile(path.Join("lua", f.Name())); err != nil {
 			break
 		}
 		scripts[strings.TrimSuffix(f.Name(), ".lua")] = goredis.NewScript(string(head) + string(body))
@@ -51,11 +51,11 @@ func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspac
 // discard deletes fields of a hash of a keyspace, or the whole hash if no field is given. It uses a script, because a
 // migration can detect and stop only scripts.
 func (s *Store) discard(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
-	return s.runScript(ctx, c, "discard", ks, append([]any{key}, anys(fields)...)...).Err()
+	return s.runScript(ctx, c, "discard", ks, append([]any{key}, toArgs(fields)...)...).Err()
 }
 
-// anys converts texts to arguments of a command.
-func anys(texts []string) []any {
+// toArgs converts texts to arguments of a command.
+func toArgs(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {
 		out[i] = text
@@ -64,19 +64,19 @@ func anys(texts []string) []any {
 }
 
 const (
-	callItems = 200     // maximum number of items of one script call, which blocks the server and may take only some milliseconds
-	callBytes = 1 << 20 // maximum size of the items of one call, unless a single item is larger
-	pipeCalls = 32      // maximum number of calls in one pipeline
-	pipeBytes = 4 << 20 // maximum size of the calls in one pipeline, unless a single call is larger
+	maxCallItems     = 200     // maximum number of items of one script call, which blocks the server and may take only some milliseconds
+	maxCallBytes     = 1 << 20 // maximum size of the items of one call, unless a single item is larger
+	maxPipelineCalls = 32      // maximum number of calls in one pipeline
+	maxPipelineBytes = 4 << 20 // maximum size of the calls in one pipeline, unless a single call is larger
 )
 
 // plan is a list of items that one script processes. The items may be at any locations. cut groups them into calls, one
 // or more for each keyspace.
 type plan struct {
-	script string
-	shards int // number of shards by which locations are resolved; 0 means the number of the store
-	items  []planItem
-	calls  []*call
+	script     string
+	shardCount int // number of shards by which locations are resolved; 0 means the number of the store
+	items      []planItem
+	calls      []*call
 }
 
 // planItem is an item of a plan.
@@ -87,11 +87,11 @@ type planItem struct {
 
 // call is one call of a script for one keyspace.
 type call struct {
-	keyspace keyspace
-	args     []any
-	items    []int // indices of its items in plan.items
-	bytes    int
-	reply    *goredis.Cmd
+	keyspace    keyspace
+	args        []any
+	itemIndexes []int // indices of its items in plan.items
+	bytes       int
+	reply       *goredis.Cmd
 }
 
 func newPlan(script string) *plan { return &plan{script: script} }
@@ -103,8 +103,8 @@ func (p *plan) add(loc location, args ...any) { p.items = append(p.items, planIt
 // full, to a new call.
 func (p *plan) splitCalls(s *Store) {
 	p.calls = nil
-	open := map[location]*call{}
-	n := cmp.Or(p.shards, int(s.shards.Load()))
+	lastCalls := map[location]*call{}
+	n := cmp.Or(p.shardCount, int(s.shards.Load()))
 	for i, it := range p.items {
 		size := 0
 		for _, a := range it.args {
@@ -112,15 +112,15 @@ func (p *plan) splitCalls(s *Store) {
 		}
 		loc := it.location
 		loc.hash = byte(int(loc.hash) % n) //nolint:gosec // below 256
-		k := open[loc]
-		if k == nil || len(k.items) >= callItems || k.bytes+size > callBytes && k.bytes > 0 {
+		k := lastCalls[loc]
+		if k == nil || len(k.itemIndexes) >= maxCallItems || k.bytes+size > maxCallBytes && k.bytes > 0 {
 			k = &call{keyspace: s.keyspaceOf(n, loc)}
 			k.args = append(k.args, k.keyspace.tenantArg)
 			p.calls = append(p.calls, k)
-			open[loc] = k
+			lastCalls[loc] = k
 		}
 		k.args = append(k.args, it.args...)
-		k.items = append(k.items, i)
+		k.itemIndexes = append(k.itemIndexes, i)
 		k.bytes += size
 	}
 }
@@ -133,8 +133,8 @@ func (p *plan) results() iter.Seq2[int, int64] {
 			list, _ := k.reply.Int64Slice()
 			for i, n := range list {
 				item := -1
-				if i < len(k.items) {
-					item = k.items[i]
+				if i < len(k.itemIndexes) {
+					item = k.itemIndexes[i]
 				}
 				if !yield(item, n) {
 					return
@@ -152,7 +152,7 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	p.splitCalls(s)
 	for calls := p.calls; len(calls) > 0; {
 		n, bytes := 0, 0
-		for n < len(calls) && n < pipeCalls && (n == 0 || bytes+calls[n].bytes <= pipeBytes) {
+		for n < len(calls) && n < maxPipelineCalls && (n == 0 || bytes+calls[n].bytes <= maxPipelineBytes) {
 			bytes += calls[n].bytes
 			n++
 		}

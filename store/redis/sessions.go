@@ -24,7 +24,7 @@ func decodeRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	}
 	data, _ := v[1].(string)
 	return session.Row{
-		Tenant: tenant, ID: id, Started: fromMicros(fromOrdered(head[:8])), Seen: fromMicros(fromOrdered(head[8:16])),
+		Tenant: tenant, ID: id, Started: fromMicros(decodeOrdered(head[:8])), Seen: fromMicros(decodeOrdered(head[8:16])),
 		Closed: head[16] == '1', StandIn: v[2] != nil, Data: []byte(data),
 	}, true
 }
@@ -58,7 +58,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 		for i := range values {
 			var ids []session.ID
 			for v := values[i].Val(); len(v) >= 24; v = v[24:] {
-				ids = append(ids, toID(v[8:24]))
+				ids = append(ids, idFromBytes(v[8:24]))
 			}
 			if len(ids) > 0 {
 				found[keys[i]] = ids
@@ -120,8 +120,8 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
 		var list []sessionRef
 		var page []session.Row
-		if list, more, err = s.openAfter(ctx, last, startedBefore, limit-len(rows)); err == nil && len(list) > 0 {
-			page, err = ask(ctx, s, "due", func(c client) ([]session.Row, error) { return s.rows(ctx, c, list) })
+		if list, more, err = s.dueAfter(ctx, last, startedBefore, limit-len(rows)); err == nil && len(list) > 0 {
+			page, err = doValue(ctx, s, "due", func(c client) ([]session.Row, error) { return s.rows(ctx, c, list) })
 			rows = append(rows, slices.DeleteFunc(page, func(r session.Row) bool { return r.Closed })...)
 			last = list[len(list)-1]
 		}
@@ -133,43 +133,43 @@ func compareRefs(a, b sessionRef) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// dueHead is the size of the start and the id of a session, with which a member of the list of due sessions begins.
-const dueHead = 24
+// dueHeadSize is the size of the start and the id of a session, with which a member of the list of due sessions begins.
+const dueHeadSize = 24
 
-// openAfter returns the sessions of the list of due sessions that follow last and started before a time, and reports
+// dueAfter returns the sessions of the list of due sessions that follow last and started before a time, and reports
 // whether more may follow.
-func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
-	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}
+func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
+	by := &goredis.ZRangeBy{Max: "(" + encodeOrdered(micros(startedBefore))}
 	var end *sessionRef // last session up to which all lists were read; nil means all lists were read to their ends
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		// In the old layout the members have no tenant. The range includes last, because another tenant may have a
 		// session with the same start and id.
-		by.Min, by.Count = "["+ordered(last.started)+string(last.id[:]), int64(limit)+1
+		by.Min, by.Count = "["+encodeOrdered(last.started)+string(last.id[:]), int64(limit)+1
 		if n := s.shards.Load(); n > 1 { // the lists of the shards are about equally long
 			by.Min = "(" + by.Min[1:] + last.tenant
 			by.Count = min(by.Count, 2*int64(limit)/n+16)
 		}
 		return p.ZRangeByLex(ctx, ks.listPrefix+"due", by)
 	}
-	err = askAll(ctx, s, "due", s.shardKeyspaces, due, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
-		var w sessionRef
+	err = doEachKeyspace(ctx, s, "due", s.shardKeyspaces, due, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
+		var ref sessionRef
 		for _, m := range cmd.Val() {
-			if len(m) < dueHead {
+			if len(m) < dueHeadSize {
 				continue
 			}
-			w = sessionRef{ks.tenantOf(m[dueHead:]), toID(m[8:dueHead]), fromOrdered(m[:8])}
-			if compareRefs(w, last) > 0 {
-				list = append(list, w)
+			ref = sessionRef{ks.tenantOf(m[dueHeadSize:]), idFromBytes(m[8:dueHeadSize]), decodeOrdered(m[:8])}
+			if compareRefs(ref, last) > 0 {
+				list = append(list, ref)
 			}
 		}
-		if int64(len(cmd.Val())) == by.Count && (end == nil || compareRefs(w, *end) < 0) {
-			end = &w
+		if int64(len(cmd.Val())) == by.Count && (end == nil || compareRefs(ref, *end) < 0) {
+			end = &ref
 		}
 		return nil
 	})
 	slices.SortFunc(list, compareRefs)
 	if end != nil { // the rest of a list that was not read to its end may precede sessions of other lists
-		list = slices.DeleteFunc(list, func(w sessionRef) bool { return compareRefs(w, *end) > 0 })
+		list = slices.DeleteFunc(list, func(ref sessionRef) bool { return compareRefs(ref, *end) > 0 })
 	}
 	more = len(list) > 0 && (end != nil || len(list) > limit)
 	return list[:min(len(list), limit)], more, err
@@ -179,17 +179,17 @@ func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore ti
 // sessions without a row are left out.
 func (s *Store) rows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for chunk := range slices.Chunk(list, 100) {
-		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, w sessionRef) *goredis.SliceCmd {
-			return p.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i", "w")
+		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, ref sessionRef) *goredis.SliceCmd {
+			return p.HMGet(ctx, s.sessionKey(ref.tenant, ref.id), "h", "d", "i", "w")
 		})
 		if err != nil {
 			return nil, err
 		}
-		for i, w := range chunk {
+		for i, ref := range chunk {
 			v := values[i].Val()
-			r, ok := decodeRow(w.tenant, w.id, v)
-			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // the session has exchanges, but no row yet
-				r, ok = session.Row{Tenant: w.tenant, ID: w.id, Started: fromMicros(w.started), Seen: fromMicros(w.started)}, true
+			r, ok := decodeRow(ref.tenant, ref.id, v)
+			if !ok && ref.started != 0 && len(v) > 3 && v[3] != nil { // the session has exchanges, but no row yet
+				r, ok = session.Row{Tenant: ref.tenant, ID: ref.id, Started: fromMicros(ref.started), Seen: fromMicros(ref.started)}, true
 			}
 			if ok {
 				rows = append(rows, r)

@@ -27,7 +27,7 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a se
 // packApplied encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the
 // frozen assignment. settle.lua adds the version and a blank at the beginning.
 func packApplied(a session.Applied) string {
-	b := []byte(bit(a.Rewarded))
+	b := []byte(boolDigit(a.Rewarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // bits
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Reward))
 	return string(append(b, a.Frozen...))

@@ -19,12 +19,12 @@ const maxShards = 256
 // range r. If the nodes of a Cluster have equal numbers of slots, they therefore have equal numbers of shards. A tag is
 // r in two hex digits and two further characters, which are chosen so that the tag is in its range.
 func shardTags() (tags [maxShards]string) {
-	const more = "0123456789abcdefghijklmnopqrstuvwxyz"
-	for r := range tags {
-		for i := 0; i < len(more)*len(more) && tags[r] == ""; i++ {
-			tag := fmt.Sprintf("%02x%c%c", r, more[i/len(more)], more[i%len(more)])
-			if int(crc16(tag)%16384)/64 == r {
-				tags[r] = tag
+	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+	for shard := range tags {
+		for i := 0; i < len(alphabet)*len(alphabet) && tags[shard] == ""; i++ {
+			tag := fmt.Sprintf("%02x%c%c", shard, alphabet[i/len(alphabet)], alphabet[i%len(alphabet)])
+			if int(crc16(tag)%16384)/64 == shard {
+				tags[shard] = tag
 			}
 		}
 	}
@@ -32,18 +32,18 @@ func shardTags() (tags [maxShards]string) {
 }
 
 // crc16 returns the checksum by which a Cluster assigns a hash tag to a slot (CRC-16/XMODEM).
-func crc16(text string) (c uint16) {
+func crc16(text string) (crc uint16) {
 	for i := range len(text) {
-		c ^= uint16(text[i]) << 8
+		crc ^= uint16(text[i]) << 8
 		for range 8 {
-			if c&0x8000 != 0 {
-				c = c<<1 ^ 0x1021
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
 			} else {
-				c <<= 1
+				crc <<= 1
 			}
 		}
 	}
-	return c
+	return crc
 }
 
 // location identifies a keyspace independently of the number of shards. The shard is hash modulo this number. The zero
@@ -93,35 +93,37 @@ type keyspace struct {
 func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
 
 // keyspaceOf returns the keyspace of a location in a store of n shards.
-func (s *Store) keyspaceOf(n int, loc location) keyspace {
+func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {
 	switch {
-	case loc.kind == commonKeys || loc.kind == shardKeys && n == 1:
+	case loc.kind == commonKeys || loc.kind == shardKeys && shardCount == 1:
 		base := s.commonKey("")
 		return keyspace{base: base, listPrefix: base}
 	case loc.kind == shardKeys:
-		base := s.shardLists(n, int(loc.hash)%n)
+		base := s.shardListPrefix(shardCount, int(loc.hash)%shardCount)
 		return keyspace{base: base, listPrefix: base}
 	default:
-		return s.tenantKeyspace(n, loc.tenant, int(loc.hash)%n)
+		return s.tenantKeyspace(shardCount, loc.tenant, int(loc.hash)%shardCount)
 	}
 }
 
 // tenantKeyspace returns the keyspace of a tenant in a shard of a store of n shards.
-func (s *Store) tenantKeyspace(n int, tenant string, shard int) keyspace {
+func (s *Store) tenantKeyspace(shardCount int, tenant string, shard int) keyspace {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because the name of a tenant may contain any character
 	tag := hex.EncodeToString(sum[:8])
-	if n == 1 {
+	if shardCount == 1 {
 		base := s.prefix + ":{" + tag + "}:"
 		return keyspace{tenant: tenant, base: base, listPrefix: base}
 	}
-	return keyspace{tenant: tenant, base: s.shardBase(n, shard) + tag + ":", listPrefix: s.shardLists(n, shard), tenantArg: "+" + tenant}
+	return keyspace{tenant: tenant, base: s.shardBase(shardCount, shard) + tag + ":", listPrefix: s.shardListPrefix(shardCount, shard), tenantArg: "+" + tenant}
 }
 
-func (s *Store) shardBase(n, shard int) string {
-	return s.prefix + ":{" + s.tags[shard*maxShards/n] + "}:"
+func (s *Store) shardBase(shardCount, shard int) string {
+	return s.prefix + ":{" + s.tags[shard*maxShards/shardCount] + "}:"
 }
 
-func (s *Store) shardLists(n, shard int) string { return s.shardBase(n, shard) + "all:" }
+func (s *Store) shardListPrefix(shardCount, shard int) string {
+	return s.shardBase(shardCount, shard) + "all:"
+}
 
 // key returns a key at a location.
 func (s *Store) key(loc location, name string) string { return s.keyspace(loc).base + name }
@@ -142,7 +144,7 @@ func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error
 	if n := int(s.shards.Load()); n > 1 {
 		keyspaces := make([]keyspace, n)
 		for i := range keyspaces {
-			keyspaces[i] = keyspace{listPrefix: s.shardLists(n, i)}
+			keyspaces[i] = keyspace{listPrefix: s.shardListPrefix(n, i)}
 		}
 		return keyspaces, nil
 	}
@@ -181,11 +183,11 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	if err != nil {
 		return nil, err
 	}
-	used, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.BoolSliceCmd {
-		return p.SMIsMember(ctx, ks.listPrefix+"tenants", anys(names)...)
+	memberships, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.BoolSliceCmd {
+		return p.SMIsMember(ctx, ks.listPrefix+"tenants", toArgs(names)...)
 	})
-	for shard := range used {
-		for i, isUsed := range used[shard].Val() {
+	for shard := range memberships {
+		for i, isUsed := range memberships[shard].Val() {
 			if isUsed {
 				keyspaces[i] = append(keyspaces[i], s.tenantKeyspace(len(lists), names[i], shard))
 			}
@@ -238,9 +240,9 @@ func (s *Store) readLayout(ctx context.Context, c client) error {
 	if n < 1 || n > maxShards {
 		return fmt.Errorf("%w: the store has %d shards", ErrCorrupt, n)
 	}
-	known := s.shards.Load()
-	if known > 1 && known != int64(n) { // a store in the old layout may move to shards
-		return fmt.Errorf("%w: the store has %d shards, and had %d before; restore Redis from a backup, or restart precept if Redis was emptied on purpose", ErrCorrupt, n, known)
+	before := s.shards.Load()
+	if before > 1 && before != int64(n) { // a store in the old layout may move to shards
+		return fmt.Errorf("%w: the store has %d shards, and had %d before; restore Redis from a backup, or restart precept if Redis was emptied on purpose", ErrCorrupt, n, before)
 	}
 	s.shards.Store(int64(n))
 	s.layoutUncertain.Store(false)

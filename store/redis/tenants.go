@@ -8,24 +8,24 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// maxNames is the maximum number of remembered tenants. There may be many, because with by-credential tenancy every
+// maxRememberedTenants is the maximum number of remembered tenants. There may be many, because with by-credential tenancy every
 // client key is a tenant.
-const maxNames = 4096
+const maxRememberedTenants = 4096
 
-// registered remembers tenants that are in the list of tenants in Redis. A new connection clears the set, because the
+// tenantSet remembers tenants that are in the list of tenants in Redis. A new connection clears the set, because the
 // server may have restarted and lost a part of its data.
-type registered struct {
+type tenantSet struct {
 	mu    sync.Mutex
 	names map[string]bool
 }
 
-func (r *registered) clear() {
+func (r *tenantSet) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.names = nil
 }
 
-func (r *registered) missing(names []string) (out []string) {
+func (r *tenantSet) missing(names []string) (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range names {
@@ -36,10 +36,10 @@ func (r *registered) missing(names []string) (out []string) {
 	return out
 }
 
-func (r *registered) add(names []string) {
+func (r *tenantSet) add(names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names == nil || len(r.names)+len(names) > maxNames {
+	if r.names == nil || len(r.names)+len(names) > maxRememberedTenants {
 		r.names = map[string]bool{}
 	}
 	for _, n := range names {
@@ -55,26 +55,26 @@ func (s *Store) register(ctx context.Context, c client, names ...string) error {
 			return err
 		}
 	}
-	missing := s.known.missing(names)
+	missing := s.registeredTenants.missing(names)
 	if len(missing) == 0 {
 		return nil
 	}
 	var err error
 	if n := s.shards.Load(); n == 1 {
-		err = s.script(ctx, c, "register", location{}, append([]any{n}, anys(missing)...)...).Err()
+		err = s.script(ctx, c, "register", location{}, append([]any{n}, toArgs(missing)...)...).Err()
 	} else {
-		err = c.SAdd(ctx, s.commonKey("tenants"), anys(missing)...).Err()
+		err = c.SAdd(ctx, s.commonKey("tenants"), toArgs(missing)...).Err()
 	}
 	if err != nil {
 		return err
 	}
-	s.known.add(missing)
+	s.registeredTenants.add(missing)
 	return nil
 }
 
 // Tenants returns every tenant with stored data, in byte order.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
-	return ask(ctx, s, "tenants", func(c client) ([]string, error) { return s.tenants(ctx, c) })
+	return doValue(ctx, s, "tenants", func(c client) ([]string, error) { return s.tenants(ctx, c) })
 }
 
 func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
@@ -83,9 +83,9 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// askAll runs one command for each of the keyspaces that list returns, many of them in one round trip, and calls handle
+// doEachKeyspace runs one command for each of the keyspaces that list returns, many of them in one round trip, and calls handle
 // with each result.
-func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), command func(p goredis.Pipeliner, ks keyspace) C, handle func(ks keyspace, cmd C) error) error {
+func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), command func(p goredis.Pipeliner, ks keyspace) C, handle func(ks keyspace, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
 		all, err := list(ctx, c)
 		if err != nil {
@@ -118,8 +118,8 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 		}
 		keyspaces, err := s.allKeyspaces(ctx, c)
 		for _, ks := range keyspaces {
-			opened, failed := s.reopen(ctx, c, ks)
-			if n, err = n+opened, failed; err != nil {
+			opened, reopenErr := s.reopen(ctx, c, ks)
+			if n, err = n+opened, reopenErr; err != nil {
 				break
 			}
 		}
@@ -138,16 +138,16 @@ func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err e
 	if err := readPipeline(ctx, pipe); err != nil || isReopened.Val() {
 		return 0, err
 	}
-	for from := int64(0); ; from += callItems {
-		ids, err := c.ZRevRange(ctx, base+"order", from, from+callItems-1).Result()
+	for from := int64(0); ; from += maxCallItems {
+		ids, err := c.ZRevRange(ctx, base+"order", from, from+maxCallItems-1).Result()
 		if err != nil {
 			return n, err
 		}
-		opened, err := s.runScript(ctx, c, "reopen", ks, anys(ids)...).Int()
+		opened, err := s.runScript(ctx, c, "reopen", ks, toArgs(ids)...).Int()
 		if n += opened; err != nil {
 			return n, err
 		}
-		if len(ids) < callItems {
+		if len(ids) < maxCallItems {
 			return n, c.HSet(ctx, base+"t", reopenedField, 1).Err()
 		}
 	}

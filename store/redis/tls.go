@@ -30,35 +30,35 @@ type tlsParams struct {
 
 // config returns the TLS configuration; nil means no TLS. Without serverName, the certificate of each server must be
 // valid for the host in its address.
-func (y *tlsParams) config() (*tls.Config, error) {
-	if !y.enabled {
+func (p *tlsParams) config() (*tls.Config, error) {
+	if !p.enabled {
 		return nil, nil //nolint:nilnil // nil means no TLS for the client
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: y.skipVerify, ServerName: y.serverName} //nolint:gosec // the operator's choice
-	if y.caFile != "" {
-		pem, err := os.ReadFile(y.caFile)
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: p.skipVerify, ServerName: p.serverName} //nolint:gosec // the operator's choice
+	if p.caFile != "" {
+		pem, err := os.ReadFile(p.caFile)
 		if err != nil {
 			return nil, fmt.Errorf("%w: ca_file: %w", ErrURL, err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%w: ca_file %s holds no certificate in PEM", ErrURL, y.caFile)
+			return nil, fmt.Errorf("%w: ca_file %s holds no certificate in PEM", ErrURL, p.caFile)
 		}
 	}
-	if (y.certFile == "") != (y.keyFile == "") {
+	if (p.certFile == "") != (p.keyFile == "") {
 		return nil, fmt.Errorf("%w: cert_file and key_file go together", ErrURL)
 	}
-	if y.certFile != "" {
-		pair, err := tls.LoadX509KeyPair(y.certFile, y.keyFile)
+	if p.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
 		if err != nil {
 			return nil, fmt.Errorf("%w: cert_file and key_file: %w", ErrURL, err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 		return c, nil
 	}
-	y.certificateAsked = &atomic.Bool{}
+	p.certificateAsked = &atomic.Bool{}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		y.certificateAsked.Store(true)
+		p.certificateAsked.Store(true)
 		return &tls.Certificate{}, nil // without a certificate, the server decides whether it accepts the connection
 	}
 	return c, nil
@@ -113,7 +113,7 @@ func certificateNames(c *x509.Certificate) string {
 
 // isRefusedClient reports whether err is the end of a connection to a server that asked for a client certificate while
 // precept has none. Then the likely cause is the missing certificate, even if the server's TLS alert was lost.
-func (y *tlsParams) isRefusedClient(err error) bool {
-	return y.certificateAsked != nil && y.certificateAsked.Load() &&
+func (p *tlsParams) isRefusedClient(err error) bool {
+	return p.certificateAsked != nil && p.certificateAsked.Load() &&
 		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
 }

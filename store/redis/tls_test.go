@@ -14,7 +14,7 @@ import (
 // A store works over TLS. If it does not trust the server's certificate, the error names the remedy.
 func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
-	secrets, otherSecrets := storetest.NewSecrets(t), storetest.NewSecrets(t)
+	secrets, otherSecrets := storetest.NewTLSFiles(t), storetest.NewTLSFiles(t)
 	server, addr := storetest.StartRedisTLS(t, secrets, "no")
 	url := "rediss://" + addr + "?ca_file=" + secrets.CA
 	s := open(t, url)
@@ -43,14 +43,14 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 // A server that requires client certificates accepts only stores with a valid certificate.
 func TestTLSWithAClientCertificate(t *testing.T) {
 	t.Parallel()
-	secrets := storetest.NewSecrets(t)
+	secrets := storetest.NewTLSFiles(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
 	withClientCertificates(t, secrets, "rediss://"+addr+"?ca_file="+secrets.CA)
 }
 
 func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
-	secrets := storetest.ExpiredSecrets(t)
+	secrets := storetest.NewExpiredTLSFiles(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "no")
 	s := openWithLongTimeout(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
@@ -63,7 +63,7 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 // of the Sentinel's user gives ErrAuth.
 func TestSentinelWithClientCertificates(t *testing.T) {
 	t.Parallel()
-	secrets := storetest.NewSecrets(t)
+	secrets := storetest.NewTLSFiles(t)
 	_, url := storetest.StartSentinelTLS(t, secrets, documentedRules(t, sentinelRules))
 	withClientCertificates(t, secrets, url+"&tls=true&ca_file="+secrets.CA)
 
@@ -76,7 +76,7 @@ func TestSentinelWithClientCertificates(t *testing.T) {
 // slot that moves to another node.
 func TestClusterWithClientCertificates(t *testing.T) {
 	t.Parallel()
-	secrets := storetest.NewSecrets(t)
+	secrets := storetest.NewTLSFiles(t)
 	cluster := storetest.StartClusterTLS(t, secrets)
 	for _, n := range cluster.Nodes {
 		createUser(t, n)
@@ -96,14 +96,14 @@ func TestClusterWithClientCertificates(t *testing.T) {
 
 // withClientCertificates opens a store with the client certificate of secrets. It fails the test if the servers accept
 // a store without a certificate or with a certificate of another CA.
-func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string) *redis.Store {
+func withClientCertificates(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	checkStored(t, s, 1)
-	other := storetest.NewSecrets(t)
+	other := storetest.NewTLSFiles(t)
 	for certificate, url := range map[string]string{"no certificate": url, "certificate of another CA": url + "&cert_file=" + other.Cert + "&key_file=" + other.Key} {
 		refused := openWithLongTimeout(t, url)
 		err := waitForError(t, certificate, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
@@ -116,7 +116,7 @@ func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string
 
 func TestInvalidTLSFilesAreRefused(t *testing.T) {
 	t.Parallel()
-	secrets := storetest.NewSecrets(t)
+	secrets := storetest.NewTLSFiles(t)
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -94,17 +94,17 @@ func (a *address) parseOptions(scheme string, values url.Values) error {
 	default:
 		return fmt.Errorf("%w: the URL begins with redis://, rediss:// or redis-sentinel://", ErrURL)
 	}
-	texts := map[string]*string{
+	stringParams := map[string]*string{
 		"prefix": &a.prefix, "master": &a.MasterName, "master_name": &a.MasterName,
 		"sentinel_user": &a.SentinelUsername, "sentinel_password": &a.SentinelPassword,
 		"server_name": &a.tlsParams.serverName, "ca_file": &a.tlsParams.caFile, "cert_file": &a.tlsParams.certFile, "key_file": &a.tlsParams.keyFile,
 	}
-	flags := map[string]*bool{"cluster": &a.IsClusterMode, "tls": &a.tlsParams.enabled, "skip_verify": &a.tlsParams.skipVerify}
+	boolParams := map[string]*bool{"cluster": &a.IsClusterMode, "tls": &a.tlsParams.enabled, "skip_verify": &a.tlsParams.skipVerify}
 	for name, list := range values {
 		v := list[len(list)-1]
-		if text, ok := texts[name]; ok {
+		if text, ok := stringParams[name]; ok {
 			*text = v
-		} else if flag, ok := flags[name]; ok {
+		} else if flag, ok := boolParams[name]; ok {
 			value, err := strconv.ParseBool(v)
 			if err != nil {
 				return fmt.Errorf("%w: %s must be true or false", ErrURL, name)
@@ -117,11 +117,11 @@ func (a *address) parseOptions(scheme string, values url.Values) error {
 	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // each of these parameters turns TLS on
 		a.tlsParams.enabled = a.tlsParams.enabled || values.Has(name)
 	}
-	return a.check(scheme)
+	return a.checkParams(scheme)
 }
 
-// check returns an error for parameters that exclude each other.
-func (a *address) check(scheme string) error {
+// checkParams returns an error for parameters that exclude each other.
+func (a *address) checkParams(scheme string) error {
 	switch {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
 		return fmt.Errorf("%w: the prefix must be one word", ErrURL)
@@ -137,25 +137,25 @@ func (a *address) check(scheme string) error {
 
 // parseHosts parses the hosts, and reads the files of the TLS parameters.
 func (a *address) parseHosts(list []string) error {
-	port := "6379"
+	defaultPort := "6379"
 	if a.MasterName != "" {
-		port = "26379"
+		defaultPort = "26379"
 	}
 	for _, h := range list {
 		if h == "" && len(list) > 1 {
 			continue
 		}
-		host, p, err := net.SplitHostPort(h)
+		host, hostPort, err := net.SplitHostPort(h)
 		if err != nil {
-			host, p = strings.Trim(h, "[]"), port
+			host, hostPort = strings.Trim(h, "[]"), defaultPort
 		}
 		if host == "" {
 			return fmt.Errorf("%w: the host is missing", ErrURL)
 		}
-		if _, err := strconv.ParseUint(p, 10, 16); err != nil {
+		if _, err := strconv.ParseUint(hostPort, 10, 16); err != nil {
 			return fmt.Errorf("%w: the port must be a number", ErrURL)
 		}
-		a.Addrs = append(a.Addrs, net.JoinHostPort(host, p))
+		a.Addrs = append(a.Addrs, net.JoinHostPort(host, hostPort))
 	}
 	if len(a.Addrs) == 0 {
 		return fmt.Errorf("%w: the host is missing", ErrURL)

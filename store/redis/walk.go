@@ -21,8 +21,8 @@ const (
 	pageRefs = 128 // number of references that one call reads, divided among the keyspaces
 	pageDocs = 16  // number of documents that one call reads
 
-	walkNames     = 256 // maximum number of tenants whose keyspaces one round trip reads
-	walkKeyspaces = 512 // maximum number of keyspaces in one merge, unless a single tenant has more
+	maxWalkTenants   = 256 // maximum number of tenants whose keyspaces one round trip reads
+	maxWalkKeyspaces = 512 // maximum number of keyspaces in one merge, unless a single tenant has more
 )
 
 // position is the position of a session or a sample in the order of writes. For a session it is one number, and minor
@@ -56,24 +56,24 @@ type ref struct {
 
 // walker reads all sessions or all samples in a time range, in pages. T is the type of the values.
 type walker[T any] struct {
-	s    *Store
-	op   string
-	list func(ctx context.Context, c client, cursors []*cursor, limit int) error // appends the next references to each cursor, at most limit
-	load func(ctx context.Context, c client, refs []ref) ([]T, error)            // returns the values of references, without deleted ones
+	store      *Store
+	op         string
+	readRefs   func(ctx context.Context, c client, cursors []*cursor, limit int) error // appends the next references to each cursor, at most limit
+	readValues func(ctx context.Context, c client, refs []ref) ([]T, error)            // returns the values of references, without deleted ones
 }
 
 // cursor is the progress of a walk within one keyspace.
 type cursor struct {
-	in    keyspace
-	refs  []ref    // references that were read and not returned
-	last  position // position of the last reference that was read
-	ended bool     // the keyspace has no further references
+	keyspace keyspace
+	refs     []ref    // references that were read and not returned
+	last     position // position of the last reference that was read
+	atEnd    bool     // the keyspace has no further references
 }
 
 // merger merges the references of several cursors by position. Its cost per reference grows with the logarithm of the
 // number of cursors.
 type merger struct {
-	first      cursorHeap // heap of the cursors with references
+	cursors    cursorHeap // heap of the cursors with references
 	refillable []*cursor  // cursors that have few references left, and whose keyspaces may have more
 	emptyCount int        // number of cursors in refillable that have no reference left
 	perCall    int        // number of references that one call reads from a keyspace
@@ -101,7 +101,7 @@ func (h *cursorHeap) Pop() any {
 func newMerger(keyspaces []keyspace) *merger {
 	m := &merger{perCall: max(pageRefs/max(len(keyspaces), 1), 16), emptyCount: len(keyspaces)}
 	for _, ks := range keyspaces {
-		m.refillable = append(m.refillable, &cursor{in: ks, last: lowestPosition()})
+		m.refillable = append(m.refillable, &cursor{keyspace: ks, last: lowestPosition()})
 	}
 	return m
 }
@@ -109,20 +109,20 @@ func newMerger(keyspaces []keyspace) *merger {
 // pop removes and returns the oldest reference; ok is false if there is none. readMore must be called before, so that
 // no cursor lacks a reference that its keyspace has.
 func (m *merger) pop() (r ref, ok bool) {
-	if len(m.first) == 0 {
+	if len(m.cursors) == 0 {
 		return ref{}, false
 	}
-	k := m.first[0]
+	k := m.cursors[0]
 	r, k.refs = k.refs[0], k.refs[1:]
-	if !k.ended && len(k.refs) == m.perCall/2 {
+	if !k.atEnd && len(k.refs) == m.perCall/2 {
 		m.refillable = append(m.refillable, k)
 	}
 	if len(k.refs) > 0 {
-		heap.Fix(&m.first, 0)
+		heap.Fix(&m.cursors, 0)
 		return r, true
 	}
-	heap.Pop(&m.first)
-	if !k.ended {
+	heap.Pop(&m.cursors)
+	if !k.atEnd {
 		m.emptyCount++
 	}
 	return r, true
@@ -134,20 +134,20 @@ func (m *merger) pop() (r ref, ok bool) {
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {
-		names, err = w.s.Tenants(ctx)
+		names, err = w.store.Tenants(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	from, to := bounds(since, until)
 	var group []keyspace
-	for chunk := range slices.Chunk(names, walkNames) {
-		keyspaces, err := ask(ctx, w.s, w.op, func(c client) ([][]keyspace, error) { return w.s.usedKeyspaces(ctx, c, chunk) })
+	for chunk := range slices.Chunk(names, maxWalkTenants) {
+		keyspaces, err := doValue(ctx, w.store, w.op, func(c client) ([][]keyspace, error) { return w.store.usedKeyspaces(ctx, c, chunk) })
 		if err != nil {
 			return err
 		}
 		for _, ofTenant := range keyspaces {
-			if len(group)+len(ofTenant) > walkKeyspaces && len(group) > 0 {
+			if len(group)+len(ofTenant) > maxWalkKeyspaces && len(group) > 0 {
 				if err := w.walkGroup(ctx, group, from, to, fn); err != nil {
 					return err
 				}
@@ -181,7 +181,7 @@ func (w *walker[T]) walkGroup(ctx context.Context, keyspaces []keyspace, from, t
 // page returns the next values of a merge that are in the time range; more is false if none follow.
 func (w *walker[T]) page(ctx context.Context, m *merger, from, to int64) (page []T, more bool, err error) {
 	var refs []ref
-	err = w.s.do(ctx, w.op, func(c client) error {
+	err = w.store.do(ctx, w.op, func(c client) error {
 		for more = true; more && len(refs) < pageDocs; {
 			if err := w.readMore(ctx, c, m); err != nil {
 				return err
@@ -194,7 +194,7 @@ func (w *walker[T]) page(ctx context.Context, m *merger, from, to int64) (page [
 		if len(refs) == 0 {
 			return nil
 		}
-		page, err = w.load(ctx, c, refs)
+		page, err = w.readValues(ctx, c, refs)
 		return err
 	})
 	return page, more, err
@@ -210,19 +210,19 @@ func (w *walker[T]) readMore(ctx context.Context, c client, m *merger) error {
 		for i, k := range cursors {
 			before[i] = len(k.refs)
 		}
-		if err := w.list(ctx, c, cursors, m.perCall); err != nil {
+		if err := w.readRefs(ctx, c, cursors, m.perCall); err != nil {
 			return err
 		}
 		m.refillable = m.refillable[n:]
 		for i, k := range cursors {
-			k.ended = len(k.refs)-before[i] < m.perCall
+			k.atEnd = len(k.refs)-before[i] < m.perCall
 			if len(k.refs) > 0 {
 				k.last = k.refs[len(k.refs)-1].position
 			}
 			if before[i] == 0 {
 				m.emptyCount--
 				if len(k.refs) > 0 {
-					heap.Push(&m.first, k)
+					heap.Push(&m.cursors, k)
 				}
 			}
 		}
@@ -251,17 +251,17 @@ const deletedAt = math.MinInt64
 // are written during the call may be included. EachSample stops at the first error of fn, and returns this error.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
-		s: s, op: "walk over samples", load: s.sampleDocs,
-		list: func(ctx context.Context, c client, cursors []*cursor, count int) error {
+		store: s, op: "walk over samples", readValues: s.sampleDocs,
+		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
 			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
 				from := "-"
 				if k.last != lowestPosition() {
 					from = "(" + k.last.String()
 				}
-				return p.XRangeN(ctx, k.in.base+"samples", from, "+", int64(count))
+				return p.XRangeN(ctx, k.keyspace.base+"samples", from, "+", int64(count))
 			})
 			for i := range pages {
-				cursors[i].refs = append(cursors[i].refs, sampleRefs(cursors[i].in.tenant, pages[i].Val())...)
+				cursors[i].refs = append(cursors[i].refs, sampleRefs(cursors[i].keyspace.tenant, pages[i].Val())...)
 			}
 			return err
 		},
@@ -305,18 +305,18 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 // fn, and returns this error.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
-		s: s, op: "walk over sessions", load: s.readListed,
-		list: func(ctx context.Context, c client, cursors []*cursor, count int) error {
+		store: s, op: "walk over sessions", readValues: s.readListed,
+		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
 			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
 				by := &goredis.ZRangeBy{Min: "(" + k.last.String(), Max: "+inf", Count: int64(count)}
-				return p.ZRangeByScoreWithScores(ctx, k.in.base+"order", by)
+				return p.ZRangeByScoreWithScores(ctx, k.keyspace.base+"order", by)
 			})
 			if err != nil {
 				return err
 			}
 			var all []ref
 			for i := range pages {
-				all = append(all, orderRefs(cursors[i].in.tenant, pages[i].Val())...)
+				all = append(all, orderRefs(cursors[i].keyspace.tenant, pages[i].Val())...)
 			}
 			if err := s.readStarts(ctx, c, all); err != nil {
 				return err
@@ -336,7 +336,7 @@ func orderRefs(tenant string, list []goredis.Z) []ref {
 	refs := make([]ref, len(list))
 	for i, z := range list {
 		id, _ := z.Member.(string)
-		refs[i] = ref{tenant: tenant, position: position{int64(z.Score), -1}, at: deletedAt, id: toID(id)}
+		refs[i] = ref{tenant: tenant, position: position{int64(z.Score), -1}, at: deletedAt, id: idFromBytes(id)}
 	}
 	return refs
 }
@@ -348,7 +348,7 @@ func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	})
 	for i := range heads {
 		if h := heads[i].Val(); len(h) == 17 {
-			refs[i].at = fromOrdered(h[:8])
+			refs[i].at = decodeOrdered(h[:8])
 		}
 	}
 	return err
@@ -366,9 +366,9 @@ func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []se
 		}
 		l := session.Listed{Row: row}
 		if text, ok := values[i].Val()[3].(string); ok {
-			var bad error
-			l.Applied, bad = decodeApplied(text)
-			err = errors.Join(err, bad)
+			var decodeErr error
+			l.Applied, decodeErr = decodeApplied(text)
+			err = errors.Join(err, decodeErr)
 		}
 		list = append(list, l)
 	}

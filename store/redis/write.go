@@ -15,9 +15,9 @@ import (
 	"precept/internal/session"
 )
 
-// maxDocument is the largest value that is sent to Redis, which accepts strings of up to 512 MiB
+// maxDocumentBytes is the largest value that is sent to Redis, which accepts strings of up to 512 MiB
 // (proto-max-bulk-len).
-const maxDocument = 64 << 20
+const maxDocumentBytes = 64 << 20
 
 // Write stores a batch. It writes the index entries (echo keys and ids of samples) first, then rows, exchanges and
 // samples. An index entry without a session is harmless, but a session without its index entry is never found. Write
@@ -28,7 +28,7 @@ const maxDocument = 64 << 20
 // the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
-	w := &batchEncoder{tenants: map[string]bool{}, trails: map[session.Ref]*trail{}}
+	w := &batchEncoder{tenants: map[string]bool{}, indexLists: map[session.Ref]*indexEntries{}}
 	if err := w.encode(&b); err != nil {
 		return fmt.Errorf("redis: write: %w", err)
 	}
@@ -87,15 +87,15 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	return b, units
 }
 
-// unitTries is the maximum number of attempts to write the row of a unit while other replicas write it.
-const unitTries = 32
+// maxUnitTries is the maximum number of attempts to write the row of a unit while other replicas write it.
+const maxUnitTries = 32
 
 // writeUnit merges the row of a unit with the stored row, and writes the result. Several replicas may flip coins of the
 // unit at once, and none of the coins may be lost. writeUnit therefore starts again if another replica has written the
 // row meanwhile.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
-		for range unitTries {
+		for range maxUnitTries {
 			if done, err := s.tryWriteUnit(ctx, c, r); done || err != nil {
 				return err
 			}
@@ -106,12 +106,12 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 
 // tryWriteUnit merges and writes the row once. done is false if another replica has written the row meanwhile.
 func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done bool, err error) {
-	v, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
+	values, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
 	if err != nil {
 		return false, err
 	}
 	oldDigest := ""
-	if old, ok := decodeRow(r.Tenant, r.ID, v); ok {
+	if old, ok := decodeRow(r.Tenant, r.ID, values); ok {
 		sum := sha1.Sum(old.Data) //nolint:gosec // Lua has SHA-1 only; the digest compares rows
 		oldDigest = hex.EncodeToString(sum[:])
 		if merged, err := session.Merged(old, r); err == nil { // a row that does not decode is replaced
@@ -122,11 +122,11 @@ func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done
 	if err != nil {
 		return false, err
 	}
-	place, err := s.reserveSequences(ctx, c, 1)
+	sequence, err := s.reserveSequences(ctx, c, 1)
 	if err != nil {
 		return false, err
 	}
-	args = append(append([]any{"u", oldDigest}, args...), place)
+	args = append(append([]any{"u", oldDigest}, args...), sequence)
 	return s.script(ctx, c, "write", sessionLocation(r.Tenant, r.ID), args...).Bool()
 }
 
@@ -135,7 +135,7 @@ type batchEncoder struct {
 	index      plan        // index entries: echo keys, and the session of each sample
 	operations []operation // values of sessions
 	tenants    map[string]bool
-	trails     map[session.Ref]*trail
+	indexLists map[session.Ref]*indexEntries
 }
 
 // operation is one operation of write.lua. If sequenced is true, a sequence number is appended to args before the
@@ -146,16 +146,16 @@ type operation struct {
 	sequenced bool
 }
 
-// trail is the list of a session's new index entries. It is stored with the session, so that the index entries can be
+// indexEntries is the list of a session's new index entries. It is stored with the session, so that the index entries can be
 // deleted with the session.
-type trail struct {
+type indexEntries struct {
 	at      time.Time
 	entries []byte
 }
 
-func (w *batchEncoder) add(tenant string, id session.ID, placed bool, args ...any) {
+func (w *batchEncoder) add(tenant string, id session.ID, sequenced bool, args ...any) {
 	w.tenants[tenant] = true
-	w.operations = append(w.operations, operation{sessionLocation(tenant, id), args, placed})
+	w.operations = append(w.operations, operation{sessionLocation(tenant, id), args, sequenced})
 }
 
 // addIndex adds an index entry of a session. kind is "e" for an echo key and "i" for the id of a sample.
@@ -164,14 +164,14 @@ func (w *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind
 	w.index.script = "write"
 	w.index.add(indexLocation(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
 	ref := session.Ref{Tenant: tenant, ID: id}
-	if w.trails[ref] == nil {
-		w.trails[ref] = &trail{at: at}
+	if w.indexLists[ref] == nil {
+		w.indexLists[ref] = &indexEntries{at: at}
 	}
-	letter := kind
+	listKind := kind
 	if kind == "i" {
-		letter = "m"
+		listKind = "m"
 	}
-	w.trails[ref].entries = append(w.trails[ref].entries, letter+key...)
+	w.indexLists[ref].entries = append(w.indexLists[ref].entries, listKind+key...)
 }
 
 // encode checks and encodes the batch, before anything is sent.
@@ -190,14 +190,14 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 	}
 	for i := range b.Echoes {
 		e := &b.Echoes[i]
-		w.addIndex(e.Tenant, e.ID, e.At, "e", echoBytes(e.Key), ordered(micros(e.At)))
+		w.addIndex(e.Tenant, e.ID, e.At, "e", echoBytes(e.Key), encodeOrdered(micros(e.At)))
 	}
 	for i := range b.Exchanges {
 		e, id, doc := &b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])
 		if err := checkSize("exchange "+e.ID, len(doc)); err != nil {
 			return err
 		}
-		w.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At)))
+		w.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, encodeOrdered(micros(e.At)))
 	}
 	for i := range b.Samples {
 		m, doc := &b.Samples[i], string(docs.Samples[i])
@@ -208,8 +208,8 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 		w.add(m.Tenant, m.ID, true, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, doc,
 			m.Tenant, m.Agent, m.Sample.Family, m.Sample.CreatedAt.UTC().Format(time.RFC3339Nano))
 	}
-	w.addWhole(b)
-	for ref, t := range w.trails {
+	w.addSampleDeletions(b)
+	for ref, t := range w.indexLists {
 		w.add(ref.Tenant, ref.ID, false, "k", string(ref.ID[:]), score(t.at), string(t.entries))
 	}
 	return nil
@@ -218,33 +218,33 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 // rowArgs returns the arguments of write.lua for a row, without the sequence number.
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
-		string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data),
+		string(r.ID[:]), encodeOrdered(micros(r.Started)), encodeOrdered(micros(r.Seen)), score(r.Seen), boolDigit(r.Closed), boolDigit(r.StandIn), string(r.Data),
 	}, checkSize("session "+r.ID.String(), len(r.Data))
 }
 
 // checkSize returns an error for a value that is too large to be sent.
 func checkSize(name string, bytes int) error {
-	if bytes > maxDocument {
-		return fmt.Errorf("%s: %w: %d bytes, the maximum is %d", name, session.ErrInvalid, bytes, maxDocument)
+	if bytes > maxDocumentBytes {
+		return fmt.Errorf("%s: %w: %d bytes, the maximum is %d", name, session.ErrInvalid, bytes, maxDocumentBytes)
 	}
 	return nil
 }
 
-// addWhole adds an operation for each session of b.Whole, of which the batch has all samples. The operation deletes the
+// addSampleDeletions adds an operation for each session of b.Whole, of which the batch has all samples. The operation deletes the
 // stored samples of the session that are not in the batch.
-func (w *batchEncoder) addWhole(b *session.Batch) {
-	names := make(map[session.Ref][]any, len(b.Whole))
+func (w *batchEncoder) addSampleDeletions(b *session.Batch) {
+	sampleIDs := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
 		m := &b.Samples[i]
 		ref := session.Ref{Tenant: m.Tenant, ID: m.ID}
-		names[ref] = append(names[ref], m.Sample.ID)
+		sampleIDs[ref] = append(sampleIDs[ref], m.Sample.ID)
 	}
 	for _, ref := range b.Whole {
-		w.add(ref.Tenant, ref.ID, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(names[ref]))}, names[ref]...)...)
+		w.add(ref.Tenant, ref.ID, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(sampleIDs[ref]))}, sampleIDs[ref]...)...)
 	}
 }
 
-func bit(b bool) string {
+func boolDigit(b bool) string {
 	if b {
 		return "1"
 	}

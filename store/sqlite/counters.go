@@ -40,7 +40,7 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (sess
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
-		sum := sums{rows: map[rowKey]*[]cell{}}
+		sum := sums{rows: map[counterRowKey]*[]cell{}}
 		for i, step := range steps {
 			tenant := t.tenant(step.Tenant)
 			if applied[i] = t.settle(tenant, step); applied[i] {
@@ -68,7 +68,7 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	if step.From == 0 {
 		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}
-	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, outExchange) // the session is no longer set aside
+	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, asideExchange) // the session is no longer set aside
 	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.FeedbackState)
 	return true
 }
@@ -81,8 +81,8 @@ type cell struct {
 	value int64
 }
 
-// rowKey identifies a counter row.
-type rowKey struct {
+// counterRowKey identifies a counter row.
+type counterRowKey struct {
 	tenant int64
 	scope  string
 	day    int32
@@ -90,25 +90,25 @@ type rowKey struct {
 
 // sums adds up the deltas of a batch, so that each counter row is read and written once.
 type sums struct {
-	rows map[rowKey]*[]cell
+	rows map[counterRowKey]*[]cell
 	// last has the cells of lastKey, the row of the last delta. Neighbouring deltas often belong to the same row, and
 	// then need no look-up in rows.
-	last    *[]cell
-	lastKey rowKey
+	lastCells *[]cell
+	lastKey   counterRowKey
 }
 
 // add adds deltas to the rows of a tenant.
 func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	for _, d := range deltas {
-		k := rowKey{tenant, d.Key.Scope, d.Key.Day}
-		if s.last == nil || s.lastKey != k {
-			s.lastKey, s.last = k, s.rows[k]
-			if s.last == nil {
-				s.last = new([]cell)
-				s.rows[k] = s.last
+		k := counterRowKey{tenant, d.Key.Scope, d.Key.Day}
+		if s.lastCells == nil || s.lastKey != k {
+			s.lastKey, s.lastCells = k, s.rows[k]
+			if s.lastCells == nil {
+				s.lastCells = new([]cell)
+				s.rows[k] = s.lastCells
 			}
 		}
-		*s.last = addCell(*s.last, cell{d.Key.Field, d.Value})
+		*s.lastCells = addCell(*s.lastCells, cell{d.Key.Field, d.Value})
 	}
 }
 
@@ -125,18 +125,18 @@ func addCell(cells []cell, c cell) []cell {
 
 // store adds the sums to the table in key order, which is the order of the B-tree.
 func (s *sums) store(t *tx) {
-	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b rowKey) int {
+	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b counterRowKey) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
 	})
 	for _, k := range keys {
-		t.addRow(k, *s.rows[k])
+		t.addToCounterRow(k, *s.rows[k])
 	}
 }
 
-// addRow adds cells to a counter row.
-func (t *tx) addRow(k rowKey, cells []cell) {
+// addToCounterRow adds cells to a counter row.
+func (t *tx) addToCounterRow(k counterRowKey, cells []cell) {
 	old := t.db.queryBlob("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
-	t.db.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
+	t.db.decodeCells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
 	v := packCells(cells)
 	switch {
 	case old != nil && len(v) == 0: // all sums are zero again
@@ -148,8 +148,8 @@ func (t *tx) addRow(k rowKey, cells []cell) {
 	}
 }
 
-// cells calls fn with each cell of an encoded counter row, and records a failure if the row does not decode.
-func (c *conn) cells(scope string, v []byte, fn func(cell)) {
+// decodeCells calls fn with each cell of an encoded counter row, and records a failure if the row does not decode.
+func (c *conn) decodeCells(scope string, v []byte, fn func(cell)) {
 	if err := eachCell(v, fn); err != nil {
 		c.fail(fmt.Errorf("counters of %q: %w", scope, err))
 	}
@@ -189,13 +189,13 @@ func eachCell(b []byte, fn func(cell)) error {
 
 // Counters returns the non-zero counters of a tenant, sorted by scope, field and day.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	return readTenant(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
+	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []trial.Delta) {
 		names := map[string]string{} // all rows share a few dozen names
-		for r := range c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", n) {
+		for r := range c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", tenantNumber) {
 			var k trial.Key
 			var v []byte
 			r.scan(&k.Scope, &k.Day, &v)
-			c.cells(k.Scope, v, func(stored cell) {
+			c.decodeCells(k.Scope, v, func(stored cell) {
 				name, ok := names[stored.field]
 				if !ok {
 					name = stored.field
@@ -217,18 +217,18 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 		return nil
 	}
 	return s.update(ctx, "raise", func(t *tx) {
-		n := t.tenant(tenant)
+		tenantNumber := t.tenant(tenant)
 		for _, m := range maxima {
 			t.db.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)
-				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`, n, m.Key.Scope, m.Key.Field, m.Key.Day, m.Value)
+				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`, tenantNumber, m.Key.Scope, m.Key.Field, m.Key.Day, m.Value)
 		}
 	})
 }
 
 // Maxima returns the maxima of a tenant, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error) {
-	return readTenant(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
-		for r := range c.query("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", n) {
+	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []trial.Delta) {
+		for r := range c.query("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", tenantNumber) {
 			var d trial.Delta
 			r.scan(&d.Key.Scope, &d.Key.Field, &d.Key.Day, &d.Value)
 			list = append(list, d)
@@ -243,8 +243,8 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 		version int64
 		data    []byte
 	}
-	v, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (v versioned) {
-		c.queryRow("SELECT version, data FROM priors WHERE tenant = ?", n).scan(&v.version, &v.data)
+	v, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (v versioned) {
+		c.queryRow("SELECT version, data FROM priors WHERE tenant = ?", tenantNumber).scan(&v.version, &v.data)
 		return v
 	})
 	return v.version, v.data, err
@@ -254,9 +254,9 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 // version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
-		n := t.tenant(tenant)
-		if ok = t.db.queryInt("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
-			t.db.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", n, from+1, notNull(data))
+		tenantNumber := t.tenant(tenant)
+		if ok = t.db.queryInt("SELECT version FROM priors WHERE tenant = ?", tenantNumber) == from; ok {
+			t.db.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", tenantNumber, from+1, notNull(data))
 		}
 	})
 	return ok && err == nil, err

@@ -17,9 +17,9 @@ import (
 // generation. New echoes are written to the newest generation, which fits into the cache, and a look-up reads all
 // generations (docs/decisions/0032-echoes.md).
 const (
-	echoesPerKey   = session.MaxEchoSessions
-	generationSize = 64 << 10 // maximum number of echoes in a generation, about 1.7 MiB
-	generations    = 64       // number of generations; a new generation replaces the oldest one
+	maxEchoesPerKey   = session.MaxEchoSessions
+	maxGenerationSize = 64 << 10 // maximum number of echoes in a generation, about 1.7 MiB
+	maxGenerations    = 64       // number of generations; a new generation replaces the oldest one
 )
 
 // generation is a generation of the table echoes. size is its number of echoes.
@@ -36,23 +36,23 @@ func newestGeneration(c *conn) (g generation) {
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
-		n := s.tenant(c, tenant)
-		if n == 0 {
+		tenantNumber := s.tenant(c, tenant)
+		if tenantNumber == 0 {
 			return found
 		}
 		keyOf := make(map[int64]session.EchoKey, len(keys))
 		for _, k := range keys {
-			keyOf[echoKey(n, k)] = k
+			keyOf[echoKey(tenantNumber, k)] = k
 		}
 		for r := range c.query(`WITH RECURSIVE g(gen) AS (SELECT min(gen) FROM echoes
 			  UNION ALL SELECT (SELECT min(gen) FROM echoes WHERE gen > g.gen) FROM g WHERE gen IS NOT NULL)
 			SELECT e.k, s.id FROM g CROSS JOIN json_each(?) j CROSS JOIN echoes e ON e.gen = g.gen AND e.k = j.value
-			CROSS JOIN sessions s USING(sid) WHERE s.tenant = ? ORDER BY e.at DESC, e.sid DESC`, encodeNumbers(slices.Collect(maps.Keys(keyOf))), n) {
+			CROSS JOIN sessions s USING(sid) WHERE s.tenant = ? ORDER BY e.at DESC, e.sid DESC`, encodeNumbers(slices.Collect(maps.Keys(keyOf))), tenantNumber) {
 			var stored int64
 			var id session.ID
 			r.scan(&stored, &id)
 			k := keyOf[stored]
-			if ids := found[k]; len(ids) < echoesPerKey && !slices.Contains(ids, id) {
+			if ids := found[k]; len(ids) < maxEchoesPerKey && !slices.Contains(ids, id) {
 				found[k] = append(ids, id)
 			}
 		}
@@ -85,7 +85,7 @@ func (t *tx) putEchoes(list []session.Echo) {
 	for _, e := range batch {
 		t.db.exec(insertEcho, g.number, e.key, e.sid, e.at)
 	}
-	if g.size += int64(len(batch)); g.size >= generationSize {
+	if g.size += int64(len(batch)); g.size >= maxGenerationSize {
 		t.compactGeneration(g.number)
 		g = generation{number: g.number + 1}
 	}
@@ -93,12 +93,12 @@ func (t *tx) putEchoes(list []session.Echo) {
 }
 
 // compactGeneration deletes from a full generation the echoes that FindEcho never returns. A key that occurs in all
-// sessions, for example, keeps only echoesPerKey echoes. compactGeneration also deletes generations that are too old.
+// sessions, for example, keeps only maxEchoesPerKey echoes. compactGeneration also deletes generations that are too old.
 func (t *tx) compactGeneration(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
-		gen, echoesPerKey)
-	t.db.exec("DELETE FROM echoes WHERE gen <= ?", gen-generations)
+		gen, maxEchoesPerKey)
+	t.db.exec("DELETE FROM echoes WHERE gen <= ?", gen-maxGenerations)
 }
 
 // dropOldEchoes deletes the oldest generations, as long as all their echoes are older than a time.

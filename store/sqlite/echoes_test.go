@@ -31,10 +31,10 @@ func testID(n int) (id session.ID) {
 // model holds the expected echoes: for each key, the latest time of each session.
 type model map[session.EchoKey]map[int]int
 
-// newest returns the newest sessions of a key, at most echoesPerKey.
+// newest returns the newest sessions of a key, at most maxEchoesPerKey.
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	sessions := slices.SortedFunc(maps.Keys(m[k]), func(a, b int) int { return m[k][b] - m[k][a] })
-	for _, n := range sessions[:min(len(sessions), echoesPerKey)] {
+	for _, n := range sessions[:min(len(sessions), maxEchoesPerKey)] {
 		ids = append(ids, testID(n))
 	}
 	return ids
@@ -56,7 +56,7 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 
 // fillGeneration makes the next batch of echoes fill the newest generation, a group of echoes that the store deletes
 // together. The batch after it begins a new generation.
-func fillGeneration(s *Store) { s.newestGen.size = generationSize }
+func fillGeneration(s *Store) { s.newestGen.size = maxGenerationSize }
 
 // countEchoes counts the rows of echoes that match a condition.
 func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
@@ -174,11 +174,11 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 }
 
 // The store deletes the oldest generations beyond the maximum number. For a key that occurs in every session, a full
-// generation keeps only the newest echoesPerKey echoes.
+// generation keeps only the newest maxEchoesPerKey echoes.
 func TestNumberOfEchoesIsLimited(t *testing.T) {
-	const everywhere, each = 1 << 50, echoesPerKey + 2
+	const everywhere, each = 1 << 50, maxEchoesPerKey + 2
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	for n := range generations + 5 {
+	for n := range maxGenerations + 5 {
 		var b session.Batch
 		for i := range each {
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: everywhere, ID: testID(each*n + i), At: time.Unix(int64(each*n+i), 0)})
@@ -189,13 +189,13 @@ func TestNumberOfEchoesIsLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := countEchoes(t, s, "true"); n != generations*(echoesPerKey+1) {
-		t.Errorf("stored echoes: got %d, want %d", n, generations*(echoesPerKey+1))
+	if n := countEchoes(t, s, "true"); n != maxGenerations*(maxEchoesPerKey+1) {
+		t.Errorf("stored echoes: got %d, want %d", n, maxGenerations*(maxEchoesPerKey+1))
 	}
-	last := generations + 4
+	last := maxGenerations + 4
 	found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{4, 5, everywhere})
 	var want []session.ID
-	for i := range echoesPerKey {
+	for i := range maxEchoesPerKey {
 		want = append(want, testID(each*last+each-1-i))
 	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {

@@ -43,9 +43,9 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var deleted []int64
 	for after := []byte{}; ; {
-		found, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []storedSession) {
+		found, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []storedSession) {
 			// Without this index SQLite would read the rows of all other tenants.
-			for r := range c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, n, eraseChunk) {
+			for r := range c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, tenantNumber, eraseChunk) {
 				var v storedSession
 				r.scan(&v.sid, &v.id)
 				list = append(list, v)
@@ -104,10 +104,10 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoung is the number of consecutive young sessions after which Retain stops. A session is young if it started after
+// maxYoungSessions is the number of consecutive young sessions after which Retain stops. A session is young if it started after
 // the time before which Retain deletes. Sessions are numbered approximately in the order of their start, so that old
-// sessions come first. An old session after maxYoung young sessions is deleted when the young sessions have become old.
-const maxYoung = 4096
+// sessions come first. An old session after maxYoungSessions young sessions is deleted when the young sessions have become old.
+const maxYoungSessions = 4096
 
 // Retain deletes the sessions that were last seen before a time, and returns their number. Retain works in steps of
 // some milliseconds. If the context has ended before the call, Retain does nothing. If it ends during the call,
@@ -129,8 +129,8 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 			return n, err
 		}
 		n += deleted
-		last = p.last
-		if p.end {
+		last = p.lastSID
+		if p.isLast {
 			break
 		}
 	}
@@ -142,10 +142,10 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 
 // candidates holds the next sessions that Retain deletes, and the position of the search for them.
 type candidates struct {
-	list  []storedSession
-	last  int64 // number of the last session that was read
-	young int   // number of consecutive young sessions up to last
-	end   bool  // no further candidates exist
+	list       []storedSession
+	lastSID    int64 // number of the last session that was read
+	youngCount int   // number of consecutive young sessions up to last
+	isLast     bool  // no further candidates exist
 }
 
 // findOldSessions returns up to eraseChunk sessions after a number that were last seen before a time.
@@ -155,24 +155,24 @@ func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Ti
 			var v storedSession
 			var started, seen int64
 			r.scan(&v.sid, &v.id, &started, &seen)
-			p.last = v.sid
+			p.lastSID = v.sid
 			switch {
 			case seen < micros(before):
 				p.list = append(p.list, v)
-				p.young = 0
+				p.youngCount = 0
 			case started < micros(before): // an old session that is still in use
-				p.young = 0
+				p.youngCount = 0
 			default:
-				p.young++
+				p.youngCount++
 			}
-			if p.young == maxYoung {
+			if p.youngCount == maxYoungSessions {
 				break
 			}
 			if len(p.list) == eraseChunk {
 				return p
 			}
 		}
-		p.end = true
+		p.isLast = true
 		return p
 	})
 }

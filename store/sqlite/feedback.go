@@ -25,9 +25,9 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	var result additions
 	err := s.update(ctx, "add feedback", func(t *tx) {
 		result = additions{changed: map[session.ID]int{}}
-		n := t.tenant(tenant)
+		tenantNumber := t.tenant(tenant)
 		for _, id := range ids {
-			t.addEntries(sessionKey{n, id}, entries[id], &result)
+			t.addEntries(sessionKey{tenantNumber, id}, entries[id], &result)
 		}
 	})
 	return result.result(err)
@@ -35,16 +35,16 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 
 // additions counts the entries that changed each session, and the entries that were rejected at the feedback limit.
 type additions struct {
-	changed map[session.ID]int
-	refused session.FeedbackFull
+	changed  map[session.ID]int
+	rejected session.FeedbackFull
 }
 
 func (a *additions) result(err error) (map[session.ID]int, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case a.refused > 0:
-		return a.changed, a.refused
+	case a.rejected > 0:
+		return a.changed, a.rejected
 	default:
 		return a.changed, nil
 	}
@@ -60,7 +60,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 	for _, e := range list {
 		changed, full := t.addEntry(sid, e, &free)
 		if full {
-			result.refused++
+			result.rejected++
 		}
 		if changed {
 			result.changed[k.id]++
@@ -188,16 +188,16 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 // again.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
-		n := t.tenant(tenant)
-		t.park(n, echoKey(n, key), e)
+		tenantNumber := t.tenant(tenant)
+		t.park(tenantNumber, echoKey(tenantNumber, key), e)
 	})
 }
 
 // ParkedEntry returns the entry with the given id that is parked under a key; ok is false if there is
 // none.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
-	list, err := readTenant(ctx, s, tenant, func(c *conn, n int64) []feedback.Entry {
-		return c.entries("SELECT data FROM parked WHERE echo = ? AND k = ?", echoKey(n, key), hashKey(id))
+	list, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []feedback.Entry {
+		return c.entries("SELECT data FROM parked WHERE echo = ? AND k = ?", echoKey(tenantNumber, key), hashKey(id))
 	})
 	return onlyEntry(list, id, err)
 }
@@ -211,7 +211,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 		if t.supersedes(e, data, old) {
 			t.db.exec("UPDATE parked SET at = ?, data = ? WHERE echo = ? AND k = ?", e.At, data, echo, k)
 		}
-	case t.parkingFull(tenant, echo):
+	case t.isParkingFull(tenant, echo):
 		t.db.fail(session.ErrParkingFull)
 	default:
 		t.totals[totalParked]++
@@ -219,10 +219,10 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	}
 }
 
-// parkingFull reports whether the tenant or the key has used its share of the parked feedback. The limit for all
+// isParkingFull reports whether the tenant or the key has used its share of the parked feedback. The limit for all
 // tenants is 2*MaxParked entries. A tenant may not have more entries than are still free, so that one tenant cannot
 // use all.
-func (t *tx) parkingFull(tenant, echo int64) bool {
+func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)
 	maxPerKey := int64(t.store.opt.MaxFeedback)
@@ -240,11 +240,11 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 	var result additions
 	err = s.update(ctx, "join feedback", func(t *tx) {
 		result = additions{changed: map[session.ID]int{}}
-		n := t.tenant(tenant)
+		tenantNumber := t.tenant(tenant)
 		for _, k := range keys {
-			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(n, k))
+			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(tenantNumber, k))
 			t.totals[totalParked] -= int64(len(list))
-			t.addEntries(sessionKey{n, sessions[k]}, list, &result)
+			t.addEntries(sessionKey{tenantNumber, sessions[k]}, list, &result)
 		}
 	})
 	return result.result(err)
@@ -252,12 +252,12 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 
 // parkedKeys returns the keys that have parked feedback.
 func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
-	return readTenant(ctx, s, tenant, func(c *conn, n int64) (parked []session.EchoKey) {
+	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (parked []session.EchoKey) {
 		if c.queryInt("SELECT 1 FROM parked LIMIT 1") == 0 {
 			return nil
 		}
 		for _, k := range keys {
-			if c.queryInt("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k)) != 0 {
+			if c.queryInt("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(tenantNumber, k)) != 0 {
 				parked = append(parked, k)
 			}
 		}

@@ -91,7 +91,7 @@ func prepareDir(path string) error {
 // would write to the removed file or into the new content, and the writes would be lost at the next start.
 type fileIdentity struct {
 	path string
-	f    *os.File
+	file *os.File
 	info fs.FileInfo
 }
 
@@ -117,7 +117,7 @@ func (g *fileIdentity) check() error {
 	if !os.SameFile(info, g.info) {
 		return fmt.Errorf("%w: the file was replaced while in use", ErrCorrupt)
 	}
-	return checkMagic(g.f)
+	return checkMagic(g.file)
 }
 
-func (g *fileIdentity) close() error { return g.f.Close() }
+func (g *fileIdentity) close() error { return g.file.Close() }

@@ -19,8 +19,8 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 
 // TenantNote returns the note of a tenant under a key; nil means no such note.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
-	return readTenant(ctx, s, tenant, func(c *conn, n int64) []byte {
-		return c.queryBlob("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
+	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []byte {
+		return c.queryBlob("SELECT data FROM notes WHERE tenant = ? AND key = ?", tenantNumber, key)
 	})
 }
 
@@ -31,8 +31,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 		data []byte
 	}
 	for after, more := prefix, true; more; {
-		list, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []note) {
-			for r := range c.query("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", n, after, pageRows) {
+		list, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []note) {
+			for r := range c.query("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", tenantNumber, after, pageRows) {
 				var v note
 				r.scan(&v.key, &v.data)
 				list = append(list, v)
@@ -60,15 +60,15 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // dropped. A note of the tenant with nil data is deleted.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
-		n := t.tenant(tenant)
+		tenantNumber := t.tenant(tenant)
 		for id, data := range ofSessions {
-			t.db.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, n)
+			t.db.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, tenantNumber)
 		}
 		for key, data := range ofTenant {
 			if data == nil {
-				t.db.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", n, key)
+				t.db.exec("DELETE FROM notes WHERE tenant = ? AND key = ?", tenantNumber, key)
 			} else {
-				t.db.exec("INSERT OR REPLACE INTO notes(tenant, key, data) VALUES(?, ?, ?)", n, key, data)
+				t.db.exec("INSERT OR REPLACE INTO notes(tenant, key, data) VALUES(?, ?, ?)", tenantNumber, key, data)
 			}
 		}
 	})
@@ -89,11 +89,11 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 		return false, fmt.Errorf("sqlite: claim %s: %w", name, err)
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
-		var held claim
-		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &held) // a claim that does not decode has no owner
+		var current claim
+		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &current) // a claim that does not decode has no owner
 		// If a stored claim ends after now+ttl, the clock was set back after the claim was made. Such a claim is
 		// invalid.
-		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
+		if ok = current.Owner == owner || !current.Until.After(now) || current.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
 	})

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	minPacked   = 512       // in bytes; shorter documents are not compressed
-	minZstd     = 2 << 10   // in bytes; shorter documents are compressed with s2 and a dictionary, in a quarter of the time of zstd
-	minS2Long   = 64 << 10  // in bytes; longer documents are compressed with s2 alone, in a third of the time of zstd, to a third more bytes
-	packWindow  = 256 << 10 // window of the zstd encoder in bytes, which is memory that the encoder keeps; most documents have some kilobytes
-	maxUnpacked = 256 << 20 // length of the longest valid document, in bytes
-	packS2      = 1         // first byte of a document that s2 has compressed with the dictionary; neither JSON nor zstd begins with this byte
-	packS2Long  = 2         // first byte of a document that s2 has compressed without the dictionary
+	minPackedBytes   = 512       // in bytes; shorter documents are not compressed
+	minZstdBytes     = 2 << 10   // in bytes; shorter documents are compressed with s2 and a dictionary, in a quarter of the time of zstd
+	minS2LongBytes   = 64 << 10  // in bytes; longer documents are compressed with s2 alone, in a third of the time of zstd, to a third more bytes
+	zstdWindowBytes  = 256 << 10 // window of the zstd encoder in bytes, which is memory that the encoder keeps; most documents have some kilobytes
+	maxUnpackedBytes = 256 << 20 // length of the longest valid document, in bytes
+	packS2           = 1         // first byte of a document that s2 has compressed with the dictionary; neither JSON nor zstd begins with this byte
+	packS2Long       = 2         // first byte of a document that s2 has compressed without the dictionary
 )
 
 // smallDict is the s2 dictionary, text that many small documents contain. Field names are a third of a small document.
@@ -54,9 +54,9 @@ func (p *packer) smallDictionary() *s2.Dict {
 func (p *packer) initZstd() error {
 	p.once.Do(func() {
 		p.enc, p.err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(packWindow), zstd.WithLowerEncoderMem(true))
+			zstd.WithWindowSize(zstdWindowBytes), zstd.WithLowerEncoderMem(true))
 		if p.err == nil {
-			p.dec, p.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
+			p.dec, p.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpackedBytes))
 		}
 	})
 	return p.err
@@ -64,18 +64,18 @@ func (p *packer) initZstd() error {
 
 // pack returns the compressed document, or doc itself if compression does not make it smaller.
 func (p *packer) pack(doc []byte) ([]byte, error) {
-	if len(doc) < minPacked {
+	if len(doc) < minPackedBytes {
 		return doc, nil
 	}
-	if len(doc) < minZstd {
-		var buf [minZstd + minZstd/4]byte // on the stack; the clone below has no spare capacity
+	if len(doc) < minZstdBytes {
+		var buf [minZstdBytes + minZstdBytes/4]byte // on the stack; the clone below has no spare capacity
 		buf[0] = packS2
 		if n := 1 + len(p.smallDictionary().Encode(buf[1:], doc)); n < len(doc) {
 			return bytes.Clone(buf[:n]), nil
 		}
 		return doc, nil
 	}
-	if len(doc) >= minS2Long {
+	if len(doc) >= minS2LongBytes {
 		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
 		out[0] = packS2Long
 		if out = out[:1+len(s2.Encode(out[1:], doc))]; len(out) < len(doc) {
@@ -96,10 +96,10 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 // and a zstd frame begins with a magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
-		return unpackS2(doc[1:], minZstd, p.smallDictionary().Decode)
+		return unpackS2(doc[1:], minZstdBytes, p.smallDictionary().Decode)
 	}
 	if len(doc) > 0 && doc[0] == packS2Long {
-		return unpackS2(doc[1:], maxUnpacked, s2.Decode)
+		return unpackS2(doc[1:], maxUnpackedBytes, s2.Decode)
 	}
 	if !bytes.HasPrefix(doc, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return doc, nil

@@ -24,20 +24,20 @@ func TestPackRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(packed) > len(doc) || (len(doc) < minPacked && !bytes.Equal(packed, doc)) {
-			t.Fatalf("pack of %d bytes: got %d bytes, want at most %[1]d bytes, and a document shorter than %d bytes unchanged", len(doc), len(packed), minPacked)
+		if len(packed) > len(doc) || (len(doc) < minPackedBytes && !bytes.Equal(packed, doc)) {
+			t.Fatalf("pack of %d bytes: got %d bytes, want at most %[1]d bytes, and a document shorter than %d bytes unchanged", len(doc), len(packed), minPackedBytes)
 		}
 		unpacked, err := p.unpack(packed)
 		if err != nil || !bytes.Equal(unpacked, doc) {
 			t.Fatalf("unpack(pack(%q)) = %q, %v, want the same bytes", doc, unpacked, err)
 		}
 	})
-	for _, size := range []int{minS2Long - 1, minS2Long, 20 * minS2Long} {
+	for _, size := range []int{minS2LongBytes - 1, minS2LongBytes, 20 * minS2LongBytes} {
 		doc := bytes.Repeat([]byte(`{"some":"text, again and again"}`), size/32+1)[:size]
 		packed, err := p.pack(doc)
-		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= minS2Long) {
+		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= minS2LongBytes) {
 			t.Errorf("pack of %d bytes = %d bytes with first byte %v, %v, want at most %d bytes, and packS2Long for a document of at least %d bytes",
-				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2Long)
+				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2LongBytes)
 		}
 		if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
 			t.Errorf("unpack of a packed document of %d bytes = %d bytes, %v, want the document", size, len(unpacked), err)

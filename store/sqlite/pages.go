@@ -93,12 +93,12 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {
 		text string
-		to   *int64
+		dest *int64
 	}{{after, &from}, {until, &end}} {
 		if bound.text == "" {
 			continue
 		}
-		if *bound.to, err = strconv.ParseInt(bound.text, 10, 64); err != nil || stream != sampleStream {
+		if *bound.dest, err = strconv.ParseInt(bound.text, 10, 64); err != nil || stream != sampleStream {
 			return nil, "", fmt.Errorf("sqlite: samples of the stream %q after %q: %w", stream, after, session.ErrPlace)
 		}
 	}
@@ -148,7 +148,7 @@ func scanListed(r row, v *session.Listed) int {
 type walkRange struct {
 	tenant       string
 	since, until time.Time
-	last         string // query for the last row number of the table
+	lastRowQuery string // query for the last row number of the table
 }
 
 // bounds returns the two times of the range in Unix microseconds.
@@ -177,15 +177,15 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 	for current := (step{more: true}); current.more; {
 		last := current.last // a copy, because a read that waits for the disk may continue after this step
 		next, err := read(ctx, s, func(c *conn) (next step) {
-			n := int64(0)
+			tenantNumber := int64(0)
 			if within.tenant != "" {
-				if n = s.tenant(c, within.tenant); n == 0 {
+				if tenantNumber = s.tenant(c, within.tenant); tenantNumber == 0 {
 					return next
 				}
 			}
 			window := last + walkRows
-			end := c.queryInt(within.last)
-			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, n, pageRows)
+			end := c.queryInt(within.lastRowQuery)
+			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, tenantNumber, pageRows)
 			if more {
 				return step{list, next.last, true}
 			}
@@ -229,9 +229,9 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 		id    session.ID
 		found bool
 	}
-	r, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (r result) {
+	r, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (r result) {
 		r.found = c.queryRow("SELECT s.id FROM samples m JOIN sessions s ON s.sid = m.sid WHERE m.k = ? AND m.tenant = ? ORDER BY m.rid LIMIT 1",
-			hashKey(sampleID), n).scan(&r.id)
+			hashKey(sampleID), tenantNumber).scan(&r.id)
 		return r
 	})
 	return r.id, r.found, err
@@ -319,10 +319,10 @@ func readPage[T any](ctx context.Context, s *Store, tenant string, within sessio
 		after = position{math.MinInt64, math.MinInt64}
 	}
 	maxRows := min(max(within.Limit, 1), pageRows)
-	return readTenant(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T]) {
+	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (p session.Page[T]) {
 		from, to := (&walkRange{since: within.Since, until: within.Until}).bounds()
 		var last position
-		list, more := page(c, maxRows, scan, []any{&last.at, &last.rid}, query, n, from, to, after.at, after.rid, maxRows)
+		list, more := page(c, maxRows, scan, []any{&last.at, &last.rid}, query, tenantNumber, from, to, after.at, after.rid, maxRows)
 		p.List = list
 		if more {
 			p.Next = last.String()

@@ -40,9 +40,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 		row   session.Row
 		found bool
 	}
-	r, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (r result) {
+	r, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (r result) {
 		r.row.Tenant = tenant
-		r.found = c.queryRow("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, n).scan(rowDest(&r.row)...)
+		r.found = c.queryRow("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, tenantNumber).scan(rowDest(&r.row)...)
 		return r
 	})
 	if !r.found {
@@ -81,20 +81,20 @@ type txSession struct {
 // findOrAdd returns a session. If the session does not exist, findOrAdd adds a row without data, which starts at the
 // time at.
 func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
-	if n, ok := t.sids[k]; ok {
+	if n, ok := t.sessions[k]; ok {
 		return n
 	}
 	n := &txSession{}
 	if !t.db.queryRow("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
 		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateNamed, k.id)
 	}
-	t.sids[k] = n
+	t.sessions[k] = n
 	return n
 }
 
 // find returns the number of a session; 0 means an unknown session.
 func (t *tx) find(k sessionKey) int64 {
-	if n, ok := t.sids[k]; ok {
+	if n, ok := t.sessions[k]; ok {
 		return n.sid
 	}
 	return t.db.session(k.tenant, k.id)
@@ -108,8 +108,8 @@ func (c *conn) session(tenant int64, id session.ID) int64 {
 // readSession calls fn with the number of a session in a read, and returns the result of fn. For an unknown session it
 // returns the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
-	return readTenant(ctx, s, tenant, func(c *conn, n int64) (v T) {
-		if sid := c.session(n, id); sid != 0 {
+	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (v T) {
+		if sid := c.session(tenantNumber, id); sid != 0 {
 			v = fn(c, sid)
 		}
 		return v
@@ -140,7 +140,7 @@ func (t *tx) putRow(r session.Row) {
 			tenant, started, seen, state, r.ID, data, r.StandIn)
 	}
 	state = max(state, old.state)
-	t.sids[sessionKey{tenant, r.ID}] = &txSession{sid: old.sid, state: state}
+	t.sessions[sessionKey{tenant, r.ID}] = &txSession{sid: old.sid, state: state}
 	stale := seen < old.seen
 	if r.StandIn != old.standIn {
 		stale = r.StandIn
@@ -158,9 +158,9 @@ func (t *tx) putRow(r session.Row) {
 	}
 }
 
-// maxNames is the maximum number of cached tenants. There may be many, because with by-credential tenancy every client
+// maxCachedTenants is the maximum number of cached tenants. There may be many, because with by-credential tenancy every client
 // key is a tenant.
-const maxNames = 4096
+const maxCachedTenants = 4096
 
 // tenantNames caches the numbers of stored tenants, by name. A number is valid for ever, because a tenant is never
 // deleted.
@@ -182,7 +182,7 @@ func (n *tenantNames) add(m map[string]int64) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.numbers == nil || len(n.numbers)+len(m) > maxNames {
+	if n.numbers == nil || len(n.numbers)+len(m) > maxCachedTenants {
 		n.numbers = map[string]int64{}
 	}
 	maps.Copy(n.numbers, m)
@@ -204,10 +204,10 @@ func (s *Store) tenant(c *conn, name string) int64 {
 
 // readTenant calls fn with the number of a tenant in a read, and returns the result of fn. For an unknown tenant it
 // returns the zero value.
-func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) T) (T, error) {
+func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, tenantNumber int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
-		if n := s.tenant(c, tenant); n != 0 {
-			v = fn(c, n)
+		if tenantNumber := s.tenant(c, tenant); tenantNumber != 0 {
+			v = fn(c, tenantNumber)
 		}
 		return v
 	})
@@ -268,8 +268,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// outExchange is the value of the column aside.out for an exchange. The step on this exchange is not repeated.
-const outExchange = 2
+// asideExchange is the value of the column aside.out for an exchange. The step on this exchange is not repeated.
+const asideExchange = 2
 
 // SetAside records sessions and exchanges at which a step panicked. Due and Unsettled leave out such a session until
 // Readmit readmits it, or until a settlement of the session succeeds.
@@ -294,12 +294,12 @@ func (t *tx) setAside(a *session.DeadLetter) {
 	sid := t.findOrAdd(sessionKey{tenant, a.ID}, a.At).sid
 	out := 1
 	if a.Exchange != "" {
-		out = outExchange
+		out = asideExchange
 	}
 	t.db.exec(`INSERT INTO aside(k, sid, out, tries, at, data) VALUES(?, ?, ?, 1, ?, ?)
 		ON CONFLICT(k) DO UPDATE SET out = excluded.out, tries = tries + 1, at = excluded.at, data = excluded.data`,
 		hashKey(fmt.Sprintf("%d/%s/%s", tenant, a.ID, a.Exchange)), sid, out, a.At, doc)
-	if out != outExchange {
+	if out != asideExchange {
 		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", stateAside, sid, stateClosed)
 	}
 }

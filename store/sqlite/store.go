@@ -65,7 +65,7 @@ type Options struct {
 // Store is the embedded store. A Store is safe for concurrent use.
 type Store struct {
 	opt         Options
-	uri         string        // URI with which connections for reads open the file
+	readURI     string        // URI with which connections for reads open the file
 	notice      string        // result of Notice
 	foundSchema int           // schema version that Open found
 	fileCheck   *fileIdentity // nil if the store is read-only
@@ -74,7 +74,7 @@ type Store struct {
 	readers   chan struct{} // holds one value for each further read that may begin
 	idle      idleConns     // open connections for reads that are not in use
 	closed    chan struct{}
-	once      sync.Once // guards Close
+	closeOnce sync.Once // guards Close
 	tenants   tenantNames
 	newestGen generation // generation of new echoes; only the holder of the connection for writes uses newestGen
 	packer    packer
@@ -219,7 +219,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	if err := checkHeader(o.Path); err != nil {
 		return nil, err
 	}
-	try := func(uri string) (*Store, error) {
+	openURI := func(uri string) (*Store, error) {
 		s := newStore(o, uri)
 		v, err := read(ctx, s, version)
 		if err == nil && v < schemaVersion {
@@ -230,11 +230,11 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		}
 		return s, nil
 	}
-	s, err := try(fileURI(o.Path, "ro"))
+	s, err := openURI(fileURI(o.Path, "ro"))
 	if _, walErr := os.Stat(o.Path + "-wal"); err != nil && errors.Is(walErr, os.ErrNotExist) {
 		// The store is closed, and its directory does not allow the shared-memory file of the WAL.
 		// Without a WAL there is no writer, and the file can be read as immutable.
-		return try(fileURI(o.Path, "ro") + "&immutable=1")
+		return openURI(fileURI(o.Path, "ro") + "&immutable=1")
 	}
 	return s, err
 }
@@ -242,7 +242,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 // newStore returns a store without connections; uri is the address for reads.
 func newStore(o Options, uri string) *Store {
 	s := &Store{
-		opt: o, uri: uri, writeConn: make(chan *conn, 1), closed: make(chan struct{}),
+		opt: o, readURI: uri, writeConn: make(chan *conn, 1), closed: make(chan struct{}),
 		readers: make(chan struct{}, maxReaders),
 	}
 	for range maxReaders {
@@ -350,7 +350,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 // into the file.
 func (s *Store) Close() error {
 	var err error
-	s.once.Do(func() {
+	s.closeOnce.Do(func() {
 		close(s.closed)
 		err = s.close()
 		s.packer.close()

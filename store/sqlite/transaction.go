@@ -25,10 +25,10 @@ const maxReaders = 8
 //
 // A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
-	var none T
+	var zero T
 	slot, err := take(ctx, s, s.readers)
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	done := make(chan readResult[T], 1)
 	go func() {
@@ -41,14 +41,14 @@ func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 		if r.panicked != nil {
 			panic(r.panicked)
 		}
-		return r.v, classify(r.err)
+		return r.value, classify(r.err)
 	case <-ctx.Done():
-		return none, ctx.Err()
+		return zero, ctx.Err()
 	}
 }
 
 type readResult[T any] struct {
-	v        T
+	value    T
 	err      error
 	panicked *readPanic
 }
@@ -72,7 +72,7 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	c := s.idle.take()
 	if c == nil {
 		r.err = s.retry(ctx, func() (err error) {
-			c, err = connect(ctx, s.uri, readerSettings)
+			c, err = connect(ctx, s.readURI, readerSettings)
 			return err
 		})
 		if r.err != nil {
@@ -88,7 +88,7 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 		}
 		s.idle.put(c)
 	}()
-	r.err = s.retry(ctx, func() error { return c.do(ctx, func() { r.v = fn(c) }) })
+	r.err = s.retry(ctx, func() error { return c.do(ctx, func() { r.value = fn(c) }) })
 	return r
 }
 
@@ -151,7 +151,7 @@ type tx struct {
 	db       *conn
 	store    *Store
 	tenants  map[string]int64          // numbers of the tenants in the transaction, which are cached in the store after the commit
-	sids     map[sessionKey]*txSession // sessions that the transaction has looked up
+	sessions map[sessionKey]*txSession // sessions that the transaction has looked up
 	totals   map[string]int64          // changes of the totals, by name
 	onCommit []func()                  // called after the commit
 
@@ -191,7 +191,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 			err = cmp.Or(err, c.rollback())
 		}
 	}()
-	t := &tx{db: c, store: s, tenants: map[string]int64{}, sids: map[sessionKey]*txSession{}, totals: map[string]int64{}}
+	t := &tx{db: c, store: s, tenants: map[string]int64{}, sessions: map[sessionKey]*txSession{}, totals: map[string]int64{}}
 	err = c.do(ctx, func() {
 		fn(t)
 		t.addTotals()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// clusterNodes is the smallest number of masters of a Redis Cluster.
-const clusterNodes = 3
+// minClusterNodes is the smallest number of masters of a Redis Cluster.
+const minClusterNodes = 3
 
 // clusterSlots is the number of slots of a Redis Cluster.
 const clusterSlots = 16384
@@ -25,7 +25,7 @@ type Cluster struct {
 // StartCluster starts a Cluster of three nodes, as StartClusterOf does.
 func StartCluster(t *testing.T, args ...string) *Cluster {
 	t.Helper()
-	return StartClusterOf(t, clusterNodes, args...)
+	return StartClusterOf(t, minClusterNodes, args...)
 }
 
 // StartClusterOf starts a Cluster on free ports, with the same number of slots on each node, and waits until each node
@@ -36,14 +36,14 @@ func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
 }
 
 // StartClusterTLS starts a Cluster of three nodes that use TLS between nodes and require client certificates.
-func StartClusterTLS(t *testing.T, s *Secrets, args ...string) *Cluster {
+func StartClusterTLS(t *testing.T, s *TLSFiles, args ...string) *Cluster {
 	t.Helper()
 	skipWithoutTLS(t)
-	return startCluster(t, clusterNodes, s, append([]string{"--tls-cluster", "yes"}, args...)...)
+	return startCluster(t, minClusterNodes, s, append([]string{"--tls-cluster", "yes"}, args...)...)
 }
 
 // startCluster starts a Cluster with the given number of nodes. Each node has a TLS listener if s is not nil.
-func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster {
+func startCluster(t *testing.T, nodes int, s *TLSFiles, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	var buses []string

@@ -33,9 +33,9 @@ const workers = 8
 func runTogether(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
-	for w := range workers {
+	for worker := range workers {
 		wg.Go(func() {
-			if err := fn(w); err != nil {
+			if err := fn(worker); err != nil {
 				t.Error(err)
 			}
 		})

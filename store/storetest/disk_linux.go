@@ -62,7 +62,7 @@ func runInOwnNamespaces(t *testing.T) {
 }
 
 // Fill extends a file until only leave bytes of the file system are free. Fill may be called several times.
-func (d *Disk) Fill(t testing.TB, leave int) {
+func (d *Disk) Fill(t testing.TB, freeBytes int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *Disk) Fill(t testing.TB, leave int) {
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
-		err = errors.Join(f.Truncate(max(size-int64(leave), 0)), f.Close())
+		err = errors.Join(f.Truncate(max(size-int64(freeBytes), 0)), f.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -102,10 +102,10 @@ func (d *Disk) Free(t testing.TB) {
 }
 
 // ReadOnly makes the file system read-only, even for open files, or writable again.
-func (d *Disk) ReadOnly(t testing.TB, on bool) {
+func (d *Disk) ReadOnly(t testing.TB, readOnly bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)
-	if on {
+	if readOnly {
 		flags |= syscall.MS_RDONLY
 	}
 	if err := syscall.Mount("tmpfs", d.Dir, "tmpfs", flags, ""); err != nil {

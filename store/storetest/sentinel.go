@@ -52,7 +52,7 @@ const SentinelUser = "watcher"
 
 // StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates. rules are the ACL
 // rules of SentinelUser. url is the address for store.url, without TLS parameters.
-func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (master *Redis, url string) {
+func StartSentinelTLS(t *testing.T, s *TLSFiles, rules string, args ...string) (master *Redis, url string) {
 	t.Helper()
 	master, addr := StartRedisTLS(t, s, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
 	host, port, _ := net.SplitHostPort(addr)

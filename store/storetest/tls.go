@@ -17,27 +17,27 @@ import (
 	"time"
 )
 
-// Secrets holds the paths of PEM files: a test CA, and a certificate and a key for 127.0.0.1 that servers and clients
+// TLSFiles holds the paths of PEM files: a test CA, and a certificate and a key for 127.0.0.1 that servers and clients
 // use.
-type Secrets struct{ CA, Cert, Key string }
+type TLSFiles struct{ CA, Cert, Key string }
 
-// NewSecrets creates the files in a directory of the test.
-func NewSecrets(t *testing.T) *Secrets {
+// NewTLSFiles creates the files in a directory of the test.
+func NewTLSFiles(t *testing.T) *TLSFiles {
 	t.Helper()
-	return secretsUntil(t, 24*time.Hour)
+	return newTLSFilesFor(t, 24*time.Hour)
 }
 
-// ExpiredSecrets creates files with a certificate that expired a minute ago.
-func ExpiredSecrets(t *testing.T) *Secrets {
+// NewExpiredTLSFiles creates files with a certificate that expired a minute ago.
+func NewExpiredTLSFiles(t *testing.T) *TLSFiles {
 	t.Helper()
-	return secretsUntil(t, -time.Minute)
+	return newTLSFilesFor(t, -time.Minute)
 }
 
-// secretsUntil creates the files with a certificate that expires after the given time.
-func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
+// newTLSFilesFor creates the files with a certificate that expires after the given time.
+func newTLSFilesFor(t *testing.T, lifetime time.Duration) *TLSFiles {
 	t.Helper()
 	dir := t.TempDir()
-	s := &Secrets{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	s := &TLSFiles{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
 	caKey, key := newKey(t), newKey(t)
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
@@ -46,10 +46,10 @@ func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		NotBefore: ca.NotBefore, NotAfter: time.Now().Add(valid), //nolint:forbidigo // see above
+		NotBefore: ca.NotBefore, NotAfter: time.Now().Add(lifetime), //nolint:forbidigo // see above
 	}
-	writePEM(t, s.CA, "CERTIFICATE", certificate(t, ca, ca, &caKey.PublicKey, caKey))
-	writePEM(t, s.Cert, "CERTIFICATE", certificate(t, leaf, ca, &key.PublicKey, caKey))
+	writePEM(t, s.CA, "CERTIFICATE", signCertificate(t, ca, ca, &caKey.PublicKey, caKey))
+	writePEM(t, s.Cert, "CERTIFICATE", signCertificate(t, leaf, ca, &key.PublicKey, caKey))
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
@@ -68,10 +68,10 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// certificate returns the DER bytes of cert, signed with the parent's key.
-func certificate(t *testing.T, cert, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) []byte {
+// signCertificate returns the DER bytes of cert, signed with the parent's key.
+func signCertificate(t *testing.T, cert, parent *x509.Certificate, publicKey *ecdsa.PublicKey, parentKey *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, cert, parent, public, key)
+	der, err := x509.CreateCertificate(rand.Reader, cert, parent, publicKey, parentKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,17 +88,17 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 
 // Args returns the redis-server options for an additional TLS port. clients is "yes" if the server requires client
 // certificates, and otherwise "no".
-func (s *Secrets) Args(port, clients string) []string {
-	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", clients}
+func (s *TLSFiles) Args(port, authClients string) []string {
+	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", authClients}
 }
 
 // StartRedisTLS starts a server with a TLS listener on a second port, and returns the address of the listener. The test
 // is skipped if redis-server was built without TLS.
-func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
+func StartRedisTLS(t *testing.T, s *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)
 	port := FreePort(t)
-	return StartRedis(t, append(s.Args(port, clients), args...)...), net.JoinHostPort("127.0.0.1", port)
+	return StartRedis(t, append(s.Args(port, authClients), args...)...), net.JoinHostPort("127.0.0.1", port)
 }
 
 // skipWithoutTLS skips the test if redis-server was built without TLS.

@@ -32,25 +32,25 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 // precept stores exchanges in a server, a Sentinel group and a Cluster that require client certificates.
 func TestServeWithTLSAndClientCertificates(t *testing.T) {
 	t.Parallel()
-	for kind, start := range map[string]func(t *testing.T, secrets *storetest.Secrets) (url string){
-		"server": func(t *testing.T, secrets *storetest.Secrets) string {
+	for kind, start := range map[string]func(t *testing.T, secrets *storetest.TLSFiles) (url string){
+		"server": func(t *testing.T, secrets *storetest.TLSFiles) string {
 			t.Helper()
 			_, addr := storetest.StartRedisTLS(t, secrets, "yes")
 			return "rediss://" + addr + "?"
 		},
-		"sentinel": func(t *testing.T, secrets *storetest.Secrets) string {
+		"sentinel": func(t *testing.T, secrets *storetest.TLSFiles) string {
 			t.Helper()
 			_, url := storetest.StartSentinelTLS(t, secrets, "allcommands allchannels")
 			return url + "&tls=true&"
 		},
-		"cluster": func(t *testing.T, secrets *storetest.Secrets) string {
+		"cluster": func(t *testing.T, secrets *storetest.TLSFiles) string {
 			t.Helper()
 			return storetest.StartClusterTLS(t, secrets).URL("tls=true") + "&"
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			secrets, dir := storetest.NewSecrets(t), t.TempDir()
+			secrets, dir := storetest.NewTLSFiles(t), t.TempDir()
 			url := start(t, secrets) + "ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
 			p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", url)
 			checkStoredOnce(t, p, dir, url, loadDuring(t, p, func(*harness.Load) {}))
