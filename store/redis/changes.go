@@ -50,7 +50,7 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	return deltas, true
 }
 
-// deletePending deletes the pending deltas for which match returns true. The caller holds mu.
+// deletePending deletes the pending entries of a tenant for which match returns true. The caller holds mu.
 func (pr *progress) deletePending(tp *tenantProgress, match func(e logEntry) bool) {
 	tp.pending = slices.DeleteFunc(tp.pending, func(e logEntry) bool {
 		matches := match(e)
@@ -248,7 +248,7 @@ func unpackDeltas(text string) (deltas []trial.Delta, err error) {
 			scope = readText(n - 1)
 		}
 		d := trial.Delta{Key: trial.Key{Scope: scope, Field: readText(readSize())}}
-		d.Key.Day, d.Value = int32(readNumber()), readNumber() //nolint:gosec // as packed
+		d.Key.Day, d.Value = int32(readNumber()), readNumber() //nolint:gosec // packDeltas has written a day number, which fits in an int32
 		deltas = append(deltas, d)
 	}
 	if err != nil {

@@ -28,9 +28,9 @@ type Cooler struct {
 	owner string // owner of the lease
 
 	// Times of sessions are scores, as the function score returns them. The Cooler has checked all sessions that were
-	// last seen before from, except in the keyspaces of waiting.
+	// last seen before checkedBefore, except in the keyspaces of waiting.
 	checkedBefore string
-	waiting       map[string]string // by key prefix of a keyspace: last use of its oldest session whose exchanges could not be deleted yet
+	waiting       map[string]string // time of the oldest session whose exchanges could not be deleted yet, by the key prefix of the keyspace
 	recheckAt     time.Time         // time after which the Cooler checks all sessions again
 }
 
@@ -146,11 +146,11 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 
 // coolKeyspace deletes the exchanges of the old sessions of a keyspace. position is the group's position in the
 // stream of samples: the group acknowledges a stream in order, so that all entries up to position have been exported.
-// The exchanges of a session stay while the session waits for the group or for a settlement. waits is a time before
-// which no session waits; "" means no session waits.
+// The exchanges of a session stay while the session waits for the group or for a settlement. firstWaiting is a time
+// before which no session waits; "" means no session waits.
 func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string, before time.Time) (exchanges int, firstWaiting string, err error) {
 	ms, seq, _ := strings.Cut(position, "-")
-	from, last, sameTimeCount := k.position(ks), "", int64(0) // same is the number of sessions that were last seen at the time from, up to the session last
+	from, last, sameTimeCount := k.position(ks), "", int64(0) // sameTimeCount counts the sessions that were last seen at the time from, up to the session last
 	for {
 		if err := ctx.Err(); err != nil {
 			return exchanges, firstWaiting, err
@@ -190,7 +190,7 @@ func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string,
 }
 
 // nextPage returns the time of the last session of a page, and the number of sessions of this time up to that session.
-// from and same are the results for the previous page.
+// from and sameTimeCount are the results for the previous page.
 func nextPage(list []goredis.Z, from string, sameTimeCount int64) (string, int64) {
 	end := list[len(list)-1].Score
 	if formatScore(end) == from {

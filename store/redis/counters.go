@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxCounterReads is the maximum number of times that the counters of a shard are read because other replicas change
-	// them meanwhile.
+	// maxCounterReads is how many times at most the counters of a shard are read, if other replicas change them during
+	// each read.
 	maxCounterReads = 4
-	// shardsPerGroup is the number of shards whose rows are in memory at once. The number limits the memory, because with
-	// 2,000 lessons a shard has 2,000 rows or more.
+	// shardsPerGroup is the number of shards whose rows are in memory at once. It limits the memory, because with 2,000
+	// lessons a shard has 2,000 rows or more.
 	shardsPerGroup = 16
 )
 
@@ -42,7 +42,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		sums, exact := newRowSums(), true
 		groups := (len(used) + shardsPerGroup - 1) / shardsPerGroup
 		for g := range groups {
-			var group []int // not neighbouring shards, which are on one node of a Cluster, so that all nodes share the work
+			var group []int // every groups-th shard, because neighbouring shards are on one node of a Cluster, and all nodes must share the work
 			for i := g; i < len(used); i += groups {
 				group = append(group, used[i])
 			}

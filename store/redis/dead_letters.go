@@ -14,8 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// A session or an exchange at which a step panicked is set aside: it gets a mark (a session.DeadLetter) in the hash
-// 'aside'. The field of a mark is the id of the session and the id of the exchange, which is "" for a session.
+// A session or an exchange at which a step panicked is set aside. It gets a mark, a session.DeadLetter, in the hash
+// 'aside'. The field of a mark is the id of the session, followed by the id of the exchange, which is "" for a session.
 
 // deadLetterHeader is the size of the header of a mark. The header is one byte, "1" while the session is set aside,
 // and six digits with the number of times that it was set aside. The rest is the DeadLetter in JSON.

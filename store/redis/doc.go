@@ -22,9 +22,9 @@
 // Cluster, so that each script is atomic. A settlement changes one session, and is therefore one script. A store of an
 // earlier release has one shard for each tenant, <prefix>:{TENANT}:..., until Migrate.
 //
-// A large call is several scripts. Each script may be repeated. After an error a part of the call may
-// be stored, so the caller repeats the whole call. A call that reaches several shards has an order in
-// which a crash loses nothing:
+// A large call runs several scripts. Each script may be repeated. After an error a part of the call may be stored, and
+// the caller repeats the whole call. A call that reaches several shards writes in an order in which a crash loses
+// nothing:
 //
 //   - Write: index entries, by which an echo key or a sample id finds its session, are in the shards of their own keys,
 //     and are written before the session. An index entry without a session has no effect. Each session has a list of
@@ -42,10 +42,10 @@
 //
 // # Errors
 //
-// Test errors with errors.Is. session.ErrUnavailable reports that Redis is unreachable, full or
-// read-only, or refuses precept. The caller then keeps the data and retries. After session.ErrInvalid a
-// retry fails again. After a call that did not reach Redis, further calls fail at once until a
-// probe succeeds. A dead Redis therefore costs only one bounded wait in each period.
+// Test errors with errors.Is. session.ErrUnavailable reports that Redis is unreachable, full or read-only, or refuses
+// precept. The caller then keeps the data and retries. After session.ErrInvalid a retry fails again. After a call that
+// did not reach Redis, further calls fail at once until a probe succeeds. While Redis is down, only one call in each
+// period therefore waits, for a bounded time.
 //
 // # Hazards
 //

@@ -15,14 +15,14 @@ import (
 // that wraps session.ErrUnavailable is temporary.
 var (
 	// ErrDown reports that Redis cannot be reached or does not answer in time.
-	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // Redis is a name, with a capital letter
 	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or
 	// is a replica.
-	ErrBusy = fmt.Errorf("Redis rejects writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	ErrBusy = fmt.Errorf("Redis rejects writes now: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrFull reports that Redis has reached its maxmemory.
-	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrAuth reports that Redis refuses the user or the password.
-	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrTLS reports a failed TLS handshake, for example because the certificate of the server or of precept is not
 	// trusted.
 	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name

@@ -18,8 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// packEntry encodes an entry as its rank and its JSON. Of two versions of an entry, scripts keep the one with the
-// greater rank.
+// packEntry encodes an entry as its rank and its JSON. If a session gets two versions of an entry, the scripts keep the
+// version with the greater rank.
 func packEntry(e *feedback.Entry) (string, error) {
 	data, err := e.Encode()
 	if err != nil {
@@ -409,8 +409,8 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 	return n, nil
 }
 
-// purgeTenant deletes the parked feedback of a tenant with scores up to bound, in batches of maxCallItems. bound has the
-// syntax of ZRANGEBYSCORE.
+// purgeTenant deletes the parked feedback of a tenant with scores up to bound, in batches of maxCallItems. bound has
+// the syntax of ZRANGEBYSCORE.
 func (s *Store) purgeTenant(ctx context.Context, tenant, bound string) (n int, err error) {
 	for deleted := maxCallItems; deleted == maxCallItems; n += deleted {
 		deleted, err = doValue(ctx, s, "purge parked feedback", func(c client) (int, error) {

@@ -107,7 +107,7 @@ func decodeErasure(m goredis.XMessage) session.Erasure {
 	return e
 }
 
-// optOutTTL is the time for which the mark of an opted-out session is kept after it was last written.
+// optOutTTL is the time after its last write at which the mark of an opted-out session is deleted.
 const optOutTTL = 30 * 24 * time.Hour
 
 // optOutName returns the name of a session's opt-out mark, a hash of the session's id.

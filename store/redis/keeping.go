@@ -54,8 +54,8 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	return n, s.unindex(ctx, c, ks, entryLists)
 }
 
-// unindex completes deletions of sessions: it deletes the index entries of deleted sessions, and then the lists of the
-// index entries. The lists are in the hash 'gone' of the keyspace, and trails holds them by field.
+// unindex completes deletions of sessions. It deletes the index entries of deleted sessions, and then the lists of
+// these index entries. The lists are in the hash 'gone' of the keyspace, and entryLists holds them by field.
 func (s *Store) unindex(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")

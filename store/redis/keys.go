@@ -10,14 +10,14 @@ import (
 	"precept/internal/session"
 )
 
-// commonTag is the hash tag of keys that belong to no tenant.
+// commonTag is the hash tag of the keys that belong to no tenant.
 const commonTag = "precept"
 
 // commonKey returns a key that belongs to no tenant.
 func (s *Store) commonKey(name string) string { return s.prefix + ":{" + commonTag + "}:" + name }
 
-// digest returns the 8 bytes under which a value with a text id is stored. They are bits of SHA-256, and two ids of one
-// session do not have equal digests by accident.
+// digest returns the 8 bytes under which a value with a text id is stored, the first bytes of its SHA-256. Two ids of
+// one session practically never have equal digests by accident.
 func digest(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return string(sum[:8])

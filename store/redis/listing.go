@@ -83,9 +83,9 @@ func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs
 	return slices.DeleteFunc(refs, func(r ref) bool { return compare(r.position, *end) > 0 })
 }
 
-// readPage returns a page of a list. A position in the list is written as integers, and numbers is their number.
-// refsAfter returns at most count references that follow a position; "" means the first references. If it returns
-// fewer than count, no further reference exists. load returns the values of references.
+// readPage returns a page of a list. A position in the list is written as numberCount integers. refsAfter returns at
+// most count references that follow a position; "" means the first references. If refsAfter returns fewer than count
+// references, no further reference exists. load returns the values of references.
 func readPage[T any](ctx context.Context, s *Store, op string, within session.ListRange, numberCount int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {

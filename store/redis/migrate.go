@@ -59,7 +59,7 @@ type Migration struct {
 // Migrated is the result of a migration.
 type Migrated struct {
 	Tenants, Sessions int           // numbers of copied tenants and sessions; a session that is copied again counts again
-	Frozen            time.Duration // time during which no replica could write
+	Frozen            time.Duration // duration for which no replica could write
 }
 
 // migrator is a running migration.
@@ -69,9 +69,9 @@ type migrator struct {
 	sessions atomic.Int64
 
 	mu            sync.Mutex
-	claimedAt     time.Time         // last renewal of the lease
+	claimedAt     time.Time         // time of the last renewal of the lease
 	frozenTenants []string          // frozen tenants, whose freeze is extended with the lease
-	copiedTenants map[string]string // by tenant that this process has copied: positions of consumer groups in its stream of samples (groupsText)
+	copiedTenants map[string]string // by tenant that this process has copied: positions of the consumer groups of its stream of samples, as groupsText formats them
 
 	progressMu sync.Mutex // held while Progress runs
 }

@@ -11,9 +11,9 @@ import (
 	"precept/internal/session"
 )
 
-// copyAllSessions copies all sessions of a tenant, in the order of their last use. The position is stored in the key
-// 'moving', so that a killed migration continues there. A session that moves in the list meanwhile has changed, and is
-// copied again by copyChangedSessions.
+// copyAllSessions copies all sessions of a tenant, in the order of their last use. The key 'moving' holds the position
+// of the copy, from which a later migration continues after a crash. A session that moves in the list meanwhile has
+// changed, and copyChangedSessions copies it again.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
@@ -70,7 +70,8 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 	}
 }
 
-// sessionKeyKinds has the first letter of each key of a session: row, exchanges, samples, feedback, and list of index entries.
+// sessionKeyKinds has the first letter of each key of a session: row, exchanges, samples, feedback, and list of index
+// entries.
 const sessionKeyKinds = "sxmfk"
 
 // oldSession holds the values of a session in the old layout.
@@ -223,7 +224,8 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	return m.store.runPlan(ctx, c, add)
 }
 
-// deletedEntries returns the ids of stream entries that an earlier copy of the session has and the session has no more.
+// deletedEntries returns the ids of the stream entries that an earlier copy of the session has and the session no
+// longer has.
 func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	currentEntries := map[string]bool{}
 	if r.entries != nil {

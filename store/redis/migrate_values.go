@@ -132,8 +132,8 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	return err
 }
 
-// copyDeletions copies the unfinished deletions of a frozen tenant. Before the freeze this would be wrong: the deletion
-// could end in the old layout, and its copy would later delete index entries of a new session with the same id.
+// copyDeletions copies the unfinished deletions of a frozen tenant. Before the freeze, a deletion could end in the old
+// layout after it was copied. The copy would then later delete the index entries of a new session with the same id.
 func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
 	deletions, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"gone").Result()

@@ -17,7 +17,7 @@ import (
 type progress struct {
 	mu             sync.Mutex
 	shardPositions []shardPosition            // position of each shard; nil means no call of Moved has succeeded
-	ownSettlements []map[int64]struct{}       // by shard: numbers of this Store's settlements after read, whose deltas the caller of Settle has
+	ownSettlements []map[int64]struct{}       // by shard: numbers of this Store's settlements after shardPositions, whose deltas the caller of Settle has
 	tenants        map[string]*tenantProgress // tenants that the caller of Moved follows
 	changes        int64                      // number of changes of counters so far, over all tenants
 	pendingBytes   int                        // size of all pending deltas
@@ -32,9 +32,9 @@ type shardPosition struct{ lastSettlement, lastWrite int64 }
 type tenantProgress struct {
 	countersPosition   int64         // progress.changes at the last change of the counters
 	feedbackSequences  map[int]int64 // by shard: sequence number of the newest feedback on an open session; nil means not read
-	feedbackText       string        // feedback, as formatSequences formats it; "" means not formatted yet
-	countedSettlements []int64       // by shard: number of the last settlement that the caller's counters contain; nil means unknown
-	pending            []logEntry    // settlements of other replicas after counted
+	feedbackText       string        // feedbackSequences, as formatSequences formats them; "" means not formatted yet
+	countedSettlements []int64       // by shard: number of the last settlement in the caller's counters; nil means unknown
+	pending            []logEntry    // settlements of other replicas after countedSettlements
 }
 
 // tenant returns the position of a tenant, and adds the tenant if it is new. The result is nil before the first
@@ -50,13 +50,13 @@ func (pr *progress) tenant(name string) *tenantProgress {
 	return pr.tenants[name]
 }
 
-// countChange gives a tenant a new position, because its counters have changed. The caller holds mu.
+// countChange gives a tenant a new position after a change of its counters. The caller holds mu.
 func (pr *progress) countChange(tp *tenantProgress) {
 	pr.changes++
 	tp.countersPosition = pr.changes
 }
 
-// dropTenantsExcept drops all tenants except names. The caller holds mu.
+// dropTenantsExcept removes the positions of all tenants except names. The caller holds mu.
 func (pr *progress) dropTenantsExcept(names []string) {
 	remaining := make(map[string]*tenantProgress, len(names))
 	for _, name := range names {

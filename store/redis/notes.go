@@ -62,9 +62,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 }
 
 // WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and a note of the
-// tenant with empty data is deleted. One script call writes up to maxCallItems notes of at most maxCallBytes together. It
-// stores the notes of sessions under the tenant's keys, where SessionNote finds them. The notes then move to the keys
-// of their sessions, which may be in other shards.
+// tenant with empty data is deleted. One script call writes up to maxCallItems notes of at most maxCallBytes together.
+// It stores the notes of sessions under the tenant's keys, where SessionNote finds them. The notes then move to the
+// keys of their sessions, which may be in other shards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {

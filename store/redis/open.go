@@ -122,7 +122,7 @@ func (s *Store) lookUp(ctx context.Context, op string, fn func(c client) error) 
 	return s.doWithBreaker(ctx, op, &s.lookupBreaker, fn)
 }
 
-// doValue calls fn through do and returns its result. The result is the zero value if Redis has no such value.
+// doValue is like do, for a function with a result. The result is the zero value if Redis has no such value.
 func doValue[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (value T, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		value, err = fn(c)
@@ -131,7 +131,8 @@ func doValue[T any](ctx context.Context, s *Store, op string, fn func(c client) 
 	return value, err
 }
 
-// doWithBreaker calls fn unless a breaker refuses the call. A look-up is also refused while Store.breaker is open.
+// doWithBreaker runs fn unless the breaker b refuses the call. A look-up is also refused while Store.breaker is open.
+// op names the operation in errors.
 func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
 	select {
 	case <-s.closed:
@@ -159,8 +160,8 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 	return s.endCall(op, b, s.withRemedy(explain(ctx, err)))
 }
 
-// endCall records the result of a call in its breaker, and wraps the error. Any other operation that succeeds also
-// closes the breaker of look-ups.
+// endCall records the result of a call in its breaker, and wraps the error. An operation that succeeds and is not a
+// look-up also closes the breaker of look-ups.
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || isUnreachable(err)
 	if !errors.Is(err, context.Canceled) { // a call that its caller cancelled says nothing about Redis
@@ -180,7 +181,7 @@ func (s *Store) endCall(op string, b *breaker, err error) error {
 // and refuses all others at once.
 type breaker struct {
 	period      time.Duration
-	maxFailures int // number of consecutive failures that leave the breaker closed, because a short time limit may pass by chance on a busy machine
+	maxFailures int // number of consecutive failures that leave the breaker closed, because a call with a short time limit may fail by chance on a busy machine
 
 	mu        sync.Mutex
 	failures  int       // consecutive failures

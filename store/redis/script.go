@@ -44,6 +44,7 @@ func (s *Store) script(ctx context.Context, c client, name string, loc location,
 	return s.runScript(ctx, c, name, ks, args...)
 }
 
+// runScript is like script, for a keyspace.
 func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspace, args ...any) *goredis.Cmd {
 	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.tenantArg}, args...)...)
 }
@@ -54,7 +55,7 @@ func (s *Store) discard(ctx context.Context, c client, ks keyspace, key string, 
 	return s.runScript(ctx, c, "discard", ks, append([]any{key}, toArgs(fields)...)...).Err()
 }
 
-// toArgs converts texts to arguments of a command.
+// toArgs converts strings to arguments of a command.
 func toArgs(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {
@@ -70,8 +71,8 @@ const (
 	maxPipelineBytes = 4 << 20 // maximum size of the calls in one pipeline, unless a single call is larger
 )
 
-// plan is a list of items that one script processes. The items may be at any locations. cut groups them into calls, one
-// or more for each keyspace.
+// plan is a list of items that one script processes. The items may be at any locations. splitCalls groups them into
+// calls, one or more for each keyspace.
 type plan struct {
 	script     string
 	shardCount int // number of shards by which locations are resolved; 0 means the number of the store
@@ -125,8 +126,8 @@ func (p *plan) splitCalls(s *Store) {
 	}
 }
 
-// results yields the integers that the script returned, each with the index of its item. An integer beyond the items of
-// a call has the index -1.
+// results yields the integers that the script returned, each with the index of its item. If a call returns more
+// integers than it has items, the index of the further integers is -1.
 func (p *plan) results() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {
@@ -145,8 +146,8 @@ func (p *plan) results() iter.Seq2[int, int64] {
 }
 
 // runPlan runs the calls of a plan in order, in pipelines, so that many calls share a round trip. In a pipeline,
-// Script.Run cannot fall back to the text of the script. run therefore repeats a call if the server does not know the
-// digest.
+// Script.Run cannot fall back to the text of the script. runPlan therefore repeats a call with the text if the server
+// does not know the digest.
 func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	script := s.scripts[p.script]
 	p.splitCalls(s)

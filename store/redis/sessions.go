@@ -133,11 +133,12 @@ func compareRefs(a, b sessionRef) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// dueHeadSize is the size of the start and the id of a session, with which a member of the list of due sessions begins.
+// dueHeadSize is the size of the first part of a member of the list of due sessions, in bytes. This part is the start
+// and the id of the session.
 const dueHeadSize = 24
 
-// dueAfter returns the sessions of the list of due sessions that follow last and started before a time, and reports
-// whether more may follow.
+// dueAfter returns at most limit due sessions that follow last and started before a time, and reports whether more may
+// follow.
 func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + encodeOrdered(micros(startedBefore))}
 	var end *sessionRef // last session up to which all lists were read; nil means all lists were read to their ends

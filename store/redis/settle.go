@@ -28,7 +28,7 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a se
 // frozen assignment. settle.lua adds the version and a blank at the beginning.
 func packApplied(a session.Applied) string {
 	b := []byte(boolDigit(a.Rewarded))
-	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // bits
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // decodeApplied converts the same bits back
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Reward))
 	return string(append(b, a.Frozen...))
 }
@@ -39,7 +39,7 @@ func decodeApplied(text string) (a session.Applied, err error) {
 		return session.Applied{}, fmt.Errorf("%w: a settled session is truncated", ErrCorrupt)
 	}
 	b := []byte(rest)
-	a.Rewarded, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // bits
+	a.Rewarded, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // packApplied has converted the same bits
 	a.Reward, a.Frozen = math.Float64frombits(binary.BigEndian.Uint64(b[9:17])), b[17:]
 	return a, nil
 }

@@ -15,9 +15,10 @@ import (
 // maxShards is the maximum number of shards of a store, and the default for a new store.
 const maxShards = 256
 
-// shardTags returns the hash tags of 256 shards. The slots of a Cluster form 256 ranges of equal size, and tag r is in
-// range r. If the nodes of a Cluster have equal numbers of slots, they therefore have equal numbers of shards. A tag is
-// r in two hex digits and two further characters, which are chosen so that the tag is in its range.
+// shardTags returns the hash tags of 256 shards. The slots of a Cluster form 256 ranges of equal size, and each shard
+// has its tag in the range with the shard's number. If the nodes of a Cluster have equal numbers of slots, they
+// therefore have equal numbers of shards. A tag is the number of the shard in two hex digits and two further
+// characters, which are chosen so that the tag is in this range.
 func shardTags() (tags [maxShards]string) {
 	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 	for shard := range tags {
@@ -47,7 +48,7 @@ func crc16(text string) (crc uint16) {
 }
 
 // location identifies a keyspace independently of the number of shards. The shard is hash modulo this number. The zero
-// location is that of the keys that belong to no tenant.
+// location is the location of the keys that belong to no tenant.
 type location struct {
 	kind   locationKind
 	tenant string
@@ -82,8 +83,8 @@ func tenantLocation(tenant string) location {
 type keyspace struct {
 	tenant string
 	base   string // prefix of the keys of the tenant in the shard
-	// lists is the prefix of the lists of sessions that are due, unsettled or set aside, and of the totals. All tenants
-	// of a shard share these lists. In the old layout each tenant has its own lists.
+	// listPrefix is the prefix of the lists of sessions that are due, unsettled or set aside, and of the totals. All
+	// tenants of a shard share these lists. In the old layout each tenant has its own lists.
 	listPrefix string
 	tenantArg  string // first argument of a script: "+" and the tenant; "" in the old layout
 }
@@ -92,7 +93,7 @@ type keyspace struct {
 // shards.
 func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
 
-// keyspaceOf returns the keyspace of a location in a store of n shards.
+// keyspaceOf returns the keyspace of a location in a store with the given number of shards.
 func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {
 	switch {
 	case loc.kind == commonKeys || loc.kind == shardKeys && shardCount == 1:
@@ -106,7 +107,7 @@ func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {
 	}
 }
 
-// tenantKeyspace returns the keyspace of a tenant in a shard of a store of n shards.
+// tenantKeyspace returns the keyspace of a tenant in one shard of a store with the given number of shards.
 func (s *Store) tenantKeyspace(shardCount int, tenant string, shard int) keyspace {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because the name of a tenant may contain any character
 	tag := hex.EncodeToString(sum[:8])
@@ -196,8 +197,8 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	return keyspaces, err
 }
 
-// keyspacesInList returns the keyspaces of the tenants in a list of tenants that each shard has, such as 'parked'. In
-// the old layout it returns the keyspaces of all tenants.
+// keyspacesInList returns the keyspaces of the tenants in a list that each shard has, such as the list 'parked' of the
+// tenants with parked feedback. In the old layout it returns the keyspaces of all tenants.
 func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]keyspace, error) {
 	if s.shards.Load() == 1 {
 		return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
@@ -220,8 +221,9 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// tenantOf returns the tenant of a member of a list. In a list of a shard, the tenant is the rest of the member after
-// the part of fixed size. In the old layout it is the tenant of the keyspace, because each tenant has its own lists.
+// tenantOf returns the tenant of a member of a list. In a list of a shard, a member ends with its tenant, which the
+// caller passes as rest. In the old layout the tenant is the tenant of the keyspace, because each tenant has its own
+// lists.
 func (p keyspace) tenantOf(rest string) string {
 	if p.base == "" {
 		return rest
@@ -229,8 +231,8 @@ func (p keyspace) tenantOf(rest string) string {
 	return p.tenant
 }
 
-// readLayout reads the number of shards. In a new store readLayout stores the number of the options. If Redis has lost
-// the number, it stores the number that this Store has read before. A store of an earlier release keeps its layout, one
+// readLayout reads the number of shards. In a new store it stores Options.Shards. If Redis has lost the number,
+// readLayout stores the number that this Store has read before. A store of an earlier release keeps its layout, one
 // shard for each tenant, until Migrate.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.opt.Shards).Int()

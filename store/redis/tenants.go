@@ -8,11 +8,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// maxRememberedTenants is the maximum number of remembered tenants. There may be many, because with by-credential tenancy every
-// client key is a tenant.
+// maxRememberedTenants is the maximum number of remembered tenants. There may be many, because with by-credential
+// tenancy every client key is a tenant.
 const maxRememberedTenants = 4096
 
-// tenantSet remembers tenants that are in the list of tenants in Redis. A new connection clears the set, because the
+// tenantSet is a set of tenants that are in the list of tenants in Redis. A new connection clears the set, because the
 // server may have restarted and lost a part of its data.
 type tenantSet struct {
 	mu    sync.Mutex
@@ -25,6 +25,7 @@ func (r *tenantSet) clear() {
 	r.names = nil
 }
 
+// missing returns the given tenants that are not in the set.
 func (r *tenantSet) missing(names []string) (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,8 +84,8 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// doEachKeyspace runs one command for each of the keyspaces that list returns, many of them in one round trip, and calls handle
-// with each result.
+// doEachKeyspace runs one command for each of the keyspaces that list returns, many commands in one round trip, and
+// calls handle with each result.
 func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), command func(p goredis.Pipeliner, ks keyspace) C, handle func(ks keyspace, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
 		all, err := list(ctx, c)
@@ -106,7 +107,7 @@ func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, l
 	})
 }
 
-// reopenedField is the field of a tenant's totals that reopen sets when it is done.
+// reopenedField is the field of a tenant's totals that reopen sets when it has finished.
 const reopenedField = "reopened"
 
 // reopenAll calls reopen for all tenants of a store in the old layout, and returns the number of reopened sessions.
@@ -128,8 +129,8 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// reopen makes the sessions of a tenant due again that an earlier release closed without a settlement, because nothing
-// was learned from them. reopen runs once for each tenant in the old layout, and is idempotent.
+// reopen makes those sessions of a tenant due again that an earlier release closed without a settlement. Otherwise
+// these sessions would never be settled. reopen runs once for each tenant in the old layout, and is idempotent.
 func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err error) {
 	base := ks.base
 	pipe := c.Pipeline()

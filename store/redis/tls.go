@@ -34,7 +34,7 @@ func (p *tlsParams) config() (*tls.Config, error) {
 	if !p.enabled {
 		return nil, nil //nolint:nilnil // nil means no TLS for the client
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: p.skipVerify, ServerName: p.serverName} //nolint:gosec // the operator's choice
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: p.skipVerify, ServerName: p.serverName} //nolint:gosec // skip_verify is the operator's choice
 	if p.caFile != "" {
 		pem, err := os.ReadFile(p.caFile)
 		if err != nil {
@@ -64,7 +64,7 @@ func (p *tlsParams) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// explainTLS adds a remedy to an error of a TLS handshake; nil means err is not such an error.
+// explainTLS returns err with a remedy if err is an error of a TLS handshake, else nil.
 func explainTLS(err error) error {
 	var (
 		authority x509.UnknownAuthorityError

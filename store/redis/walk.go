@@ -54,7 +54,7 @@ type ref struct {
 	id       session.ID
 }
 
-// walker reads all sessions or all samples in a time range, in pages. T is the type of the values.
+// walker reads all sessions or all samples in a time range, in pages. T is the type of a session or a sample.
 type walker[T any] struct {
 	store      *Store
 	op         string
@@ -74,7 +74,7 @@ type cursor struct {
 // number of cursors.
 type merger struct {
 	cursors    cursorHeap // heap of the cursors with references
-	refillable []*cursor  // cursors that have few references left, and whose keyspaces may have more
+	refillable []*cursor  // cursors that have few references left and whose keyspaces may have further ones
 	emptyCount int        // number of cursors in refillable that have no reference left
 	perCall    int        // number of references that one call reads from a keyspace
 }

@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxDocumentBytes is the largest value that is sent to Redis, which accepts strings of up to 512 MiB
-// (proto-max-bulk-len).
+// maxDocumentBytes is the size of the largest value that is sent to Redis, in bytes. By default Redis accepts strings
+// of up to 512 MiB (proto-max-bulk-len).
 const maxDocumentBytes = 64 << 20
 
 // Write stores a batch. It writes the index entries (echo keys and ids of samples) first, then rows, exchanges and
@@ -130,7 +130,7 @@ func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done
 	return s.script(ctx, c, "write", sessionLocation(r.Tenant, r.ID), args...).Bool()
 }
 
-// batchEncoder encodes a batch as operations of write.lua.
+// batchEncoder encodes a batch as operations of the script write.lua.
 type batchEncoder struct {
 	index      plan        // index entries: echo keys, and the session of each sample
 	operations []operation // values of sessions
@@ -146,13 +146,14 @@ type operation struct {
 	sequenced bool
 }
 
-// indexEntries is the list of a session's new index entries. It is stored with the session, so that the index entries can be
-// deleted with the session.
+// indexEntries is the list of a session's new index entries. It is stored with the session, so that the index entries
+// can be deleted with the session.
 type indexEntries struct {
 	at      time.Time
 	entries []byte
 }
 
+// add adds an operation on a session. If sequenced is true, the operation gets a sequence number.
 func (w *batchEncoder) add(tenant string, id session.ID, sequenced bool, args ...any) {
 	w.tenants[tenant] = true
 	w.operations = append(w.operations, operation{sessionLocation(tenant, id), args, sequenced})
@@ -230,8 +231,8 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session of b.Whole, of which the batch has all samples. The operation deletes the
-// stored samples of the session that are not in the batch.
+// addSampleDeletions adds an operation for each session of b.Whole, of which the batch has all samples. The operation
+// deletes the stored samples of the session that are not in the batch.
 func (w *batchEncoder) addSampleDeletions(b *session.Batch) {
 	sampleIDs := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
@@ -254,7 +255,7 @@ func boolDigit(b bool) string {
 // packExchange encodes an exchange as the length of Data (4 bytes), Data, and Items, which may be empty.
 func packExchange(enc sample.Encoded) string {
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))
-	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // longer documents are refused
+	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // checkSize refuses documents whose length does not fit
 	return string(append(append(b, enc.Data...), enc.Items...))
 }
 

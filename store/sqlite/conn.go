@@ -121,7 +121,7 @@ func (c *conn) exec(query string, args ...any) int64 {
 	return int64(c.db.Changes())
 }
 
-// insert executes a statement that adds a row, and returns the number of the row.
+// insert executes a statement that adds a row, and returns the rowid of the row.
 func (c *conn) insert(query string, args ...any) int64 {
 	if c.exec(query, args...); c.err != nil {
 		return 0
@@ -185,8 +185,8 @@ type row struct {
 // skip returns the row without its first n columns.
 func (r row) skip(n int) row { return row{r.stmt, r.from + n} }
 
-// scan copies the first columns into the variables of dest, as values of their types (see bind). A column of another
-// type, such as a NULL, is read as zero.
+// scan copies the first columns into the variables of dest, and converts each column to the type of its variable (see
+// bind). A column of another type, such as a NULL, is read as zero.
 func (r row) scan(dest ...any) {
 	for i, d := range dest {
 		col := r.from + i
@@ -245,7 +245,7 @@ func (c *conn) queryInt(query string, args ...any) (n int64) {
 	return n
 }
 
-// queryBlob returns the blob in the first row of a query. Only if there is no row, the result is nil.
+// queryBlob returns the blob in the first row of a query. The result is nil only if the query returns no row.
 func (c *conn) queryBlob(query string, args ...any) (v []byte) {
 	if !c.queryRow(query, args...).scan(&v) {
 		return nil

@@ -55,8 +55,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
-// settle stores the settled state of one step, and reports whether it did. It does nothing if the session has another
-// version.
+// settle stores the settled state of one step. It returns false, and does nothing, if the session has another version.
 func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	sid := t.findOrAdd(sessionKey{tenant, step.ID}, fromMicros(0)).sid
 	if t.db.queryInt("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
@@ -73,9 +72,9 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	return true
 }
 
-// cell is one field of a counter row. A counter row holds the fields of one scope and day, sorted by name, without
-// zeros. Each field is encoded as its name and a zigzag varint. The values are added in Go, because SQL turns a sum
-// that overflows into a float.
+// cell is one field of a counter row, with its value. A counter row holds the fields of one scope and day that are not
+// zero, sorted by name. Each field is encoded as its name and a zigzag varint. The values are added in Go, because SQL
+// turns a sum that overflows into a float.
 type cell struct {
 	field string
 	value int64
@@ -91,8 +90,8 @@ type counterRowKey struct {
 // sums adds up the deltas of a batch, so that each counter row is read and written once.
 type sums struct {
 	rows map[counterRowKey]*[]cell
-	// last has the cells of lastKey, the row of the last delta. Neighbouring deltas often belong to the same row, and
-	// then need no look-up in rows.
+	// lastCells holds the cells of lastKey, the row of the last delta. Neighbouring deltas often belong to the same
+	// row, and then need no look-up in rows.
 	lastCells *[]cell
 	lastKey   counterRowKey
 }
@@ -112,8 +111,8 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell adds a cell to cells, which are sorted by name. For the few cells of a row, a sorted list is faster than a
-// map.
+// addCell adds the value of c to the cell of the same field in cells, which are sorted by name. It inserts c if there
+// is no such cell. For the few cells of a row, a sorted list is faster than a map.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {

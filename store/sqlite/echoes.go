@@ -12,9 +12,9 @@ import (
 )
 
 // An echo is a key by which feedback and later turns find a session. A turn writes several echoes. Look-ups are rare,
-// because the sessions in use are in memory. The keys are hashes, so that in one large B-tree each new echo would
-// change another page of the WAL and of the file. The primary key of the table therefore begins with the number of a
-// generation. New echoes are written to the newest generation, which fits into the cache, and a look-up reads all
+// because the sessions in use are in memory. The keys are hashes. In one large B-tree each new echo would therefore
+// change another page of the WAL and of the file. To avoid this, the primary key of the table begins with the number of
+// a generation. New echoes are written to the newest generation, which fits into the cache. A look-up reads all
 // generations (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
@@ -25,7 +25,7 @@ const (
 // generation is a generation of the table echoes. size is its number of echoes.
 type generation struct{ number, size int64 }
 
-// newestGeneration returns the newest generation in the table.
+// newestGeneration returns the newest generation in the table; the zero generation means the table is empty.
 func newestGeneration(c *conn) (g generation) {
 	c.queryRow("SELECT gen, count(*) FROM echoes WHERE gen = (SELECT max(gen) FROM echoes) GROUP BY gen").scan(&g.number, &g.size)
 	return g
@@ -93,7 +93,8 @@ func (t *tx) putEchoes(list []session.Echo) {
 }
 
 // compactGeneration deletes from a full generation the echoes that FindEcho never returns. A key that occurs in all
-// sessions, for example, keeps only maxEchoesPerKey echoes. compactGeneration also deletes generations that are too old.
+// sessions, for example, keeps only maxEchoesPerKey echoes. compactGeneration also deletes generations that are too
+// old.
 func (t *tx) compactGeneration(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,

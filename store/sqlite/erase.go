@@ -104,9 +104,10 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoungSessions is the number of consecutive young sessions after which Retain stops. A session is young if it started after
-// the time before which Retain deletes. Sessions are numbered approximately in the order of their start, so that old
-// sessions come first. An old session after maxYoungSessions young sessions is deleted when the young sessions have become old.
+// maxYoungSessions is the number of consecutive young sessions after which Retain stops. A session is young if it
+// started at or after the time before which Retain deletes. Sessions are numbered approximately in the order of their
+// start, so that old sessions come first. An old session that follows maxYoungSessions young sessions is deleted when
+// the young sessions have become old.
 const maxYoungSessions = 4096
 
 // Retain deletes the sessions that were last seen before a time, and returns their number. Retain works in steps of
@@ -145,7 +146,7 @@ type candidates struct {
 	list       []storedSession
 	lastSID    int64 // number of the last session that was read
 	youngCount int   // number of consecutive young sessions up to last
-	isLast     bool  // no further candidates exist
+	isLast     bool  // no candidates follow
 }
 
 // findOldSessions returns up to eraseChunk sessions after a number that were last seen before a time.

@@ -69,9 +69,10 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 	}
 }
 
-// quota is the room that the feedback limit of a session leaves.
+// quota is the number of entries and bytes of feedback that a session may still get.
 type quota struct{ entries, bytes int64 }
 
+// freeQuota returns the quota of a session.
 func (t *tx) freeQuota(sid int64) quota {
 	var entries, bytes int64
 	t.db.queryRow("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
@@ -219,9 +220,9 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	}
 }
 
-// isParkingFull reports whether the tenant or the key has used its share of the parked feedback. The limit for all
-// tenants is 2*MaxParked entries. A tenant may not have more entries than are still free, so that one tenant cannot
-// use all.
+// isParkingFull reports whether the tenant or the key may not park a further entry. All tenants together may park
+// 2*MaxParked entries. A tenant may not have more entries than are still free for all, so that one tenant cannot use
+// all of them.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)

@@ -34,7 +34,7 @@ func checkHeader(path string) error {
 }
 
 func checkMagic(f *os.File) error {
-	var head [100]byte // the whole header: a shorter file is not a database
+	var head [100]byte // the whole header; a file shorter than the header is not a database
 	if n, _ := f.ReadAt(head[:], 0); n < len(head) || string(head[:len(magic)]) != magic {
 		return fmt.Errorf("%w: the file has no SQLite header", ErrCorrupt)
 	}
@@ -62,7 +62,7 @@ func setAside(path string, now time.Time) (string, error) {
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
 	}
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the database is last; after a crash in between, the next start then finds the damage again
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the database is renamed last, so that after a crash in between the next start finds the damage again
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}

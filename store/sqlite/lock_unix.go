@@ -27,7 +27,7 @@ func Lock(dir string) (io.Closer, error) {
 	// A flock belongs to the open file. It therefore also separates two stores of one process, and ends when the
 	// process crashes.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close() //nolint:errcheck // a file that was only read
+		defer f.Close() //nolint:errcheck // nothing was written to the file
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
@@ -43,7 +43,7 @@ func writeAt(f *os.File, s string) error {
 	return err
 }
 
-// holder returns the process that the lock file names, for the error message.
+// holder returns the process that the lock file names, such as "process 42", for the error message.
 func holder(f *os.File) string {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

@@ -51,6 +51,7 @@ func (p *packer) smallDictionary() *s2.Dict {
 	return p.dict
 }
 
+// initZstd creates the zstd encoder and decoder at the first call.
 func (p *packer) initZstd() error {
 	p.once.Do(func() {
 		p.enc, p.err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
@@ -131,7 +132,7 @@ func unpackS2(doc []byte, maxBytes int, decode func(room, doc []byte) ([]byte, e
 
 // close releases the decoder. A closed packer must not be used.
 func (p *packer) close() {
-	p.once.Do(func() {}) // waits for a call of open in progress
+	p.once.Do(func() {}) // waits for a call of initZstd in progress
 	if p.dec != nil {
 		p.dec.Close()
 	}

@@ -20,7 +20,7 @@ import (
 // checkpoints, and the WAL would grow without limit during a slow export.
 const (
 	pageRows  = 256     // maximum number of rows of a page
-	pageBytes = 1 << 20 // size of its documents at which a page ends
+	pageBytes = 1 << 20 // size of the documents of a page, in bytes, at which the page ends
 	walkRows  = 8192    // maximum number of rows that one step of a walk examines
 )
 
@@ -126,7 +126,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 }
 
 // EachSession is like EachSample, for the sessions with since <= Started < until. It calls fn with each session and its
-// settled state, in the order in which the sessions were first named in a write.
+// settled state, in the order of the writes that first named the sessions.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
@@ -208,8 +208,8 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
 // page reads rows until it has maxRows rows or pageBytes bytes. more reports that the page ended at one of these
-// limits. The first columns of each row are read into the variables of key, which at the end hold those of the last
-// row.
+// limits. The first columns of each row are read into the variables of key. After the call, key holds the first columns
+// of the last row.
 func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.query(query, args...) {

@@ -18,7 +18,7 @@ const (
 	stateNamed  int64 = 0 // an exchange, an echo or feedback names the session, whose row is not written yet
 	stateOpen   int64 = 1
 	stateClosed int64 = 2
-	stateAside  int64 = 3 // open and set aside: neither due nor unsettled
+	stateAside  int64 = 3 // open and set aside; neither due nor unsettled
 )
 
 // sessionKey identifies a session by the number of its tenant and its id.
@@ -105,7 +105,7 @@ func (c *conn) session(tenant int64, id session.ID) int64 {
 	return c.queryInt("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
-// readSession calls fn with the number of a session in a read, and returns the result of fn. For an unknown session it
+// readSession runs fn in a read, with the number of a session, and returns the result of fn. For an unknown session it
 // returns the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (v T) {
@@ -158,12 +158,11 @@ func (t *tx) putRow(r session.Row) {
 	}
 }
 
-// maxCachedTenants is the maximum number of cached tenants. There may be many, because with by-credential tenancy every client
-// key is a tenant.
+// maxCachedTenants is the maximum number of cached tenants. There may be many, because with by-credential tenancy every
+// client key is a tenant.
 const maxCachedTenants = 4096
 
-// tenantNames caches the numbers of stored tenants, by name. A number is valid for ever, because a tenant is never
-// deleted.
+// tenantNames caches the numbers of stored tenants by name. A number stays valid, because tenants are never deleted.
 type tenantNames struct {
 	mu      sync.RWMutex
 	numbers map[string]int64
@@ -202,7 +201,7 @@ func (s *Store) tenant(c *conn, name string) int64 {
 	return id
 }
 
-// readTenant calls fn with the number of a tenant in a read, and returns the result of fn. For an unknown tenant it
+// readTenant runs fn in a read, with the number of a tenant, and returns the result of fn. For an unknown tenant it
 // returns the zero value.
 func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, tenantNumber int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
@@ -247,8 +246,9 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns the key of a text id, 64 bits of its SHA-256. Two ids of one session practically never have equal
-// keys by accident. A client cannot cause equal keys of exchanges or samples, because this program makes their ids.
+// hashKey returns the key of a text id, the first 64 bits of its SHA-256. Two ids of one session practically never have
+// equal keys by accident. A client cannot cause equal keys of exchanges or samples, because this program makes the ids
+// of both.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -268,7 +268,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// asideExchange is the value of the column aside.out for an exchange. The step on this exchange is not repeated.
+// asideExchange is the value of the column aside.out for an exchange. Readmit does not readmit exchanges, because the
+// step on an exchange is not repeated.
 const asideExchange = 2
 
 // SetAside records sessions and exchanges at which a step panicked. Due and Unsettled leave out such a session until

@@ -65,18 +65,18 @@ type Options struct {
 // Store is the embedded store. A Store is safe for concurrent use.
 type Store struct {
 	opt         Options
-	readURI     string        // URI with which connections for reads open the file
+	readURI     string        // URI of the file for connections for reads
 	notice      string        // result of Notice
 	foundSchema int           // schema version that Open found
 	fileCheck   *fileIdentity // nil if the store is read-only
 
 	writeConn chan *conn    // holds the connection for writes while no write runs
-	readers   chan struct{} // holds one value for each further read that may begin
+	readers   chan struct{} // holds one value for each read that may still begin, at most maxReaders
 	idle      idleConns     // open connections for reads that are not in use
 	closed    chan struct{}
 	closeOnce sync.Once // guards Close
 	tenants   tenantNames
-	newestGen generation // generation of new echoes; only the holder of the connection for writes uses newestGen
+	newestGen generation // generation to which new echoes are written; guarded by writeConn
 	packer    packer
 }
 
@@ -123,11 +123,11 @@ func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error
 // Notice returns a message of Open for the operator; "" means no message.
 func (s *Store) Notice() string { return s.notice }
 
-// Upgraded returns the schema version that Open found, and that of this release. An older release refuses a file that
-// was migrated.
+// Upgraded returns the schema version that Open found, and the schema version of this release. Older releases refuse a
+// file that Open has migrated to this version.
 func (s *Store) Upgraded() (from, to int) { return s.foundSchema, schemaVersion }
 
-// defaults returns o with the defaults for the limits that are not set.
+// defaults returns o, with default values for the limits that are not set.
 func defaults(o Options) Options {
 	if o.BusyTimeout <= 0 {
 		o.BusyTimeout = 2 * time.Second
@@ -303,7 +303,7 @@ func fileURI(path, mode string) string {
 	return u.String()
 }
 
-// The names of the numbers in Stats.
+// The keys of the result of Stats.
 const (
 	totalSessions      = "sessions"
 	totalExchanges     = "exchanges"
@@ -363,7 +363,7 @@ func (s *Store) Close() error {
 
 // close closes all connections, after all reads and the running write have ended.
 func (s *Store) close() error {
-	for range maxReaders { // each received value means that a read has ended, or that none was in progress
+	for range maxReaders { // after maxReaders values no read is in progress, and none can begin
 		<-s.readers
 	}
 	var all []*conn

@@ -14,14 +14,14 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders is the maximum number of connections for reads. Several are necessary, because a read may wait for a disk
-// that does not answer.
+// maxReaders is the maximum number of connections for reads. With a single connection, all reads would wait for a read
+// that waits for a slow disk.
 const maxReaders = 8
 
-// read runs fn on a connection for reads, in a new goroutine, and returns the result of fn, or the error
-// of ctx when ctx ends. When ctx ends, SQLite is interrupted. But a read that waits for the disk keeps its connection
-// until the disk answers, and fn may still run after read has returned. fn must therefore not read variables that
-// change, and must not write variables of the caller. Close waits for such a read.
+// read runs fn on a connection for reads, in a new goroutine, and returns the result of fn. When ctx ends, read
+// interrupts SQLite and returns the error of ctx. If SQLite waits for the disk at this moment, the read keeps its
+// connection until the disk answers, and fn may still run after read has returned. fn must therefore not read variables
+// that change, and must not write variables of the caller. Close waits for such a read.
 //
 // A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
@@ -47,6 +47,7 @@ func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 	}
 }
 
+// readResult is the result of a read: the value, the error or the panic of its function.
 type readResult[T any] struct {
 	value    T
 	err      error
@@ -138,7 +139,7 @@ func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 	}
 }
 
-// takeWriter waits for the connection for writes. The caller sends the connection back to s.write.
+// takeWriter waits for the connection for writes. The caller sends the connection back to s.writeConn.
 func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 	if s.opt.ReadOnly {
 		return nil, fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
@@ -150,7 +151,7 @@ func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 type tx struct {
 	db       *conn
 	store    *Store
-	tenants  map[string]int64          // numbers of the tenants in the transaction, which are cached in the store after the commit
+	tenants  map[string]int64          // numbers of the tenants of the transaction by name, which the store caches after the commit
 	sessions map[sessionKey]*txSession // sessions that the transaction has looked up
 	totals   map[string]int64          // changes of the totals, by name
 	onCommit []func()                  // called after the commit
@@ -158,9 +159,9 @@ type tx struct {
 	sampleRow int64 // row number of the next sample; 0 means not read yet
 }
 
-// update runs fn in one write transaction, so that all changes of fn are stored, or none. fn aborts the
-// transaction with conn.fail. If the disk is full, update runs a checkpoint, which may free the space of the
-// WAL, and then runs fn again.
+// update runs fn in one write transaction, so that either all changes of fn are stored or none. fn aborts the
+// transaction with conn.fail. If the disk is full, update runs a checkpoint, which may free the space of the WAL, and
+// then runs fn again. op names the operation in the error.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classify(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// minClusterNodes is the smallest number of masters of a Redis Cluster.
+// minClusterNodes is the smallest number of masters that a Redis Cluster can have.
 const minClusterNodes = 3
 
 // clusterSlots is the number of slots of a Redis Cluster.

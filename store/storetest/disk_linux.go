@@ -61,7 +61,7 @@ func runInOwnNamespaces(t *testing.T) {
 	t.Fatalf("the test failed in a process with its own namespaces: %v\n%s", err, out)
 }
 
-// Fill extends a file until only leave bytes of the file system are free. Fill may be called several times.
+// Fill extends a file until only freeBytes bytes of the file system are free. Fill may be called several times.
 func (d *Disk) Fill(t testing.TB, freeBytes int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -101,7 +101,7 @@ func (d *Disk) Free(t testing.TB) {
 	}
 }
 
-// ReadOnly makes the file system read-only, even for open files, or writable again.
+// ReadOnly makes the file system read-only if readOnly is true, even for open files, and writable otherwise.
 func (d *Disk) ReadOnly(t testing.TB, readOnly bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)

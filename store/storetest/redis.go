@@ -266,7 +266,7 @@ func readReply(r *bufio.Reader) (any, error) {
 	case kind == ':':
 		return n, nil
 	case n < 0:
-		return nil, nil //nolint:nilnil // Redis' own nil
+		return nil, nil //nolint:nilnil // nil is the value of a null reply
 	case kind == '$':
 		b := make([]byte, n+2)
 		_, err := io.ReadFull(r, b)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TLSFiles holds the paths of PEM files: a test CA, and a certificate and a key for 127.0.0.1 that servers and clients
-// use.
+// TLSFiles holds the paths of PEM files: the certificate of a test CA, and a certificate for 127.0.0.1 with its private
+// key, which servers and clients use.
 type TLSFiles struct{ CA, Cert, Key string }
 
 // NewTLSFiles creates the files in a directory of the test.
@@ -33,7 +33,7 @@ func NewExpiredTLSFiles(t *testing.T) *TLSFiles {
 	return newTLSFilesFor(t, -time.Minute)
 }
 
-// newTLSFilesFor creates the files with a certificate that expires after the given time.
+// newTLSFilesFor creates the files with a certificate that expires after lifetime.
 func newTLSFilesFor(t *testing.T, lifetime time.Duration) *TLSFiles {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// signCertificate returns the DER bytes of cert, signed with the parent's key.
+// signCertificate returns the DER bytes of a certificate for publicKey, signed with parentKey, the private key of
+// parent.
 func signCertificate(t *testing.T, cert, parent *x509.Certificate, publicKey *ecdsa.PublicKey, parentKey *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, publicKey, parentKey)
@@ -86,14 +87,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns the redis-server options for an additional TLS port. clients is "yes" if the server requires client
-// certificates, and otherwise "no".
+// Args returns the redis-server options for an additional TLS port. authClients is the value of --tls-auth-clients:
+// "yes" if the server requires client certificates, else "no".
 func (s *TLSFiles) Args(port, authClients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", authClients}
 }
 
-// StartRedisTLS starts a server with a TLS listener on a second port, and returns the address of the listener. The test
-// is skipped if redis-server was built without TLS.
+// StartRedisTLS starts a server with a TLS listener on a second port, and returns the address of the listener.
+// authClients is as in Args. The test is skipped if redis-server was built without TLS.
 func StartRedisTLS(t *testing.T, s *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)
