@@ -156,9 +156,9 @@ func holderOf(c echo.Context) holder {
 	return holder{role: viewer}
 }
 
-// viewable reports whether a viewer may read a route. Unlisted routes are for operators only, because conversations,
+// isViewable reports whether a viewer may read a route. Unlisted routes are for operators only, because conversations,
 // samples, exports and profiles contain the words of people and models.
-func viewable(path string) bool {
+func isViewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/compare", "/health", "/help", "/help/*",
 		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/facets", "/api/views", "/api/compare", "/api/health", "/metrics", "/*":

@@ -35,8 +35,8 @@ type marker struct {
 	Text string `json:"text"`
 }
 
-// charts returns the script and style elements that a page with charts needs.
-func charts() g.Node {
+// chartScripts returns the script and style elements that a page with charts needs.
+func chartScripts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 

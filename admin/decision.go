@@ -19,7 +19,7 @@ import (
 type action struct {
 	key               lesson.Action
 	name, consequence string
-	asks              bool // the action needs two clicks: the first opens the consequence and a second button
+	needsConfirmation bool // the action needs two clicks: the first opens the consequence and a second button
 }
 
 // actionsOf returns the actions that are possible on a lesson in this state.
@@ -59,19 +59,19 @@ func actionsOf(state lesson.State) (out []action) {
 // sessions do not get the lesson needs two clicks. The first click opens the consequence and the measured effect.
 func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
-		does := "does-" + string(a.key)
+		consequenceID := "does-" + string(a.key)
 		button := func(class, name string) g.Node {
-			return h.Button(toned(class), h.Aria("describedby", does), g.Text(name))
+			return h.Button(toned(class), h.Aria("describedby", consequenceID), g.Text(name))
 		}
-		if !a.asks {
-			return f.decision(l, a.key, f.lesson(l.Slug), button("", a.name), h.P(h.ID(does), g.Text(a.consequence)))
+		if !a.needsConfirmation {
+			return f.decision(l, a.key, f.lesson(l.Slug), button("", a.name), h.P(h.ID(consequenceID), g.Text(a.consequence)))
 		}
 		return h.Details(
 			h.Class("asks"),
 			h.Summary(h.Class("button danger"), g.Text(a.name+" …")),
 			f.decision(
 				l, a.key, f.lesson(l.Slug),
-				h.P(h.ID(does), g.Text(a.consequence)), h.P(g.Text(measurement(row))),
+				h.P(h.ID(consequenceID), g.Text(a.consequence)), h.P(g.Text(measurement(row))),
 				button("danger", a.name+" "+l.Slug),
 			),
 		)

@@ -18,7 +18,7 @@ type diffLine struct{ mark, text, kind string }
 // difference returns the lines of a diff from a to b, by the longest common subsequence of their lines.
 func difference(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
-		all := strings.Split(strings.TrimSpace(bounded(text, maxShownText)), "\n")
+		all := strings.Split(strings.TrimSpace(truncateBytes(text, maxShownText)), "\n")
 		return all[:min(len(all), diffLimit)]
 	}
 	old, now := lines(a), lines(b)

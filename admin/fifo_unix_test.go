@@ -18,7 +18,7 @@ func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := newSessions(rand.Reader, noon).open(path)
+		_, err := newSessions(rand.Reader, noon).load(path)
 		done <- err
 	}()
 	select {

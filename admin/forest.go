@@ -76,7 +76,7 @@ type axis struct {
 // with little data. With a negative zoom, the axis contains all intervals.
 func fitAxis(effects []*effect, truths []float64, zoom float64) axis {
 	if zoom > 0 {
-		return rounded(-zoom/100, zoom/100)
+		return roundedAxis(-zoom/100, zoom/100)
 	}
 	lo, hi := 0.0, 0.0
 	for _, x := range truths {
@@ -90,11 +90,11 @@ func fitAxis(effects []*effect, truths []float64, zoom float64) axis {
 		}
 	}
 	if zoom < 0 {
-		return rounded(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
+		return roundedAxis(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
 	}
 	const medians = 1.75 // the axis ends at this multiple of the median distance; longer intervals get an arrowhead
 	reach := medians * max(quantile(below, 0.5), quantile(above, 0.5))
-	return rounded(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
+	return roundedAxis(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
 // quantile returns the smallest of the values that is at least as large as the given share of the values; 0 without
@@ -107,9 +107,9 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// rounded returns an axis that contains the part of lo to hi between -1 and 1. Its ends are multiples of its step. The
+// roundedAxis returns an axis that contains the part of lo to hi between -1 and 1. Its ends are multiples of its step. The
 // step is the smallest one with which the axis has at most six steps.
-func rounded(lo, hi float64) axis {
+func roundedAxis(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
 		lo, hi = min(lo, -0.01), max(hi, 0.01)
@@ -120,9 +120,9 @@ func rounded(lo, hi float64) axis {
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// place returns the x coordinate of an effect in the drawing. An effect beyond the axis gets the coordinate of the
+// xCoordinate returns the x coordinate of an effect in the drawing. An effect beyond the axis gets the coordinate of the
 // nearer end of the axis.
-func (a axis) place(x float64) string {
+func (a axis) xCoordinate(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))
 }
@@ -158,8 +158,8 @@ func (a axis) scale() g.Node {
 			text = withSign(x*100, ifElse(a.step < 0.01, 1, 0))
 		}
 		return g.Group{
-			g.El("text", g.Attr("x", a.place(x)), g.Attr("y", "16"), g.Text(text)),
-			stroke("tick", "M"+a.place(x)+" 20v4"),
+			g.El("text", g.Attr("x", a.xCoordinate(x)), g.Attr("y", "16"), g.Text(text)),
+			stroke("tick", "M"+a.xCoordinate(x)+" 20v4"),
 		}
 	}))
 }
@@ -180,22 +180,22 @@ func (a axis) plot(e *effect, truth *float64) g.Node {
 // row draws one row as plot does, with the given label for screen readers and the given tone.
 func (a axis) row(e *effect, truth *float64, label, tone string) g.Node {
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
-		return stroke(ifElse(x == 0, "zero", "grid"), "M"+a.place(x)+" -80v190")
+		return stroke(ifElse(x == 0, "zero", "grid"), "M"+a.xCoordinate(x)+" -80v190")
 	})
 	below := func(x float64) bool { return x < a.lo-1e-9 }
 	above := func(x float64) bool { return x > a.hi+1e-9 }
 	if e != nil {
 		marks = append(
 			marks,
-			stroke("reach", "M"+a.place(e.lo)+" 15H"+a.place(e.hi)),
-			g.If(below(e.lo), stroke("cut", "M"+a.place(e.lo)+" 11l-6 4 6 4z")),
-			g.If(above(e.hi), stroke("cut", "M"+a.place(e.hi)+" 11l6 4-6 4z")),
+			stroke("reach", "M"+a.xCoordinate(e.lo)+" 15H"+a.xCoordinate(e.hi)),
+			g.If(below(e.lo), stroke("cut", "M"+a.xCoordinate(e.lo)+" 11l-6 4 6 4z")),
+			g.If(above(e.hi), stroke("cut", "M"+a.xCoordinate(e.hi)+" 11l6 4-6 4z")),
 			g.If(!below(e.size) && !above(e.size), g.El(
-				"circle", h.Class("effect"), g.Attr("cx", a.place(e.size)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
+				"circle", h.Class("effect"), g.Attr("cx", a.xCoordinate(e.size)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
 		)
 	}
 	if truth != nil {
-		marks = append(marks, stroke("truth", "M"+a.place(*truth)+" 5v20"))
+		marks = append(marks, stroke("truth", "M"+a.xCoordinate(*truth)+" 5v20"))
 	}
 	return drawing("forest "+tone, "240 30", label, marks)
 }
@@ -205,8 +205,8 @@ const (
 	sparkHeight = 22.0
 )
 
-// spark returns a small line chart of the effect over the last 60 days; nil for fewer than two days.
-func spark(days []report.Band) g.Node {
+// sparkline returns a small line chart of the effect over the last 60 days; nil for fewer than two days.
+func sparkline(days []report.Band) g.Node {
 	const maxPoints = 60
 	days = days[max(0, len(days)-maxPoints):]
 	if len(days) < 2 {

@@ -82,9 +82,9 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// inReport returns the address of another page whose figures count the same sessions as the figures of this page. The
+// linkInReport returns the address of another page whose figures count the same sessions as the figures of this page. The
 // address keeps the tenant, the window and the choice of open sessions.
-func (f frame) inReport(path string, query ...string) string {
+func (f frame) linkInReport(path string, query ...string) string {
 	return f.Link(path, append([]string{"window", f.query.Get("window"), "provisional", f.query.Get("provisional")}, query...)...)
 }
 
@@ -98,11 +98,11 @@ func (f frame) help(page string) string {
 // removes its key. The address leads to the first page of rows, because another order or filter changes the rows of
 // each page.
 func (f frame) With(query ...string) string {
-	return f.samePage(append([]string{"page", "", "after", ""}, query...)...)
+	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
 }
 
-// samePage returns the address of this page with a changed query, as With does, but stays on the same page of rows.
-func (f frame) samePage(query ...string) string {
+// onSamePage returns the address of this page with a changed query, as With does, but stays on the same page of rows.
+func (f frame) onSamePage(query ...string) string {
 	q := maps.Clone(f.query)
 	for i := 0; i+1 < len(query); i += 2 {
 		q.Set(query[i], query[i+1])
@@ -117,24 +117,24 @@ func (f frame) samePage(query ...string) string {
 // section of a rules file has no page of its own, so lesson returns the address of its row on the page of rules files.
 func (f frame) lesson(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
-		return f.inReport("/rules") + "#" + sectionAnchor(slug)
+		return f.linkInReport("/rules") + "#" + sectionAnchor(slug)
 	}
-	return f.inReport(joinPath("/lessons/", slug, action), listKey, f.presentList("/lessons"))
+	return f.linkInReport(joinPath("/lessons/", slug, action), listKey, f.currentList("/lessons"))
 }
 
 // session returns the address of a session's page.
 func (f frame) session(id string) string {
-	return f.Link(joinPath("/sessions/", id, nil), listKey, f.presentList(sessionLists()...))
+	return f.Link(joinPath("/sessions/", id, nil), listKey, f.currentList(sessionLists()...))
 }
 
-// rewarded returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or withheld.
+// rewardedSessions returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or withheld.
 // The list covers the window of this page's report. An empty slug means any lesson.
-func (f frame) rewarded(slug, arm string, more ...string) string {
-	return f.inWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, more...)...)
+func (f frame) rewardedSessions(slug, arm string, more ...string) string {
+	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, more...)...)
 }
 
-// inWindow returns the address of the list of sessions with filters. The list covers the window of this page's report.
-func (f frame) inWindow(filters ...string) string {
+// sessionsInWindow returns the address of the list of sessions with filters. The list covers the window of this page's report.
+func (f frame) sessionsInWindow(filters ...string) string {
 	var query []string
 	window := f.query.Get("window")
 	if slices.ContainsFunc(timeRanges(), func(r choice) bool { return r.Key == window }) {
@@ -145,9 +145,9 @@ func (f frame) inWindow(filters ...string) string {
 	return f.Link("/sessions", append(query, filters...)...)
 }
 
-// arm returns n, the number of a lesson's rewarded sessions in an arm, as a link to the list of these sessions. more
+// armLink returns n, the number of a lesson's rewarded sessions in an arm, as a link to the list of these sessions. more
 // holds further keys and values of the link's query.
-func (f frame) arm(n int64, slug, arm string, more ...string) g.Node {
+func (f frame) armLink(n int64, slug, arm string, more ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")
 	}
@@ -155,12 +155,12 @@ func (f frame) arm(n int64, slug, arm string, more ...string) g.Node {
 	if slug != "" {
 		about = visible(short(slug)) + ": " + about
 	}
-	return h.A(h.Href(f.rewarded(slug, arm, more...)), labelled(about), g.Text(count(n)))
+	return h.A(h.Href(f.rewardedSessions(slug, arm, more...)), labelled(about), g.Text(count(n)))
 }
 
 // run returns the address of a run's page.
 func (f frame) run(name string) string {
-	return f.Link(joinPath("/runs/", name, nil), listKey, f.presentList(sessionLists()...))
+	return f.Link(joinPath("/runs/", name, nil), listKey, f.currentList(sessionLists()...))
 }
 
 // sessionLists returns the paths of the lists with links to the pages of sessions and runs.
@@ -171,11 +171,11 @@ const (
 	maxListSize = 1 << 10 // maximum length of this address in bytes
 )
 
-// presentList returns the address of the list to which a reader of this page can return. If the path of this page is
-// one of paths, this page is the list. Otherwise the query key list has the address. presentList returns an empty
+// currentList returns the address of the list to which a reader of this page can return. If the path of this page is
+// one of paths, this page is the list. Otherwise the query key list has the address. currentList returns an empty
 // string if the path of the list is not one of paths, if the list has no query, or if the address is longer than
 // maxListSize. The address contains neither the tenant nor the window, because every link has both.
-func (f frame) presentList(paths ...string) string {
+func (f frame) currentList(paths ...string) string {
 	list := f.query.Get(listKey)
 	if slices.Contains(paths, f.path) {
 		q := maps.Clone(f.query)
@@ -191,10 +191,10 @@ func (f frame) presentList(paths ...string) string {
 	return list
 }
 
-// parentList returns the name and the address of the list to which a page belongs. This is the list of presentList, or
+// parentList returns the name and the address of the list to which a page belongs. This is the list of currentList, or
 // else the list at the first of paths, without filters.
 func (f frame) parentList(paths ...string) (name, target string) {
-	path, query, _ := strings.Cut(cmp.Or(f.presentList(paths...), paths[0]), "?")
+	path, query, _ := strings.Cut(cmp.Or(f.currentList(paths...), paths[0]), "?")
 	q, _ := url.ParseQuery(query) // an invalid part of an edited address is dropped
 	var pairs []string
 	for key := range q {
@@ -202,11 +202,11 @@ func (f frame) parentList(paths ...string) (name, target string) {
 			pairs = append(pairs, key, q.Get(key))
 		}
 	}
-	return map[string]string{"/sessions": "Sessions", "/samples": "Samples", "/lessons": "Lessons"}[path], f.inReport(path, pairs...)
+	return map[string]string{"/sessions": "Sessions", "/samples": "Samples", "/lessons": "Lessons"}[path], f.linkInReport(path, pairs...)
 }
 
-// crumb returns the link to the list of parentList, which is shown at the top of a page.
-func (f frame) crumb(paths ...string) g.Node {
+// breadcrumb returns the link to the list of parentList, which is shown at the top of a page.
+func (f frame) breadcrumb(paths ...string) g.Node {
 	name, target := f.parentList(paths...)
 	return h.P(h.Class("crumb"), h.A(h.Href(target), g.Text(name)))
 }
@@ -216,10 +216,10 @@ func joinPath(prefix, name string, action []string) string {
 	return strings.Join(append([]string{prefix + url.PathEscape(name)}, action...), "/")
 }
 
-// clear returns the address of this page without the filters in keys and without the saved view. If the query has none
+// withoutFilters returns the address of this page without the filters in keys and without the saved view. If the query has none
 // of the keys, clear returns an empty string. The order, the tenant and other parameters stay.
-func (f frame) clear(keys ...string) string {
-	if !f.has(keys...) {
+func (f frame) withoutFilters(keys ...string) string {
+	if !f.hasQuery(keys...) {
 		return ""
 	}
 	query := []string{"view", ""}
@@ -229,8 +229,8 @@ func (f frame) clear(keys ...string) string {
 	return f.With(query...)
 }
 
-// has reports whether the query has a value for at least one of the keys.
-func (f frame) has(keys ...string) bool {
+// hasQuery reports whether the query has a value for at least one of the keys.
+func (f frame) hasQuery(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" })
 }
 

@@ -26,19 +26,19 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// week returns the address of the list of sessions of an arm in the last seven days, or in the window of the query if
+// sessionsOfWeek returns the address of the list of sessions of an arm in the last seven days, or in the window of the query if
 // the window is shorter. more holds further keys and values of the query.
-func (f frame) week(arm string, more ...string) string {
+func (f frame) sessionsOfWeek(arm string, more ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
-		return f.rewarded("", arm, append([]string{"min_reward", ""}, more...)...)
+		return f.rewardedSessions("", arm, append([]string{"min_reward", ""}, more...)...)
 	}
 	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, more...)...)
 }
 
-// gains returns the figures that the overview shows below the net result: the effect of all lessons together, the
+// gainFigures returns the figures that the overview shows below the net result: the effect of all lessons together, the
 // treated and control sessions, the proven lessons and the costs.
-func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
+func gainFigures(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalEffect(&r.Global)
 	helps, harms := 0, 0
@@ -54,16 +54,16 @@ func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	return append(
 		[]stat{
 			effectStat("together", together(&r.Global)),
-			statOf("treated", count(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewarded("", store.FateTreated)),
-			statOf("control", count(r.Global.NControl), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.FateControl)),
-			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.inReport("/lessons", "verdict", "helps")),
+			statOf("treated", count(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewardedSessions("", store.FateTreated)),
+			statOf("control", count(r.Global.NControl), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewardedSessions("", store.FateControl)),
+			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.linkInReport("/lessons", "verdict", "helps")),
 		},
-		costs(f, &lately, p, m)...)
+		weekCosts(f, &lately, p, m)...)
 }
 
-// costs returns the costs of lessons in the last week: the inserted tokens, their price, and the input of a session
+// weekCosts returns the costs of lessons in the last week: the inserted tokens, their price, and the input of a session
 // with the share from the provider's prompt cache.
-func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
+func weekCosts(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
 	if m.known {
@@ -72,7 +72,7 @@ func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 			return p.amount(m.price.Cost(s.Input, s.Cached, 0) / float64(s.Sessions))
 		}
 	}
-	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.week(store.FateInjected))}
+	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.sessionsOfWeek(store.FateInjected))}
 	with, without := lately.Treated, lately.Control
 	if with.Sessions == 0 {
 		return out
@@ -84,5 +84,5 @@ func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 	if without.Sessions > 0 {
 		note += "; control " + session(without) + ", " + cached(without)
 	}
-	return append(out, statOf(key, session(with), note, "").linked(f.week(store.FateTreated)))
+	return append(out, statOf(key, session(with), note, "").linked(f.sessionsOfWeek(store.FateTreated)))
 }

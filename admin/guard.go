@@ -12,9 +12,9 @@ import (
 	"precept/internal/redact"
 )
 
-// headers sets the security headers of every response. Scripts and styles come only from this server. No response may
+// securityHeaders sets the security headers of every response. Scripts and styles come only from this server. No response may
 // be stored or framed.
-func headers(next echo.HandlerFunc) echo.HandlerFunc {
+func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "+
@@ -108,13 +108,13 @@ func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	}
 	h, ok := a.byLogin(cookie.Value, sess.proof)
 	if ok {
-		s.sessions.use(sess)
+		s.sessions.recordUse(sess)
 	}
 	return sess, h, ok
 }
 
 // checkWrite refuses writes that a page of another site sends through a logged-in browser, because the browser adds
-// the cookie to such writes. A write with a cookie must come from this server's pages (see ownOrigin) and have the
+// the cookie to such writes. A write with a cookie must come from this server's pages (see isOwnOrigin) and have the
 // CSRF token.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -123,7 +123,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		if !hasSession || isRead(r) {
 			return next(c)
 		}
-		if !ownOrigin(r) {
+		if !isOwnOrigin(r) {
 			return echo.NewHTTPError(http.StatusForbidden,
 				"the request comes from another site, or a proxy before precept does not forward Host; set the proxy to forward Host")
 		}
@@ -138,9 +138,9 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// ownOrigin reports whether a request comes from this server's pages, according to its headers Sec-Fetch-Site and
+// isOwnOrigin reports whether a request comes from this server's pages, according to its headers Sec-Fetch-Site and
 // Origin. A missing header is not checked, because programs send neither.
-func ownOrigin(r *http.Request) bool {
+func isOwnOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
 	}
@@ -193,9 +193,9 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 
 // Messages for a viewer without permission.
 const (
-	noActing = "a viewer's token cannot change anything; " +
+	viewerCannotWrite = "a viewer's token cannot change anything; " +
 		"use an operator's token (admin.tokens)"
-	noContent = "a viewer's token reads lessons and figures, but no conversations; " +
+	viewerCannotReadContent = "a viewer's token reads lessons and figures, but no conversations; " +
 		"use an operator's token (admin.tokens)"
 )
 
@@ -208,12 +208,12 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		if !isRead(c.Request()) {
-			return echo.NewHTTPError(http.StatusForbidden, noActing)
+			return echo.NewHTTPError(http.StatusForbidden, viewerCannotWrite)
 		}
-		if viewable(c.Path()) && c.QueryParam("words")+c.QueryParam("tool")+c.QueryParam("error") == "" {
+		if isViewable(c.Path()) && c.QueryParam("words")+c.QueryParam("tool")+c.QueryParam("error") == "" {
 			return next(c)
 		}
-		refused := echo.NewHTTPError(http.StatusForbidden, noContent)
+		refused := echo.NewHTTPError(http.StatusForbidden, viewerCannotReadContent)
 		if wantsHTML(c.Request()) {
 			return s.show(c, pageContent{Title: "for operators", Main: refusedPage, Err: refused})
 		}

@@ -13,8 +13,8 @@ import (
 // history holds the effects that the server has computed since its start, in memory. Charts show these effects while
 // an experiment has fewer than two days of counters.
 type history struct {
-	mu   sync.Mutex
-	seen map[historyKey][]effectAt
+	mu    sync.Mutex
+	byKey map[historyKey][]effectAt
 }
 
 // historyKey identifies the effects of an arm. If Arm is empty, it identifies the effects of all lessons of the tenant
@@ -28,9 +28,9 @@ type reportKey struct {
 	Provisional bool
 }
 
-// whole reports whether the report counts all closed sessions and no open ones. Only such reports enter the history,
+// countsAllClosed reports whether the report counts all closed sessions and no open ones. Only such reports enter the history,
 // so that all effects of a chart count the same kind of sessions.
-func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
+func (k reportKey) countsAllClosed() bool { return k.Window == 0 && !k.Provisional }
 
 // effectAt is an effect and the time at which it was computed.
 type effectAt struct {
@@ -44,7 +44,7 @@ const (
 	historyEvery   = 2 * time.Second // minimum time between two effects of a key
 )
 
-func newHistory() *history { return &history{seen: map[historyKey][]effectAt{}} }
+func newHistory() *history { return &history{byKey: map[historyKey][]effectAt{}} }
 
 // add adds an effect to the history of a key. add ignores a nil effect, an effect within historyEvery of the last one,
 // and a new key beyond historyKeys. If the key already has historyEffects effects, add first removes every second
@@ -52,15 +52,15 @@ func newHistory() *history { return &history{seen: map[historyKey][]effectAt{}} 
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	effects, known := h.seen[key]
-	if e == nil || !known && len(h.seen) >= historyKeys || known && now.Sub(effects[len(effects)-1].at) < historyEvery {
+	effects, known := h.byKey[key]
+	if e == nil || !known && len(h.byKey) >= historyKeys || known && now.Sub(effects[len(effects)-1].at) < historyEvery {
 		return
 	}
 	if len(effects) >= historyEffects {
 		i := 0
 		effects = slices.DeleteFunc(effects, func(effectAt) bool { i++; return i%2 == 0 })
 	}
-	h.seen[key] = append(effects, effectAt{now, *e})
+	h.byKey[key] = append(effects, effectAt{now, *e})
 }
 
 // addReport adds the effects of a report to the history. The report must count all closed sessions and no open ones.
@@ -75,7 +75,7 @@ func (h *history) addReport(tenant string, r *report.Report, now time.Time) {
 func (h *history) effects(key historyKey) []effectAt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.seen[key])
+	return slices.Clone(h.byKey[key])
 }
 
 // decisions holds lessons in their state after a decision of the last seconds. The watcher of the lessons sees a

@@ -28,7 +28,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 		}
 	}
 	for _, p := range s.pages {
-		if p.Name == "" || f.Viewer && !viewable(p.Path) {
+		if p.Name == "" || f.Viewer && !isViewable(p.Path) {
 			continue
 		}
 		l := link{Name: p.Name, Href: f.Link(p.Path)}
@@ -47,7 +47,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 func layout(f frame) g.Node {
 	return document("precept: "+f.page.Title, g.Group{script("page.js"), f.page.Head},
 		h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
-		top(f),
+		topBar(f),
 		g.If(f.page.Live, h.P(h.ID("stale"), h.Class("problem"), h.Role("status"), g.Attr("hidden"))),
 		h.Main(
 			h.ID("main"), h.TabIndex("-1"),
@@ -90,8 +90,8 @@ func document(title string, head g.Node, body ...g.Node) g.Node {
 	))
 }
 
-// top returns the top bar of a page: the navigation, the switches and the logout.
-func top(f frame) g.Node {
+// topBar returns the top bar of a page: the navigation, the switches and the logout.
+func topBar(f frame) g.Node {
 	return h.Header(
 		h.Class("top"),
 		h.A(h.Class("name"), h.Href(f.Link("/")), icon("22"), g.Text("precept")),
@@ -126,7 +126,7 @@ func failedPage(f frame) g.Node {
 // name is unknown.
 func noSessionPage(f frame) g.Node {
 	return g.Group{
-		f.crumb(sessionLists()...),
+		f.breadcrumb(sessionLists()...),
 		title(f.page.Title),
 		h.P(
 			g.Text("Check the name and the tenant: the page reads the tenant "), code(f.Tenant), g.Text(". The list of "),

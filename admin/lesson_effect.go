@@ -57,9 +57,9 @@ func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 	}
 	out := []stat{
 		effectStat("effect", r),
-		statOf("injected", count(r.NInjected), mean(r.MeanInjected), "").linked(f.rewarded(r.Slug, store.FateInjected)),
-		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), "").linked(f.rewarded(r.Slug, store.FateWithheld)),
-		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.inWindow("lesson", r.Slug, "arm", store.FateMatched)),
+		statOf("injected", count(r.NInjected), mean(r.MeanInjected), "").linked(f.rewardedSessions(r.Slug, store.FateInjected)),
+		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), "").linked(f.rewardedSessions(r.Slug, store.FateWithheld)),
+		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.sessionsInWindow("lesson", r.Slug, "arm", store.FateMatched)),
 	}
 	if e != nil {
 		out = append(out, statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""))
@@ -133,7 +133,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
-		drawn = quiet(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d of them withheld.", trial.MinPicks, trial.MinArm))
+		drawn = quiet(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d of them withheld.", trial.MinPicks, trial.MinPerArm))
 	default:
 		var known []float64
 		if truth != nil {
@@ -169,7 +169,7 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 // differenceNote compares the measured effect with the plain difference between the mean rewards of sessions with and
 // without the lesson, in sentences. The plain difference is not an effect.
 func differenceNote(r *report.Row) string {
-	const why = "a lesson fires in tasks that are harder or easier than others"
+	const reason = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
 	if r.LOOGap == nil {
 		return text + " This difference is not an effect: a lesson fires in tasks that are harder or easier than others. " +
@@ -179,9 +179,9 @@ func differenceNote(r *report.Row) string {
 		points(r.Effect), points(r.LOOGap))
 	if r.Lo != nil && r.Hi != nil && *r.Lo <= *r.LOODelta && *r.LOODelta <= *r.Hi {
 		return text + ", which is within the interval: here the error is small. " +
-			"For another lesson the error may be large, because " + why + "."
+			"For another lesson the error may be large, because " + reason + "."
 	}
-	return text + ": the difference is misleading, because " + why + "."
+	return text + ": the difference is misleading, because " + reason + "."
 }
 
 // opinions returns the opinions of the judge on whether sessions followed the lesson. The judge is the model that

@@ -66,7 +66,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 		if model == trial.OtherModels {
 			return g.Text(count(n))
 		}
-		return f.arm(n, r.Slug, arm, "model", model)
+		return f.armLink(n, r.Slug, arm, "model", model)
 	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {

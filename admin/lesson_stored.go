@@ -18,16 +18,16 @@ import (
 	"precept/store"
 )
 
-// stored holds the figures of a lesson that are computed from the stored sessions, because the counters do not have
+// storedFigures holds the figures of a lesson that are computed from the stored sessions, because the counters do not have
 // them.
-type stored struct {
+type storedFigures struct {
 	survey *report.Survey // nil means the sessions were not read
 	old    bool           // newer sessions are being read, and the page will refresh itself
 	err    error
 }
 
 // rewards returns the distribution of the rewards of both arms, in ten classes of equal width.
-func (x *stored) rewards(f frame, slug string) g.Node {
+func (x *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(x.err, errComputing):
 		return quiet(g.Text("The stored sessions are being read; their rewards will appear here."))
@@ -50,14 +50,14 @@ func (x *stored) rewards(f frame, slug string) g.Node {
 		),
 		grid(
 			labelled("Rewards of both arms"),
-			columns(words("Reward", "Injected and withheld"), numbers("Injected, sessions", "Withheld, sessions")), tenths(f, slug, arms),
+			columns(words("Reward", "Injected and withheld"), numbers("Injected, sessions", "Withheld, sessions")), rewardRows(f, slug, arms),
 		),
 	}
 }
 
-// tenths returns the rows of the table of rewards, one row for each tenth from 0 to 1. The bars and percentages are
+// rewardRows returns the rows of the table of rewards, one row for each tenth from 0 to 1. The bars and percentages are
 // shares of the sessions of an arm (injected or withheld), so that arms of different sizes are comparable.
-func tenths(f frame, slug string, arms *report.Rewards) g.Node {
+func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)
 		for _, n := range arm {
@@ -74,7 +74,7 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 		if tenth < 9 { // the upper bound belongs to the next tenth
 			to = strconv.FormatFloat(float64(tenth+1)/10-1e-4, 'f', 4, 64)
 		}
-		return h.Td(g.Text(percent(share)+" "), small(f.arm(n, slug, arm, "min_reward", from, "max_reward", to)))
+		return h.Td(g.Text(percent(share)+" "), small(f.armLink(n, slug, arm, "min_reward", from, "max_reward", to)))
 	}
 	var out g.Group
 	for i := range arms.Injected {
@@ -107,9 +107,9 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 	return backtestView{result: &b}
 }
 
-// short returns the result of the backtest as a sentence. If no backtest was requested, short returns a link to href,
+// summary returns the result of the backtest as a sentence. If no backtest was requested, short returns a link to href,
 // which requests the backtest.
-func (x *backtestView) short(href string) g.Node {
+func (x *backtestView) summary(href string) g.Node {
 	switch b := x.result; {
 	case b != nil:
 		words := some(b.Words, h.Span, func(w backtest.Word) g.Node {
@@ -123,12 +123,12 @@ func (x *backtestView) short(href string) g.Node {
 	}
 }
 
-// whole returns the result of the backtest in full: the words that fired, examples, and the sessions in which the
+// details returns the result of the backtest in full: the words that fired, examples, and the sessions in which the
 // lesson nearly fired.
-func (x *backtestView) whole(f frame) g.Node {
+func (x *backtestView) details(f frame) g.Node {
 	b := x.result
 	if b == nil {
-		return x.short(f.With("backtest", "1") + "#trigger")
+		return x.summary(f.With("backtest", "1") + "#trigger")
 	}
 	fired := slices.Clone(b.Words)
 	for _, w := range b.Silent {

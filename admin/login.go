@@ -24,7 +24,7 @@ type loginPage struct {
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.countWrong(ip)
-	if f.log {
+	if f.shouldLog {
 		s.log(c).Warn("admin token refused", "ip", ip.String(), "count", f.count)
 	}
 	if f.retryAfter > 0 {
@@ -103,7 +103,7 @@ func (s *Server) login(c echo.Context) error {
 
 func (s *Server) logout(c echo.Context) error {
 	if cookie, err := c.Cookie(cookieName); err == nil {
-		s.sessions.end(cookie.Value)
+		s.sessions.remove(cookie.Value)
 		if removed, err := s.sessions.saveOrRemove(); removed {
 			s.log(c).Warn("a logout cannot be stored, so the stored logins were deleted, and all browsers log in again after a restart; "+
 				"check the space of data_dir", "file", sessionsFile, "error", err)

@@ -75,7 +75,7 @@ func (n netResult) html(f frame) g.Node {
 	}
 	treatedLink := g.Node(g.Text(countOf(n.sessions, "treated session")))
 	if n.sessions > 0 {
-		treatedLink = h.A(h.Href(f.week(store.FateTreated, "min_reward", "0")), treatedLink)
+		treatedLink = h.A(h.Href(f.sessionsOfWeek(store.FateTreated, "min_reward", "0")), treatedLink)
 	}
 	prevented, inserted := none, none
 	if priced && n.effect != nil {

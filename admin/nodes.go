@@ -9,7 +9,7 @@ import (
 
 // quoted returns untrusted text, which an agent, a client or a file wrote. The text is escaped and cut at
 // maxShownText, and hidden characters become visible. Texts of this package use g.Text.
-func quoted(text string) g.Node { return g.Text(visible(bounded(text, maxShownText))) }
+func quoted(text string) g.Node { return g.Text(visible(truncateBytes(text, maxShownText))) }
 
 // some returns the first 100 elements of a list as nodes that one makes. If there are more elements, last makes a node
 // that states their number.
@@ -59,7 +59,7 @@ func section(id, title string, children ...g.Node) g.Node {
 
 // title returns the heading of a page.
 func title(text string, children ...g.Node) g.Node {
-	return h.Div(h.Class("heading"), h.H1(quoted(cut(text, 200))), g.Group(children))
+	return h.Div(h.Class("heading"), h.H1(quoted(truncateChars(text, 200))), g.Group(children))
 }
 
 // empty returns the content that is shown in place of an empty list.

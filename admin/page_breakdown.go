@@ -45,7 +45,7 @@ func (s *Server) breakdown(c echo.Context) error {
 	if i := slices.IndexFunc(dimensions(), func(w choice) bool { return w.Key == c.QueryParam("by") }); i > 0 {
 		v.by = dimensions()[i]
 	}
-	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
+	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, maxPageWait)
 	page := pageContent{Title: "Breakdown", Main: v.html, Live: old}
 	switch v.reading = errors.Is(err, errComputing); {
 	case v.reading:
@@ -56,7 +56,7 @@ func (s *Server) breakdown(c echo.Context) error {
 	default:
 		v.survey, page.Counted = survey, countedAt{survey.Made, old}
 		all, _ := survey.Cells(v.by.Key)
-		v.cells = slices.DeleteFunc(slices.Clone(all), func(x report.Cell) bool { return !x.Enough })
+		v.cells = slices.DeleteFunc(slices.Clone(all), func(x report.Cell) bool { return !x.HasEffect })
 		v.thin = len(all) - len(v.cells)
 		v.reading = old && len(v.cells) == 0 // the newer survey may have cells
 	}
@@ -90,8 +90,8 @@ func (v *breakdownView) list(f frame) g.Node {
 	}
 }
 
-// stored returns the number of sessions that were read, and the date since which sessions were read.
-func (v *breakdownView) stored() (sessions, since string) {
+// storedCounts returns the number of sessions that were read, and the date since which sessions were read.
+func (v *breakdownView) storedCounts() (sessions, since string) {
 	return count(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
 }
 
@@ -102,7 +102,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	}
 	axis := fitAxis(effects, nil, 0)
 	unit := func(name string) g.Node { return small(g.Text(name)) }
-	sessions, since := v.stored()
+	sessions, since := v.storedCounts()
 	rows := make(g.Group, len(cells))
 	for i := range cells {
 		rows[i] = v.row(f, &cells[i], axis, effects[i])
@@ -111,7 +111,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 		h.Class("effects cards"),
 		h.Caption(
 			g.Text("Of "+sessions+" closed sessions with a reward since "+since),
-			g.If(!v.survey.Whole, g.Text(", the newest within the time limit")), g.Text("."),
+			g.If(!v.survey.Complete, g.Text(", the newest within the time limit")), g.Text("."),
 			g.If(v.thin > 0, g.Textf(
 				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.thin)),
 		),
@@ -138,7 +138,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 		if x.Value == "" { // the list of sessions has no such filter
 			return g.Text(count(n))
 		}
-		return f.arm(n, x.Slug, arm, v.by.Key, x.Value)
+		return f.armLink(n, x.Slug, arm, v.by.Key, x.Value)
 	}
 	return h.Tr(
 		g.If(x.Slug == "", h.Class("all")),
@@ -155,7 +155,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 
 // tooFew states how much data a cell needs, and how much there is.
 func (v *breakdownView) tooFew() g.Node {
-	sessions, since := v.stored()
+	sessions, since := v.storedCounts()
 	text := "A cell needs 50 closed sessions with a reward, at least 10 of them injected and " +
 		"10 withheld. " + sessions + " of these sessions are stored since " + since
 	if v.thin > 0 {

@@ -17,9 +17,9 @@ import (
 
 // compareView is the data of the comparison of two agents or models.
 type compareView struct {
-	c        Comparison
-	currency string
-	reading  bool // the sessions are being read for the first time
+	comparison Comparison
+	currency   string
+	reading    bool // the sessions are being read for the first time
 }
 
 // readComparison returns the comparison for a request. The filters of the list of sessions select the sessions to
@@ -53,8 +53,8 @@ func (s *Server) apiCompare(c echo.Context) error {
 
 // comparePage compares two agents or two models.
 func (s *Server) comparePage(c echo.Context) error {
-	x, old, err := s.readComparison(c, patience)
-	v := compareView{c: x, currency: s.options.Program.Prices().Currency, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
+	x, old, err := s.readComparison(c, maxPageWait)
+	v := compareView{comparison: x, currency: s.options.Program.Prices().Currency, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
 	page := pageContent{Title: "compare", Main: v.html, Live: old}
 	if err != nil && !v.reading {
 		if httpError := new(echo.HTTPError); !errors.As(err, &httpError) {
@@ -66,7 +66,7 @@ func (s *Server) comparePage(c echo.Context) error {
 }
 
 func (v *compareView) html(f frame) g.Node {
-	c := &v.c
+	c := &v.comparison
 	other := ifElse(c.By == "model", "agent", "model")
 	by := func(key, name string) g.Node {
 		return h.A(h.Href(f.With("by", key, "a", "", "b", "")), g.If(c.By == key, h.Aria("current", "true")), g.Text(name))
@@ -86,7 +86,7 @@ func (v *compareView) html(f frame) g.Node {
 	}
 	return g.Group{
 		title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
-		v.form(f), chips(f, comparedFilters(f)),
+		v.form(f), filterChips(f, comparedFilters(f)),
 		h.P(h.Class("warning"), g.Text("Exploratory: the "+c.By+"s are not assigned at random, so a difference may come from different tasks. "+
 			"An interval has 95% confidence for one look.")),
 		scroll(labelled("Measures"), v.measures(f)),
@@ -108,15 +108,15 @@ func comparedFilters(f frame) []string {
 // form returns the form that selects the two sides.
 func (v *compareView) form(f frame) g.Node {
 	var all []choice
-	for _, x := range v.c.Choices[:min(len(v.c.Choices), maxHiddenValues)] {
+	for _, x := range v.comparison.Choices[:min(len(v.comparison.Choices), maxHiddenValues)] {
 		all = append(all, choice{x.Value, short(x.Value)})
 	}
 	ranges := append([]choice{{"", "all"}}, timeRanges()...)
 	return h.Form(
 		h.Method("get"), h.Action("/compare"), h.Class("filters"), labelled("Select what to compare"),
-		g.If(f.query.Get("tenant") != "", hiddenField("tenant", f.Tenant)), hiddenField("by", v.c.By),
+		g.If(f.query.Get("tenant") != "", hiddenField("tenant", f.Tenant)), hiddenField("by", v.comparison.By),
 		keptFields(f, comparedFilters(f)...),
-		choiceField("First", "a", all, v.c.A.Value), choiceField("Second", "b", all, v.c.B.Value), choiceField("Begun", "range", ranges, f.query.Get("range")),
+		choiceField("First", "a", all, v.comparison.A.Value), choiceField("Second", "b", all, v.comparison.B.Value), choiceField("Begun", "range", ranges, f.query.Get("range")),
 		h.Div(h.Class("field"), h.Button(h.Class("main"), g.Text("Compare"))),
 	)
 }
@@ -136,7 +136,7 @@ func comparedSessions(f frame, query ...string) string {
 
 // measures returns the table with one row for each measure.
 func (v *compareView) measures(f frame) g.Node {
-	c := &v.c
+	c := &v.comparison
 	link := func(side *ComparedSide) g.Node {
 		return g.Group{
 			quoted(short(side.Value)),
@@ -172,7 +172,7 @@ func (v *compareView) measures(f frame) g.Node {
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
-		of := g.Group{g.Text("of "), h.A(h.Href(comparedSessions(f, v.c.By, side.Value, "min_reward", "0")), g.Text(countOf(side.Rewarded, "session"))), g.Text(" with a reward")}
+		of := g.Group{g.Text("of "), h.A(h.Href(comparedSessions(f, v.comparison.By, side.Value, "min_reward", "0")), g.Text(countOf(side.Rewarded, "session"))), g.Text(" with a reward")}
 		if e.Sessions < side.Rewarded {
 			of = append(of, g.Text(", each run once: "+countOf(e.Sessions, "reward")))
 		}
@@ -208,7 +208,7 @@ func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.No
 
 // lessons returns the table of the lessons that were injected on either side.
 func (v *compareView) lessons(f frame) g.Node {
-	c := &v.c
+	c := &v.comparison
 	side := func(slug string, of *ComparedSide, injected *InjectedSide) g.Node {
 		value := of.Value
 		if injected.Sessions == 0 {

@@ -41,16 +41,16 @@ func (v *healthView) html(frame) g.Node {
 	about += ", " + v.health.Go + ", process " + strconv.Itoa(v.health.PID) + ", since "
 	return g.Group{
 		title("Health", quiet(g.Text(about), timeOf(v.health.Started))),
-		figures(v.top()),
+		figures(v.topFigures()),
 		v.troubles(),
 		h.Div(
 			h.Class("columns"),
 			h.Section(
-				heading("account", "All exchanges"), linesTable("account", accountOf(&v.health.Account)),
+				heading("account", "All exchanges"), linesTable("account", accountLines(&v.health.Account)),
 				quiet(g.Text("Counted since the data directory was created. An exchange is one request and its reply.")),
 			),
-			h.Section(heading("since", "Since this start"), linesTable("since", sinceOf(&v.health.Since))),
-			h.Section(heading("store", "In the store"), linesTable("store", storeOf(v.health.Store.Counts))),
+			h.Section(heading("since", "Since this start"), linesTable("since", sinceLines(&v.health.Since))),
+			h.Section(heading("store", "In the store"), linesTable("store", storeLines(v.health.Store.Counts))),
 			g.If(len(v.health.Figures) > 0, h.Section(heading("more", "Lessons"), figureTable("more", v.health.Figures))),
 		),
 		v.configuration(),
@@ -59,16 +59,16 @@ func (v *healthView) html(frame) g.Node {
 	}
 }
 
-// top returns the most important figures.
-func (v *healthView) top() []stat {
+// topFigures returns the most important figures.
+func (v *healthView) topFigures() []stat {
 	lost := sum(v.health.Account.Dropped) - v.health.Account.Dropped["opted_out"]
-	ill := !v.health.Store.Healthy || v.health.Store.Trouble != ""
+	failing := !v.health.Store.Healthy || v.health.Store.Trouble != ""
 	outbox, limit := bytesOf(v.health.Spool.Bytes), "of "+bytesOf(v.health.Spool.Limit)
 	if v.health.Spool.Dir == "" {
 		outbox, limit = none, "no outbox"
 	}
 	return []stat{
-		statOf("store-state", ifElse(ill, "failing", "healthy"), v.health.Store.Kind, ifElse(ill, "bad", "good")),
+		statOf("store-state", ifElse(failing, "failing", "healthy"), v.health.Store.Kind, ifElse(failing, "bad", "good")),
 		statOf("exchanges-kept", count(v.health.Account.Stored), "of "+count(v.health.Account.Admitted)+" admitted", ""),
 		statOf("exchanges-dropped", count(lost), "since the data directory was created", ifElse(lost > 0, "bad", "good")),
 		statOf(
@@ -169,8 +169,8 @@ func (n *AuditEntry) words() string {
 	return what
 }
 
-// accountOf returns the lines with the counts of exchanges.
-func accountOf(a *Account) []line {
+// accountLines returns the lines with the counts of exchanges.
+func accountLines(a *Account) []line {
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},
 		{Name: "Stored", Value: count(a.Stored), Indent: "indent"},
@@ -186,8 +186,8 @@ func accountOf(a *Account) []line {
 		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
 }
 
-// sinceOf returns the lines with the counts since the start of the server.
-func sinceOf(n *Since) []line {
+// sinceLines returns the lines with the counts since the start of the server.
+func sinceLines(n *Since) []line {
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
 		{Name: "Samples written, rewrites included", Value: count(n.Samples)},
@@ -207,8 +207,8 @@ func sinceOf(n *Since) []line {
 	return out
 }
 
-// storeOf returns the lines with the content of the store.
-func storeOf(counts map[string]int64) (out []line) {
+// storeLines returns the lines with the content of the store.
+func storeLines(counts map[string]int64) (out []line) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		l := line{
 			Name:  strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " "),

@@ -31,7 +31,7 @@ type lessonView struct {
 	older    []oldText
 	prices   Prices
 	mean     meanPrice // mean price of the input tokens of the lesson's sessions
-	stored   stored
+	stored   storedFigures
 	backtest backtestView
 }
 
@@ -57,7 +57,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	if v.row != nil {
 		v.truth, v.since = truths(s.options.Truth).effectOf(v.slug), r.since(v.row.Arm)
 	}
-	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, patience)
+	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, maxPageWait)
 	if v.stored.survey != nil {
 		readOlderTexts(ctx, s.options.Read.Archive, v.stored.survey, tenant, v.older)
 	}
@@ -65,7 +65,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 		v.backtest = runBacktest(ctx, s.options.Read.Survey, tenant, v.lesson)
 	}
 	return s.show(c, pageContent{
-		Title: v.title(), Main: v.html, Head: charts(), Live: r.asOf.Old || v.stored.old, Counted: r.asOf, Problem: r.problem,
+		Title: v.title(), Main: v.html, Head: chartScripts(), Live: r.asOf.Old || v.stored.old, Counted: r.asOf, Problem: r.problem,
 	})
 }
 
@@ -120,7 +120,7 @@ func (v *lessonView) title() string {
 
 func (v *lessonView) html(f frame) g.Node {
 	return g.Group{
-		f.crumb("/lessons"),
+		f.breadcrumb("/lessons"),
 		title(v.title(), v.about()),
 		windowNote(f),
 		v.cautionNote(),
@@ -216,6 +216,6 @@ func (v *lessonView) trigger(f frame) g.Node {
 		"trigger", "Triggers",
 		g.If(description != "", h.P(h.Dir("auto"), quoted(description))),
 		triggerList(v.lesson, "The lesson has no words, tags or errors as triggers."),
-		v.backtest.whole(f),
+		v.backtest.details(f),
 	)
 }

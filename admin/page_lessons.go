@@ -79,9 +79,9 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	return s.show(c, pageContent{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
 }
 
-// reach returns the scale of the forest plot as the zoom of fitAxis: the half-width in points, 0 to fit the effects,
+// plotZoom returns the scale of the forest plot as the zoom of fitAxis: the half-width in points, 0 to fit the effects,
 // or -1 to fit whole intervals.
-func (f lessonsFilter) reach() float64 {
+func (f lessonsFilter) plotZoom() float64 {
 	if f.Zoom == "all" {
 		return -1
 	}
@@ -103,12 +103,12 @@ func (v *lessonsView) filterAndSort() {
 		if state := stateOf(l); !slices.Contains(v.states, state) {
 			v.states = append(v.states, state)
 		}
-		if v.filter.fits(l) {
+		if v.filter.matches(l) {
 			v.rows = append(v.rows, l)
 		}
 	}
 	slices.Sort(v.states)
-	slices.SortStableFunc(v.rows, order(v.filter.Sort))
+	slices.SortStableFunc(v.rows, rowOrder(v.filter.Sort))
 }
 
 // isPast reports whether the row belongs to a text that no session gets any more.
@@ -116,9 +116,9 @@ func isPast(l *report.Row) bool {
 	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
 }
 
-// fits reports whether a row passes the filters by name, state and verdict. Every word of the filter by name must be
+// matches reports whether a row passes the filters by name, state and verdict. Every word of the filter by name must be
 // part of the slug.
-func (f *lessonsFilter) fits(l *report.Row) bool {
+func (f *lessonsFilter) matches(l *report.Row) bool {
 	slug := strings.ToLower(l.Slug)
 	for word := range strings.FieldsSeq(strings.ToLower(f.Words)) {
 		if !strings.Contains(slug, word) {
@@ -136,7 +136,7 @@ func (v *lessonsView) html(f frame) g.Node {
 	return g.Group{
 		title("Lessons"),
 		filters(
-			"/lessons", "Filter lessons", f.clear("q", "verdict", "state", "zoom", "window", "old", "provisional"),
+			"/lessons", "Filter lessons", f.withoutFilters("q", "verdict", "state", "zoom", "window", "old", "provisional"),
 			hiddenField("tenant", f.Tenant), keptFields(f, "sort"),
 			wordField("Name", "q", v.filter.Words, "16", h.Type("search")),
 			choiceField("Verdict", "verdict", verdicts(v.filter.Verdict), v.filter.Verdict),
@@ -155,12 +155,12 @@ func (v *lessonsView) list(f frame) g.Node {
 	switch {
 	case len(v.rows) > 0:
 		p := f.pageOf(len(v.rows), rowsPerPage)
-		t := tableOf(&v.counted.report, v.rows[p.from:p.to], false, v.filter.reach(), v.truth)
+		t := tableOf(&v.counted.report, v.rows[p.from:p.to], false, v.filter.plotZoom(), v.truth)
 		return g.Group{scroll(labelled("Effects of lessons"), t.html(f, true)), p.html(f)}
 	case v.total > 0:
 		return empty("No lesson matches the filter", h.P(
 			g.Text("There "+plural(v.total, "is", "are")+" "+countOf(v.total, "lesson")+". "),
-			h.A(h.Href(f.clear("q", "verdict", "state")), g.Text("Show all lessons.")),
+			h.A(h.Href(f.withoutFilters("q", "verdict", "state")), g.Text("Show all lessons.")),
 		))
 	default:
 		return g.Iff(f.page.Problem == "", noLessons)

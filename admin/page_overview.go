@@ -68,7 +68,7 @@ func (s *Server) overview(c echo.Context) error {
 		v.tenants = s.otherTenants(c.Request().Context(), r.key.Tenant)
 	}
 	return s.show(c, pageContent{
-		Title: "lessons and their effects", Main: v.html, Head: charts(), Live: true, Counted: r.asOf, Problem: r.problem,
+		Title: "lessons and their effects", Main: v.html, Head: chartScripts(), Live: true, Counted: r.asOf, Problem: r.problem,
 	})
 }
 
@@ -122,13 +122,13 @@ func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
 		}
 	}
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
-		f.inReport("/lessons", "verdict", "invalid"), "bad")
+		f.linkInReport("/lessons", "verdict", "invalid"), "bad")
 	if harm == 1 {
-		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.inWindow("lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
+		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.sessionsInWindow("lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
 	} else {
-		add(harm, "", "active lessons harm", f.inReport("/lessons", "verdict", "harms"), "bad")
+		add(harm, "", "active lessons harm", f.linkInReport("/lessons", "verdict", "harms"), "bad")
 	}
-	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.inReport("/lessons", "verdict", "caution"), "warn")
+	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.linkInReport("/lessons", "verdict", "caution"), "warn")
 	add(len(s.waiting()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
 }
@@ -167,7 +167,7 @@ func (v *overviewView) html(f frame) g.Node {
 		g.Iff(!nothing, func() g.Node {
 			return g.Group{
 				netOf(&v.counted.report, v.prices, v.mean).html(f), v.effects(f),
-				section("more", "Figures", figures(gains(f, &v.counted.report, &v.prices, &v.mean))),
+				section("more", "Figures", figures(gainFigures(f, &v.counted.report, &v.prices, &v.mean))),
 			}
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
@@ -221,7 +221,7 @@ func (v *overviewView) form(f frame) g.Node {
 		price = strconv.FormatFloat(v.mean.price.Input, 'g', 4, 64)
 	}
 	return filters(
-		"/", "Choose what is counted", f.clear("window", "price", "provisional"),
+		"/", "Choose what is counted", f.withoutFilters("window", "price", "provisional"),
 		wordField("Tenant", "tenant", f.Tenant, "10"),
 		windowField(f.query.Get("window")),
 		wordField(
@@ -238,7 +238,7 @@ func (v *overviewView) taskList(f frame) g.Node {
 		return h.Section(
 			h.Class("needs"), labelledBy("needs"), heading("needs", "Needs a person"),
 			h.Ul(g.Map(v.tasks, func(n task) g.Node {
-				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), quoted(cut(n.text, 300))),
+				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), quoted(truncateChars(n.text, 300))),
 					g.If(n.sessions != "", g.Group{g.Text(" · "), h.A(h.Href(n.sessions), g.Text("its poor sessions"))}))
 			})),
 		)
@@ -255,14 +255,14 @@ func (v *overviewView) effects(f frame) g.Node {
 		v.counted.report.Global.Bands, nil, v.counted.since(""))
 	if drawn == nil {
 		drawn = quiet(g.Textf("The band starts with the second value of the effect. An effect needs %d sessions with a reward, "+
-			"at least %d of them in control.", trial.MinPicks, trial.MinArm))
+			"at least %d of them in control.", trial.MinPicks, trial.MinPerArm))
 	}
 	return g.Group{
 		heading("effects", "Effect of each lesson"),
 		scroll(labelledBy("effects"), t.html(f, false)),
 		quiet(
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, count(len(v.rows)))),
-			h.A(h.Href(f.inReport("/lessons")), g.Text("All lessons, to sort and filter")),
+			h.A(h.Href(f.linkInReport("/lessons")), g.Text("All lessons, to sort and filter")),
 		),
 		g.Iff(len(v.waiting) > 0, func() g.Node {
 			return lessonLinks(f, countOf(len(v.waiting), "active lesson")+" with a match in open sessions only", v.waiting)

@@ -135,13 +135,13 @@ func (x *queueItem) html(f frame) g.Node {
 	if !l.CreatedAt.IsZero() {
 		about = append(about, g.Text(" · "), timeOf(l.CreatedAt))
 	}
-	name := quoted(cut(cmp.Or(l.Title, l.Slug), 200))
+	name := quoted(truncateChars(cmp.Or(l.Title, l.Slug), 200))
 	return h.Article(
 		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(queueAnchor(l.Slug)),
 		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
 		quiet(about),
 		x.duplicates(f),
-		h.Div(h.Class("pair"), x.text(), x.grounds(f)),
+		h.Div(h.Class("pair"), x.text(), x.decisionFacts(f)),
 		g.If(f.Acts, h.Div(
 			h.Class("decide"),
 			x.button(f, lesson.Approve, "Approve", "a", "main"),
@@ -180,8 +180,8 @@ func (x *queueItem) text() g.Node {
 	)
 }
 
-// grounds returns the facts for the decision: triggers, findings of the checks, evidence and backtest.
-func (x *queueItem) grounds(f frame) g.Node {
+// decisionFacts returns the facts for the decision: triggers, findings of the checks, evidence and backtest.
+func (x *queueItem) decisionFacts(f frame) g.Node {
 	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
 	if len(x.findings) > 0 {
 		checks = findingList(x.findings)
@@ -191,7 +191,7 @@ func (x *queueItem) grounds(f frame) g.Node {
 		h.H3(g.Text("Triggers")), triggerList(x.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), x.evidenceList(f),
-		h.H3(g.Text("Backtest")), x.backtest.short(f.samePage("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
+		h.H3(g.Text("Backtest")), x.backtest.summary(f.onSamePage("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
 	)
 }
 
@@ -263,7 +263,7 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 		}
 		return h.Li(
 			h.A(h.Href(address), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+result)),
-			g.If(s.Task != "" && !f.Viewer, h.Q(h.Class("excerpt"), h.Dir("auto"), quoted(cut(s.Task, 160)))),
+			g.If(s.Task != "" && !f.Viewer, h.Q(h.Class("excerpt"), h.Dir("auto"), quoted(truncateChars(s.Task, 160)))),
 		)
 	})))
 }
@@ -274,7 +274,7 @@ func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns a form with one button, which makes one decision on the lesson. key is the keyboard shortcut.
 func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
-	return f.decision(x.lesson, a, f.samePage("backtest", ""), h.Button(
+	return f.decision(x.lesson, a, f.onSamePage("backtest", ""), h.Button(
 		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),
 		g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+x.lesson.Slug)),
 	))

@@ -49,7 +49,7 @@ func (s *Server) rulesPage(c echo.Context) error {
 	}
 	page := pageContent{Title: "Rules", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem}
 	if holderOf(c).role != viewer {
-		scan, old, err := s.scans.get(c.Request().Context(), r.key.Tenant, patience)
+		scan, old, err := s.scans.get(c.Request().Context(), r.key.Tenant, maxPageWait)
 		switch v.reading = errors.Is(err, errComputing); {
 		case v.reading:
 			page.Live = true
@@ -191,7 +191,7 @@ func sectionAnchor(slug string) string {
 			return unicode.ToLower(r)
 		}
 		return '-'
-	}, strings.TrimPrefix(cut(slug, 200), rules.ArmPrefix))
+	}, strings.TrimPrefix(truncateChars(slug, 200), rules.ArmPrefix))
 }
 
 // share formats a share of the input tokens in per cent. A share between 0 and 1% becomes "< 1%".

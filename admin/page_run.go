@@ -81,7 +81,7 @@ func (v *runView) html(f frame) g.Node {
 		spent.note += fmt.Sprintf("; the cost is without %s without a price", countOf(unpriced, "session"))
 	}
 	return g.Group{
-		f.crumb(sessionLists()...),
+		f.breadcrumb(sessionLists()...),
 		title("Run "+v.run.Name, quiet(g.Text("The sessions of a run work on one task, get or miss the same lessons, and share the reward."))),
 		figures([]stat{
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),

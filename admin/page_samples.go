@@ -29,7 +29,7 @@ func (s *Server) samplesPage(c echo.Context) error {
 
 func (v *samplesView) html(f frame) g.Node {
 	q := v.query
-	clear := f.clear("family", "quality", "lesson", "agent", "session", "since", "until")
+	clear := f.withoutFilters("family", "quality", "lesson", "agent", "session", "since", "until")
 	return g.Group{
 		title("Samples", quiet(g.Text("Learning data of the sessions, as "), termButton("sample"), g.Text(", newest first."))),
 		filters(
@@ -54,7 +54,7 @@ func (v *samplesView) html(f frame) g.Node {
 func (v *samplesView) list(f frame, filtered bool) g.Node {
 	switch {
 	case len(v.found.Samples) > 0:
-		return h.Div(h.Class("samples"), g.Map(v.found.Samples, func(x store.SampleItem) g.Node { return sampleOf(f, &x) }))
+		return h.Div(h.Class("samples"), g.Map(v.found.Samples, func(x store.SampleItem) g.Node { return sampleNode(f, &x) }))
 	case filtered:
 		older := ifElse(v.found.Next != "", "There are older samples.", "Use fewer filters.")
 		return empty("No matching sample", h.P(g.Textf(
@@ -65,8 +65,8 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	}
 }
 
-// sampleOf returns a sample as one line, which opens a preview.
-func sampleOf(f frame, x *store.SampleItem) g.Node {
+// sampleNode returns a sample as one line, which opens a preview.
+func sampleNode(f frame, x *store.SampleItem) g.Node {
 	answered := h.Span(h.Class("quiet"), g.Text("no text"))
 	if text := gist(x.Sample.Output); text != "" {
 		answered = quoted(text)
@@ -106,7 +106,7 @@ func preview(x *store.SampleItem) string {
 	if err != nil {
 		return "the sample cannot be shown: " + err.Error()
 	}
-	return bounded(string(b), maxPreview)
+	return truncateBytes(string(b), maxPreview)
 }
 
 // gist returns the start of the longest string among the members of doc, on one line. Members whose names end in _id
@@ -118,7 +118,7 @@ func gist(doc map[string]any) string {
 			best = t
 		}
 	}
-	return cut(strings.Join(strings.Fields(best), " "), maxGist)
+	return truncateChars(strings.Join(strings.Fields(best), " "), maxGist)
 }
 
 // exports returns the links that export all samples that the filters select.

@@ -39,7 +39,7 @@ func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Ex
 
 func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
-		f.crumb(sessionLists()...),
+		f.breadcrumb(sessionLists()...),
 		title(cmp.Or(v.session.Task, nameOf(&v.session.SessionItem)), quiet(
 			quoted(short(v.session.SessionItem.Agent)+", "+short(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeOf(v.session.SessionItem.Started),
 			g.Text(", last seen "), timeOf(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
@@ -48,7 +48,7 @@ func (v *sessionView) html(f frame) g.Node {
 		figures([]stat{
 			statOf("session-reward", fixed(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, toneOf(v.session.SessionItem.Verdict)),
 			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
-			statOf("errors", knownCount(v.session.SessionItem.Errors), kindsOf(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
+			statOf("errors", knownCount(v.session.SessionItem.Errors), errorKindsText(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
 			statOf("loops", count(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
 			spendingOf(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
 			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
@@ -59,15 +59,15 @@ func (v *sessionView) html(f frame) g.Node {
 			h.Class("split"),
 			v.turns(f),
 			h.Aside(
-				labelled("About this session"), lessonFates(f, &v.session), rewardOf(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
+				labelled("About this session"), lessonFates(f, &v.session), rewardSection(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
 				aboutSession(f, &v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
 	}
 }
 
-// kindsOf returns the first two kinds of a session's tool errors, and the number of further kinds.
-func kindsOf(x *store.SessionItem) string {
+// errorKindsText returns the first two kinds of a session's tool errors, and the number of further kinds.
+func errorKindsText(x *store.SessionItem) string {
 	const maxShown = 2
 	text := strings.Join(x.Kinds[:min(len(x.Kinds), maxShown)], ", ")
 	if len(x.Kinds) > maxShown {
@@ -111,7 +111,7 @@ func (v *sessionView) turns(f frame) g.Node {
 // sameTurns returns the address of a session's page, or of an action on the session, that shows the same turns as this
 // page.
 func (f frame) sameTurns(id string, action ...string) string {
-	return f.Link(joinPath("/sessions/", id, action), "from", f.query.Get("from"), listKey, f.presentList(sessionLists()...))
+	return f.Link(joinPath("/sessions/", id, action), "from", f.query.Get("from"), listKey, f.currentList(sessionLists()...))
 }
 
 // rateSession stores the feedback that a person gives on a session's page.

@@ -36,7 +36,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	page := pageContent{Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err}
 	if err == nil {
 		var old bool
-		v.facets, old, err = s.facets(c, &q, patience)
+		v.facets, old, err = s.facets(c, &q, maxPageWait)
 		v.counting = errors.Is(err, errComputing) || err == nil && old && v.facets.Read == 0
 		if err != nil && !v.counting {
 			s.log(c).Error("the filters of the sessions cannot be counted; precept doctor checks the store", "tenant", q.Tenant, "error", err)
@@ -52,7 +52,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 }
 
 func (v *sessionsView) html(f frame) g.Node {
-	clear := f.clear(append(sessionFilters(), "session")...)
+	clear := f.withoutFilters(append(sessionFilters(), "session")...)
 	searched := v.searchedRange()
 	return g.Group{
 		title("Sessions", h.Form(
@@ -65,7 +65,7 @@ func (v *sessionsView) html(f frame) g.Node {
 			h.Class("browse"),
 			v.sidebar(f),
 			h.Div(
-				chips(f, sessionFilters()),
+				filterChips(f, sessionFilters()),
 				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", searched) }),
 				v.pager(f, g.If(v.found.Read > 0, h.Span(
 					g.Text(count(len(v.found.Sessions))+" shown"),
@@ -94,7 +94,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 			wordField("Error text", "error", q.Text.Error, "16", h.Placeholder("ECONNREFUSED")),
 		}),
 		h.Details(
-			h.Class("more-filters"), g.If(f.has("tool", "since", "until", "min_reward", "max_reward", "loops", "tenant"), g.Attr("open")),
+			h.Class("more-filters"), g.If(f.hasQuery("tool", "since", "until", "min_reward", "max_reward", "loops", "tenant"), g.Attr("open")),
 			h.Summary(g.Text("More filters")),
 			h.Div(
 				g.If(!f.Viewer, wordField("Part of a tool's name", "tool", q.Text.Tool, "14")),

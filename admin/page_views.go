@@ -27,7 +27,7 @@ func (s *Server) viewsPage(c echo.Context) error {
 
 func (v *viewsView) html(f frame) g.Node {
 	return g.Group{
-		f.crumb("/sessions"),
+		f.breadcrumb("/sessions"),
 		title("Saved views", quiet(g.Text("Filters of the list of sessions, shared by the people who log in."))),
 		g.Iff(f.page.Err == nil && len(v.list) == 0, func() g.Node {
 			return empty("No saved view", h.P(g.Text("Choose filters on the page "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(", then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
@@ -129,7 +129,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 				),
 			}
 		}),
-		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views", listKey, f.presentList("/sessions"))), g.Text(ifElse(f.Acts, "Rename, delete, authors", "All views with their authors"))))),
+		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views", listKey, f.currentList("/sessions"))), g.Text(ifElse(f.Acts, "Rename, delete, authors", "All views with their authors"))))),
 	)
 }
 

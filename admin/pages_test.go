@@ -94,8 +94,8 @@ func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
 		h.add(historyKey{"a", fmt.Sprint(i)}, globalEffect(g), now)
 	}
 	effects := h.effects(historyKey{Tenant: "a"})
-	if len(effects) > historyEffects || len(effects) < historyEffects/4 || len(h.seen) > historyKeys {
-		t.Errorf("got %d stored effects, want %d to %d; got %d keys, want at most %d", len(effects), historyEffects/4, historyEffects, len(h.seen), historyKeys)
+	if len(effects) > historyEffects || len(effects) < historyEffects/4 || len(h.byKey) > historyKeys {
+		t.Errorf("got %d stored effects, want %d to %d; got %d keys, want at most %d", len(effects), historyEffects/4, historyEffects, len(h.byKey), historyKeys)
 	}
 	if effects[0].at.After(time.Unix(1e9+60, 0)) || effects[len(effects)-1].at.Before(now.Add(-time.Minute)) {
 		t.Errorf("stored effects: got times from %v to %v, want from the start to %v", effects[0].at, effects[len(effects)-1].at, now)

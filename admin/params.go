@@ -19,8 +19,8 @@ type params struct {
 	err error
 }
 
-// fault sets err to an error about the parameter name, unless err is already set.
-func (p *params) fault(name, text string) {
+// setError sets err to an error about the parameter name, unless err is already set.
+func (p *params) setError(name, text string) {
 	if p.err == nil {
 		p.err = echo.NewHTTPError(http.StatusBadRequest, name+": "+text)
 	}
@@ -35,7 +35,7 @@ func read[T any](p *params, name, problem string, parse func(string) (T, bool)) 
 	}
 	got, ok := parse(text)
 	if !ok {
-		p.fault(name, problem)
+		p.setError(name, problem)
 		return value
 	}
 	return got
@@ -101,7 +101,7 @@ func (p *params) many(name string, words []string) (out []string) {
 				continue
 			}
 			if !slices.Contains(words, w) {
-				p.fault(name, "not one of "+alternatives(words))
+				p.setError(name, "not one of "+alternatives(words))
 				return nil
 			}
 			out = append(out, w)
@@ -128,7 +128,7 @@ func query(c echo.Context) (Query, error) {
 	}
 	var err error
 	if q.Window, err = ParseWindow(c.QueryParam("window")); err != nil {
-		p.fault("window", err.Error())
+		p.setError("window", err.Error())
 	}
 	return q, p.err
 }

@@ -99,7 +99,7 @@ func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 	for i := range 100_000 {
 		now = now.Add(100 * time.Microsecond)
 		f := th.countWrong(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
-		if f.log {
+		if f.shouldLog {
 			lines++
 		}
 		if i >= failuresOfAll && f.retryAfter <= 0 {

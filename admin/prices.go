@@ -84,8 +84,8 @@ func (p *Prices) amount(x float64) string {
 	return text
 }
 
-// flat returns the price of all models; nil if different models have different prices, or if no price is known.
-func (p *Prices) flat() *price.Price {
+// singlePrice returns the price of all models; nil if different models have different prices, or if no price is known.
+func (p *Prices) singlePrice() *price.Price {
 	if p.Models == nil || len(p.Models.Entries) > 0 {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (p *Prices) flat() *price.Price {
 func (p Prices) withInputPrice(text string) Prices {
 	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && x < 1e6 {
 		cached := 0.0
-		if flat := p.flat(); flat != nil {
+		if flat := p.singlePrice(); flat != nil {
 			cached = flat.Cached
 		}
 		p.Models = price.Flat(x, cached)
@@ -118,7 +118,7 @@ type meanPrice struct {
 // mean returns the mean price over the sessions of list that selects accepts. If all models have one price, mean
 // returns this price.
 func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
-	if modelPrice := p.flat(); modelPrice != nil {
+	if modelPrice := p.singlePrice(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}
 	}
 	var fresh, cached float64 // sums of the prices of uncached and of cached input, weighted by the input tokens
@@ -171,12 +171,12 @@ func (m *meanPrice) note(p *Prices) g.Node {
 // weekly returns the mean price over the sessions of the last seven days that selects accepts. If none of these
 // sessions has tokens, weekly returns the mean price over all sessions of the seven days.
 func (s *Server) weekly(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
-	if p.Models == nil || p.flat() != nil {
+	if p.Models == nil || p.singlePrice() != nil {
 		return p.mean(nil, selects)
 	}
 	zone := params{c: c}
 	_, seconds := s.options.Now().In(zone.zone()).Zone()
-	r, _, err := s.recent.get(c.Request().Context(), recentKey{Tenant: tenant, Range: "7d", Zone: seconds}, patience)
+	r, _, err := s.recent.get(c.Request().Context(), recentKey{Tenant: tenant, Range: "7d", Zone: seconds}, maxPageWait)
 	m := p.mean(r.Sessions, selects)
 	if m.sessions+m.unknown == 0 {
 		m = p.mean(r.Sessions, func(*store.SessionItem) bool { return true })

@@ -28,7 +28,7 @@ func (s *Server) makeCaches() {
 		func(ctx context.Context, k reportKey) (report.Report, error) {
 			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
 			r, err := s.options.Read.Report.Report(ctx, q)
-			if err == nil && k.whole() {
+			if err == nil && k.countsAllClosed() {
 				s.history.addReport(k.Tenant, &r, s.options.Now())
 			}
 			return r, err
@@ -44,7 +44,7 @@ func (s *Server) makeCaches() {
 	s.recent = newSharedCache(s.options.Now, s.readRecent,
 		func(took time.Duration) time.Duration { return min(20*took, time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
-	s.recent.unused = 5 * time.Minute
+	s.recent.removeAfter = 5 * time.Minute
 }
 
 // reported is the report of a page. Pages share the report and only read it.
@@ -64,7 +64,7 @@ func (s *Server) readReport(c echo.Context) (reported, error) {
 	}
 	x := reported{key: reportKey{q.Tenant, q.Window, q.Provisional}}
 	x.since = func(arm string) []effectAt {
-		if !x.key.whole() {
+		if !x.key.countsAllClosed() {
 			return nil
 		}
 		return s.history.effects(historyKey{q.Tenant, arm})

@@ -41,7 +41,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 		res := f.do(t, r.Method, fill.Replace(r.Path), bearer(viewerToken))
 		text := body(t, res)
 		want := http.StatusForbidden
-		if r.Method == http.MethodGet && viewable(r.Path) {
+		if r.Method == http.MethodGet && isViewable(r.Path) {
 			want = http.StatusOK
 			viewed++
 		}

@@ -145,8 +145,8 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// chips returns one link for each filter of keys that the query has. A click on the link removes the filter.
-func chips(f frame, keys []string) g.Node {
+// filterChips returns one link for each filter of keys that the query has. A click on the link removes the filter.
+func filterChips(f frame, keys []string) g.Node {
 	var links g.Group
 	for _, key := range keys {
 		value := f.query.Get(key)

@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// rewardOf returns the section with the reward of a session and its sources.
-func rewardOf(t *store.Transcript) g.Node {
+// rewardSection returns the section with the reward of a session and its sources.
+func rewardSection(t *store.Transcript) g.Node {
 	origin, r := "no feedback", &t.Rewarded
 	if r.Value != nil {
 		origin = "from the " + tierText(r.Tier)

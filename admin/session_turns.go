@@ -114,7 +114,7 @@ const foldFrom = 1200
 // firstLine returns the start of a text, which stays visible while the text is folded.
 func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
-	return cut(text, 90)
+	return truncateChars(text, 90)
 }
 
 // nameOf returns the name of a session, or its id if the session has no name.

@@ -34,10 +34,10 @@ type session struct {
 
 // login is the login of a browser. The lock of sessions guards the fields.
 type login struct {
-	proof  [sha256.Size]byte // proofOf of the login's token, so that the removal of the token ends the login
-	used   time.Time         // time of the login or of a later use; a use is stored at most once in usedEvery
-	until  time.Time
-	notice notice // result of the last action, for the next page
+	proof     [sha256.Size]byte // proofOf of the login's token, so that the removal of the token ends the login
+	usedAt    time.Time         // time of the login or of a later use; a use is stored at most once in usedEvery
+	expiresAt time.Time
+	notice    notice // result of the last action, for the next page
 }
 
 const (
@@ -45,10 +45,10 @@ const (
 	clockSlack = time.Minute      // the clock may be set back by this time without ending a login
 )
 
-// alive reports whether a login is valid at the time now. A login from the future is invalid, because the clock was
+// isValid reports whether a login is valid at the time now. A login from the future is invalid, because the clock was
 // set back since the login, and the age of the login is unknown.
-func (x *login) alive(now time.Time) bool {
-	return !now.After(x.until) && !x.used.After(now.Add(clockSlack)) && !x.until.After(now.Add(sessionAge+clockSlack))
+func (x *login) isValid(now time.Time) bool {
+	return !now.After(x.expiresAt) && !x.usedAt.After(now.Add(clockSlack)) && !x.expiresAt.After(now.Add(sessionAge+clockSlack))
 }
 
 // proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof
@@ -96,17 +96,17 @@ func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	defer s.mu.Unlock()
 	s.makeRoom()
 	now := s.now()
-	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), used: now, until: now.Add(sessionAge)}
+	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), usedAt: now, expiresAt: now.Add(sessionAge)}
 	return id, nil
 }
 
 // makeRoom removes expired logins. If maxSessions remain, makeRoom removes the login that expires first.
 func (s *sessions) makeRoom() {
 	now := s.now()
-	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, x *login) bool { return !x.alive(now) })
+	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, x *login) bool { return !x.isValid(now) })
 	if len(s.byID) >= maxSessions {
 		delete(s.byID, slices.MinFunc(slices.Collect(maps.Keys(s.byID)), func(a, b [sha256.Size]byte) int {
-			return s.byID[a].until.Compare(s.byID[b].until)
+			return s.byID[a].expiresAt.Compare(s.byID[b].expiresAt)
 		}))
 	}
 }
@@ -117,21 +117,21 @@ func (s *sessions) get(cookie string) (*session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x, ok := s.byID[id]
-	if !ok || !x.alive(s.now()) {
+	if !ok || !x.isValid(s.now()) {
 		return nil, false
 	}
 	return &session{id, csrfOf(cookie), x.proof}, true
 }
 
-// use stores the time of a use of a session, at most once in usedEvery. A failed write is not reported here, because
+// recordUse stores the time of a use of a session, at most once in usedEvery. A failed write is not reported here, because
 // the next login or logout reports such a failure.
-func (s *sessions) use(sess *session) {
+func (s *sessions) recordUse(sess *session) {
 	now := s.now()
 	s.mu.Lock()
 	x, ok := s.byID[sess.id]
-	due := ok && now.Sub(x.used) >= usedEvery
+	due := ok && now.Sub(x.usedAt) >= usedEvery
 	if due {
-		x.used = now
+		x.usedAt = now
 	}
 	s.mu.Unlock()
 	if due {
@@ -139,8 +139,8 @@ func (s *sessions) use(sess *session) {
 	}
 }
 
-// end removes the login with this cookie from memory.
-func (s *sessions) end(cookie string) {
+// remove removes the login with this cookie from memory.
+func (s *sessions) remove(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byID, sha256.Sum256([]byte(cookie)))

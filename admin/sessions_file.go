@@ -39,10 +39,10 @@ type storedLogin struct {
 // errCorrupt is the error for a file of logins with a content that save never writes.
 var errCorrupt = errors.New("the file is damaged")
 
-// open reads the logins from the file path, and makes save write to this file. future is the number of logins from the
+// load reads the logins from the file path, and makes save write to this file. future is the number of logins from the
 // future, which are ignored. After an error no login was read, so that all browsers must log in again. A damaged file
 // is renamed.
-func (s *sessions) open(path string) (future int, err error) {
+func (s *sessions) load(path string) (future int, err error) {
 	s.path = path
 	stored, err := readLogins(path)
 	switch {
@@ -58,9 +58,9 @@ func (s *sessions) open(path string) (future int, err error) {
 	defer s.mu.Unlock()
 	for id, x := range stored {
 		switch {
-		case x.alive(now):
+		case x.isValid(now):
 			s.byID[id] = x
-		case !now.After(x.until):
+		case !now.After(x.expiresAt):
 			future++
 		}
 	}
@@ -99,7 +99,7 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 		if err != nil || proofErr != nil || len(id) != 32 || len(proof) != 32 {
 			return nil, fmt.Errorf("%w: login %d has no digests of 32 bytes", errCorrupt, i+1)
 		}
-		out[[32]byte(id)] = &login{proof: [32]byte(proof), used: l.Used, until: l.Expires}
+		out[[32]byte(id)] = &login{proof: [32]byte(proof), usedAt: l.Used, expiresAt: l.Expires}
 	}
 	return out, nil
 }
@@ -138,8 +138,8 @@ func (s *sessions) write() error {
 	now := s.now()
 	s.mu.Lock()
 	for id, x := range s.byID {
-		if x.alive(now) {
-			stored.Logins = append(stored.Logins, storedLogin{hex.EncodeToString(id[:]), hex.EncodeToString(x.proof[:]), x.used.UTC(), x.until.UTC()})
+		if x.isValid(now) {
+			stored.Logins = append(stored.Logins, storedLogin{hex.EncodeToString(id[:]), hex.EncodeToString(x.proof[:]), x.usedAt.UTC(), x.expiresAt.UTC()})
 		}
 	}
 	s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *Server) openSessions() {
 	if o.DataDir == "" {
 		return
 	}
-	future, err := s.sessions.open(filepath.Join(o.DataDir, sessionsFile))
+	future, err := s.sessions.load(filepath.Join(o.DataDir, sessionsFile))
 	switch {
 	case errors.Is(err, errCorrupt):
 		o.Log.Warn("the stored logins are damaged, so all browsers log in again; the file was renamed: delete the renamed file",

@@ -188,7 +188,7 @@ func TestLoginIsValidUntilItsEnd(t *testing.T) {
 		"ends too late":      {0, sessionAge + time.Hour, false},
 		"within the slack":   {clockSlack, sessionAge + clockSlack, true},
 	} {
-		if x := (&login{used: now.Add(c.used), until: now.Add(c.until)}); x.alive(now) != c.want {
+		if x := (&login{usedAt: now.Add(c.used), expiresAt: now.Add(c.until)}); x.isValid(now) != c.want {
 			t.Errorf("%s: got alive = %v, want %v", name, !c.want, c.want)
 		}
 	}

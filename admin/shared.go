@@ -17,35 +17,35 @@ import (
 // has an old value, a request waits at most the time patience for a newer value, and then gets the old value. While no
 // worker runs (see run), each request computes its own value.
 type sharedCache[K comparable, V any] struct {
-	now     func() time.Time
-	compute func(context.Context, K) (V, error)
-	fresh   func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
-	warm    func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0 means never
-	unused  time.Duration                          // time without a page request after which a value is removed; 0 means kept
+	now         func() time.Time
+	compute     func(context.Context, K) (V, error)
+	maxAge      func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
+	renewAfter  func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0 means never
+	removeAfter time.Duration                          // time without a page request after which a value is removed; 0 means kept
 
-	flights singleflight.Group // one flight (shared computation) per key
-	single  chan struct{}      // semaphore that admits one computation
+	flights   singleflight.Group // one flight (shared computation) per key
+	semaphore chan struct{}      // semaphore that admits one computation
 
-	mu      sync.Mutex
-	life    context.Context // context of the worker; nil while no worker runs
-	clears  int             // number of calls of clear
-	expires int             // number of calls of expire
-	pending int             // number of flights that wait for single or run compute
-	values  map[K]*cachedValue[V]
+	mu            sync.Mutex
+	workerContext context.Context // context of the worker; nil while no worker runs
+	clearCount    int             // number of calls of clear
+	expireCount   int             // number of calls of expire
+	pendingCount  int             // number of flights that wait for single or run compute
+	values        map[K]*cachedValue[V]
 }
 
 // cachedValue is the newest value of a key.
 type cachedValue[V any] struct {
-	value  V
-	err    error
-	made   time.Time // start of the computation
-	took   time.Duration
-	asked  time.Time // last request of a page
-	pinned bool      // exempt from evict and from unusedAfter
+	value       V
+	err         error
+	startedAt   time.Time // start of the computation
+	duration    time.Duration
+	requestedAt time.Time // last request of a page
+	pinned      bool      // exempt from evict and from unusedAfter
 }
 
 const (
-	patience    = 100 * time.Millisecond // maximum time that a page waits for a newer value
+	maxPageWait = 100 * time.Millisecond // maximum time that a page waits for a newer value
 	maxShared   = 16                     // maximum number of stored values, and of pending flights
 	renewEvery  = 5 * time.Second        // interval between checks for values to recompute
 	unusedAfter = time.Hour              // the worker does not renew a value that no page asked for in this time
@@ -54,8 +54,8 @@ const (
 // errComputing is the error of a key whose first computation takes longer than the caller waits.
 var errComputing = errors.New("the first computation is not finished yet; reload the page")
 
-func newSharedCache[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), fresh, warm func(time.Duration) time.Duration) *sharedCache[K, V] {
-	return &sharedCache[K, V]{now: now, compute: compute, fresh: fresh, warm: warm, single: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
+func newSharedCache[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), maxAge, renewAfter func(time.Duration) time.Duration) *sharedCache[K, V] {
+	return &sharedCache[K, V]{now: now, compute: compute, maxAge: maxAge, renewAfter: renewAfter, semaphore: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
 // get returns the value of a key. old reports that the value is older than fresh allows, because the computation of a
@@ -63,16 +63,16 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 // errComputing. A maxWait of 0 means no limit.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
-	if s.life == nil {
+	if s.workerContext == nil {
 		s.mu.Unlock()
 		v, err = s.compute(ctx, key)
 		return v, false, err
 	}
 	previous, limit := cachedValue[V]{err: errComputing}, maxWait
 	if x := s.values[key]; x != nil {
-		x.asked = s.now()
-		previous, limit = *x, patience
-		if s.now().Sub(x.made) <= s.fresh(x.took) {
+		x.requestedAt = s.now()
+		previous, limit = *x, maxPageWait
+		if s.now().Sub(x.startedAt) <= s.maxAge(x.duration) {
 			s.mu.Unlock()
 			return x.value, false, x.err
 		}
@@ -82,16 +82,16 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 	if flight == nil {
 		return previous.value, true, previous.err
 	}
-	var late <-chan time.Time
+	var timeout <-chan time.Time
 	if limit > 0 {
-		late = time.After(limit)
+		timeout = time.After(limit)
 	}
 	select {
 	case r := <-flight:
 		if x, ok := r.Val.(cachedValue[V]); ok {
 			return x.value, false, x.err
 		}
-	case <-late:
+	case <-timeout:
 	case <-ctx.Done():
 		return previous.value, true, ctx.Err()
 	}
@@ -102,16 +102,16 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 // cachedValue, or no value if the worker ended first. The channel is nil if maxShared computations are pending. pin
 // makes the value pinned. The caller holds the lock.
 func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Result {
-	if s.pending >= maxShared {
+	if s.pendingCount >= maxShared {
 		return nil
 	}
-	life := s.life
+	life := s.workerContext
 	return s.flights.DoChan(flightName(key), func() (any, error) {
 		s.addPending(1)
 		defer s.addPending(-1)
 		select {
-		case s.single <- struct{}{}:
-			defer func() { <-s.single }()
+		case s.semaphore <- struct{}{}:
+			defer func() { <-s.semaphore }()
 		case <-life.Done():
 			return nil, life.Err()
 		}
@@ -123,7 +123,7 @@ func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Res
 func (s *sharedCache[K, V]) addPending(flights int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending += flights
+	s.pendingCount += flights
 }
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
@@ -131,22 +131,22 @@ func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 // renew computes and stores the value of a key. If clear was called meanwhile, renew discards the value. If expire was
 // called meanwhile, renew stores the value as an old value.
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
-	x := cachedValue[V]{made: s.now(), pinned: pin}
+	x := cachedValue[V]{startedAt: s.now(), pinned: pin}
 	s.mu.Lock()
-	clears, expires := s.clears, s.expires
+	clears, expires := s.clearCount, s.expireCount
 	s.mu.Unlock()
-	x.value, x.err = s.attempt(ctx, key)
+	x.value, x.err = s.computeSafely(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clears != clears { // the value may contain erased data
+	if s.clearCount != clears { // the value may contain erased data
 		return cachedValue[V]{err: errComputing}
 	}
-	x.took, x.asked = s.now().Sub(x.made), s.now()
-	if s.expires != expires {
-		x.made = time.Time{}
+	x.duration, x.requestedAt = s.now().Sub(x.startedAt), s.now()
+	if s.expireCount != expires {
+		x.startedAt = time.Time{}
 	}
 	if previous := s.values[key]; previous != nil {
-		x.asked, x.pinned = previous.asked, previous.pinned || pin
+		x.requestedAt, x.pinned = previous.requestedAt, previous.pinned || pin
 	} else {
 		s.evict()
 	}
@@ -154,9 +154,9 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedVa
 	return x
 }
 
-// attempt calls compute, and returns a panic of compute as an error, because a panic within singleflight ends the
+// computeSafely calls compute, and returns a panic of compute as an error, because a panic within singleflight ends the
 // process.
-func (s *sharedCache[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
+func (s *sharedCache[K, V]) computeSafely(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the computation panicked: %s", redact.PanicKind(r))
@@ -172,7 +172,7 @@ func (s *sharedCache[K, V]) evict() {
 		var oldest K
 		var found *cachedValue[V]
 		for key, x := range s.values {
-			if !x.pinned && (found == nil || x.asked.Before(found.asked)) {
+			if !x.pinned && (found == nil || x.requestedAt.Before(found.requestedAt)) {
 				oldest, found = key, x
 			}
 		}
@@ -188,7 +188,7 @@ func (s *sharedCache[K, V]) evict() {
 func (s *sharedCache[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clears++
+	s.clearCount++
 	clear(s.values)
 }
 
@@ -198,10 +198,10 @@ func (s *sharedCache[K, V]) clear() {
 func (s *sharedCache[K, V]) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expires++
+	s.expireCount++
 	for key, x := range s.values {
-		x.made = time.Time{}
-		if !x.pinned && s.now().Sub(x.asked) > time.Minute {
+		x.startedAt = time.Time{}
+		if !x.pinned && s.now().Sub(x.requestedAt) > time.Minute {
 			delete(s.values, key)
 		}
 	}
@@ -211,7 +211,7 @@ func (s *sharedCache[K, V]) expire() {
 // ctx ends. run returns after the running computation has ended.
 func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	s.mu.Lock()
-	s.life = ctx
+	s.workerContext = ctx
 	s.startFlight(pinnedKey, true) //nolint:contextcheck // the life of the worker is ctx
 	s.mu.Unlock()
 	round := time.NewTicker(renewEvery)
@@ -220,10 +220,10 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 		select {
 		case <-ctx.Done():
 			s.mu.Lock()
-			s.life = nil
+			s.workerContext = nil
 			s.mu.Unlock()
-			s.single <- struct{}{} // wait for the running computation; waiting computations end with ctx
-			<-s.single
+			s.semaphore <- struct{}{} // wait for the running computation; waiting computations end with ctx
+			<-s.semaphore
 			return nil
 		case <-round.C:
 			s.renewOld() //nolint:contextcheck // the life of the worker is ctx
@@ -239,12 +239,12 @@ func (s *sharedCache[K, V]) renewOld() {
 	defer s.mu.Unlock()
 	now := s.now()
 	for key, x := range s.values {
-		if s.unused > 0 && now.Sub(x.asked) > s.unused {
+		if s.removeAfter > 0 && now.Sub(x.requestedAt) > s.removeAfter {
 			delete(s.values, key)
 			continue
 		}
-		age := s.warm(x.took)
-		if age > 0 && now.Sub(x.made) > age && (x.pinned || now.Sub(x.asked) <= unusedAfter) {
+		age := s.renewAfter(x.duration)
+		if age > 0 && now.Sub(x.startedAt) > age && (x.pinned || now.Sub(x.requestedAt) <= unusedAfter) {
 			s.startFlight(key, x.pinned)
 		}
 	}

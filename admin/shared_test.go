@@ -84,8 +84,8 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if waited := time.Since(start); waited != patience {
-			t.Errorf("get waited for %s, want %s", waited, patience)
+		if waited := time.Since(start); waited != maxPageWait {
+			t.Errorf("get waited for %s, want %s", waited, maxPageWait)
 		}
 		time.Sleep(300 * time.Millisecond)
 		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 2 || stale {
@@ -120,7 +120,7 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
-		pinnedAge, otherAge := time.Since(s.values["pinned"].made), time.Since(s.values["other"].made)
+		pinnedAge, otherAge := time.Since(s.values["pinned"].startedAt), time.Since(s.values["other"].startedAt)
 		s.mu.Unlock()
 		if pinnedAge > 2*time.Minute || otherAge < 22*time.Hour {
 			t.Errorf("ages after a day: got %s for the pinned value and %s for the other, want at most 2m and at least 22h", pinnedAge, otherAge)
@@ -198,7 +198,7 @@ func TestUnusedValueIsRemoved(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		s.mu.Lock()
-		s.unused = 5 * time.Minute
+		s.removeAfter = 5 * time.Minute
 		s.mu.Unlock()
 		_, _, _ = s.get(t.Context(), "other", 0)
 		time.Sleep(time.Hour)
@@ -301,8 +301,8 @@ func TestPagesShareOneReportAndMarkStaleReport(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		start := time.Now()
 		page := get("/lessons")
-		if waited := time.Since(start); waited > patience {
-			t.Errorf("/lessons with a stale report took %s, want at most %s", waited, patience)
+		if waited := time.Since(start); waited > maxPageWait {
+			t.Errorf("/lessons with a stale report took %s, want at most %s", waited, maxPageWait)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
 			t.Error("/lessons with a stale report lacks \"Newer figures are being counted\" or the automatic refresh")

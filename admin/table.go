@@ -102,12 +102,12 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	value, note := effectText(l)
 	a, e, truth := advise(l), rowEffect(l), t.truth.effectOf(l.Slug)
 	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(stateOf(l))))}
-	injected, withheld := f.arm(l.NInjected, l.Slug, store.FateInjected), f.arm(l.NWithheld, l.Slug, store.FateWithheld)
+	injected, withheld := f.armLink(l.NInjected, l.Slug, store.FateInjected), f.armLink(l.NWithheld, l.Slug, store.FateWithheld)
 	progress, tokens := overTime(l), count(l.Tokens)
 	if all {
 		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons, compared with control sessions.", Tone: e.tone()}
 		name, progress, tokens = g.Group{g.Text("all lessons together")}, nil, none
-		injected, withheld = f.arm(l.NInjected, "", store.FateTreated), g.Group{f.arm(l.NWithheld, "", store.FateControl), g.Text(" control")}
+		injected, withheld = f.armLink(l.NInjected, "", store.FateTreated), g.Group{f.armLink(l.NWithheld, "", store.FateControl), g.Text(" control")}
 	}
 	return h.Tr(
 		g.If(all, h.Class("all")),
@@ -161,13 +161,13 @@ func overTime(l *report.Row) g.Node {
 			small(g.Text(count(done) + " of " + count(wanted))),
 		}
 	}
-	return g.Group{spark(l.Days), progress}
+	return g.Group{sparkline(l.Days), progress}
 }
 
-// order returns the comparison of rows for the value of the query key sort. The value is the name of a column; a -
+// rowOrder returns the comparison of rows for the value of the query key sort. The value is the name of a column; a -
 // before the name reverses the order. Rows with equal values are ordered by effect, largest first, and so are all rows
 // if the name is unknown. Rows without an effect come after those with an effect.
-func order(sortBy string) func(x, y *report.Row) int {
+func rowOrder(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
 		if x.Effect == nil || y.Effect == nil {
@@ -192,7 +192,7 @@ func order(sortBy string) func(x, y *report.Row) int {
 }
 
 // byEffect sorts rows by effect, largest first.
-func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, order("")) }
+func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")) }
 
 // doubts returns the reasons for which the effects of a report may be wrong.
 func doubts(r *report.Report) (out []string) {

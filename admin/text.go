@@ -108,7 +108,7 @@ func withSign(x float64, digits int) string {
 // visible replaces each character that hides or reorders text, or controls a terminal, by the name of the character in
 // ‹›.
 func visible(text string) string {
-	if strings.IndexFunc(text, hides) < 0 {
+	if strings.IndexFunc(text, isHidden) < 0 {
 		return text
 	}
 	var b strings.Builder
@@ -116,7 +116,7 @@ func visible(text string) string {
 		switch {
 		case r == '\x1b':
 			b.WriteString("‹ESC›")
-		case hides(r):
+		case isHidden(r):
 			fmt.Fprintf(&b, "‹U+%04X›", r)
 		default:
 			b.WriteRune(r)
@@ -125,17 +125,17 @@ func visible(text string) string {
 	return b.String()
 }
 
-// shownHidden matches the names that visible writes in place of characters.
-var shownHidden = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
+// visibleNames matches the names that visible writes in place of characters.
+var visibleNames = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
 
-// hiddenIn reverses visible: each name of a hidden character becomes this character.
-func hiddenIn(shown string) string {
-	return shownHidden.ReplaceAllStringFunc(shown, func(name string) string {
+// fromVisible reverses visible: each name of a hidden character becomes this character.
+func fromVisible(shown string) string {
+	return visibleNames.ReplaceAllStringFunc(shown, func(name string) string {
 		if name == "‹ESC›" {
 			return "\x1b"
 		}
 		n, err := strconv.ParseUint(strings.Trim(name, "‹U+›"), 16, 32)
-		if r := rune(n); err == nil && hides(r) && visible(string(r)) == name {
+		if r := rune(n); err == nil && isHidden(r) && visible(string(r)) == name {
 			return string(r)
 		}
 		return name
@@ -148,7 +148,7 @@ func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		for _, values := range c.QueryParams() { // echo returns the same map for the whole request
 			for i, value := range values {
-				values[i] = hiddenIn(value)
+				values[i] = fromVisible(value)
 			}
 		}
 		return next(c)
@@ -158,8 +158,8 @@ func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 // maxShownText is the maximum length in bytes of a text on a page.
 const maxShownText = 64 << 10
 
-// bounded returns the first limit bytes of a text. If bytes are omitted, a last line states their number.
-func bounded(text string, limit int) string {
+// truncateBytes returns the first limit bytes of a text. If bytes are omitted, a last line states their number.
+func truncateBytes(text string, limit int) string {
 	rest := len(text) - limit
 	if rest <= 0 {
 		return text
@@ -168,10 +168,10 @@ func bounded(text string, limit int) string {
 }
 
 // short cuts a name to 48 characters, because the names of agents and models can have any length.
-func short(text string) string { return cut(text, 48) }
+func short(text string) string { return truncateChars(text, 48) }
 
-// cut returns the first limit characters of a text, with … if characters were omitted.
-func cut(text string, limit int) string {
+// truncateChars returns the first limit characters of a text, with … if characters were omitted.
+func truncateChars(text string, limit int) string {
 	if r := []rune(text); len(r) > limit {
 		return string(r[:limit]) + "…"
 	}
@@ -182,9 +182,9 @@ func cut(text string, limit int) string {
 // becomes U+FFFD.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// hides reports whether a character is invisible or changes the display of other characters. hides returns false for
+// isHidden reports whether a character is invisible or changes the display of other characters. hides returns false for
 // the joiners U+200C and U+200D, because emoji and Indic scripts need joiners.
-func hides(r rune) bool {
+func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':
 		return false

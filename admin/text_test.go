@@ -19,8 +19,8 @@ func TestFormatFunctions(t *testing.T) {
 		fixed(nil, 2): none + "", fixed(new(0.125), 3): "0.125", fixed(new(1.0), 2): "1.00", fixed(new(1200.4), 0): "1,200", withSign(-1234.5, 2): "−1,234.50", withSign(1234567, 0): "+1,234,567", withSign(0, 1): "+0.0",
 		percent(0.255): "26%", percent(0): "0%",
 		bytesOf(0): "0 B", bytesOf(1023): "1023 B", bytesOf(1024): "1.0 KiB", bytesOf(1 << 20): "1.0 MiB", bytesOf(3 << 29): "1.5 GiB", bytesOf(1 << 50): "1024.0 TiB",
-		cut("abc", 3): "abc", cut("abcd", 3): "abc…", cut("äöüß", 3): "äöü…", cut("", 3): "",
-		bounded("abc", 3): "abc", bounded("abcd", 3): "abc\n… 1 further bytes", bounded("aé", 2): "a\n… 1 further bytes",
+		truncateChars("abc", 3): "abc", truncateChars("abcd", 3): "abc…", truncateChars("äöüß", 3): "äöü…", truncateChars("", 3): "",
+		truncateBytes("abc", 3): "abc", truncateBytes("abcd", 3): "abc\n… 1 further bytes", truncateBytes("aé", 2): "a\n… 1 further bytes",
 		alternatives([]string{"a", "b"}): "a or b", alternatives([]string{"a", "b", "c"}): "a, b or c",
 		strconv.FormatInt(sum(map[string]int64{"a": 2, "b": 3}), 10): "5", strconv.Itoa(sum[int](nil)): "0",
 	} {
@@ -50,15 +50,15 @@ func TestCountKeepsDigits(t *testing.T) {
 func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "limit")
-		got, rest, left := strings.Cut(bounded(text, limit), "\n… ")
+		got, rest, left := strings.Cut(truncateBytes(text, limit), "\n… ")
 		if len(text) <= limit {
-			if bounded(text, limit) != text {
-				t.Fatalf("bounded(%q, %d) = %q, want the text unchanged", text, limit, bounded(text, limit))
+			if truncateBytes(text, limit) != text {
+				t.Fatalf("bounded(%q, %d) = %q, want the text unchanged", text, limit, truncateBytes(text, limit))
 			}
 			return
 		}
-		if !strings.HasSuffix(bounded(text, limit), " further bytes") || !utf8.ValidString(bounded(text, limit)) {
-			t.Fatalf("bounded(%q, %d) = %q, want valid UTF-8 that ends with the number of further bytes", text, limit, bounded(text, limit))
+		if !strings.HasSuffix(truncateBytes(text, limit), " further bytes") || !utf8.ValidString(truncateBytes(text, limit)) {
+			t.Fatalf("bounded(%q, %d) = %q, want valid UTF-8 that ends with the number of further bytes", text, limit, truncateBytes(text, limit))
 		}
 		if left && !strings.Contains(text, "\n… ") && (len(got) > limit || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-limit)+" further bytes") {
 			t.Fatalf("bounded(%q, %d): got prefix %q and note %q; want a prefix within the limit, and the number of further bytes", text, limit, got, rest)
@@ -71,10 +71,10 @@ func TestVisibleShowsHiddenCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		shown := visible(text)
-		if strings.IndexFunc(shown, hides) >= 0 {
+		if strings.IndexFunc(shown, isHidden) >= 0 {
 			t.Fatalf("visible(%q) = %q, want no hidden character", text, shown)
 		}
-		if strings.IndexFunc(text, hides) < 0 && shown != text {
+		if strings.IndexFunc(text, isHidden) < 0 && shown != text {
 			t.Fatalf("visible(%q) = %q, want the text unchanged", text, shown)
 		}
 		if visible(shown) != shown {
@@ -83,16 +83,16 @@ func TestVisibleShowsHiddenCharacters(t *testing.T) {
 	})
 }
 
-// hiddenIn replaces the names that visible writes by their characters. Other text in such brackets is unchanged.
+// fromVisible replaces the names that visible writes by their characters. Other text in such brackets is unchanged.
 func TestHiddenInReversesVisible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")
-		if got := hiddenIn(visible(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
+		if got := fromVisible(visible(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
 			t.Fatalf("hiddenIn(visible(%q)) = %q, want the text", text, got)
 		}
 	})
 	for _, text := range []string{"‹U+0041›", "‹U+200b›", "‹U+00200B›", "‹U+FFFFFF›", "‹U+›", "‹esc›"} {
-		if got := hiddenIn(text); got != text {
+		if got := fromVisible(text); got != text {
 			t.Errorf("hiddenIn(%q) = %q, want the text unchanged", text, got)
 		}
 	}

@@ -32,15 +32,15 @@ func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, byIP: map[netip.Addr]int{}}
 }
 
-// failure says how to answer and log a wrong token.
-type failure struct {
+// throttleResult says how to answer and log a wrong token.
+type throttleResult struct {
 	retryAfter time.Duration // time until the next period if the answer is status 429, else 0
-	log        bool
+	shouldLog  bool
 	count      int // wrong tokens since the last log line
 }
 
 // countWrong counts a wrong token from an address.
-func (t *throttle) countWrong(ip netip.Addr) failure {
+func (t *throttle) countWrong(ip netip.Addr) throttleResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -53,12 +53,12 @@ func (t *throttle) countWrong(ip netip.Addr) failure {
 		t.byIP[ip]++
 	}
 	t.unlogged++
-	var f failure
+	var f throttleResult
 	if t.all > failuresOfAll || t.byIP[ip] > failuresPerIP {
 		f.retryAfter = throttleWindow - now.Sub(t.began)
 	}
 	if now.Sub(t.logged) >= logEvery {
-		f.log, f.count = true, t.unlogged
+		f.shouldLog, f.count = true, t.unlogged
 		t.logged, t.unlogged = now, 0
 	}
 	return f

@@ -92,7 +92,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 			row("d", nil, 1, 20, 20, 0.1, report.Unproven), row("b", new(-0.2), 3, 40, 10, 0.3, report.ProvenHarms),
 			row("c", new(0.3), 2, 10, 40, 0.4, report.ProvenHelps), row("a", new(0.1), 4, 30, 30, 0.2, report.ProvenHelps),
 		}
-		slices.SortStableFunc(rows, order(key))
+		slices.SortStableFunc(rows, rowOrder(key))
 		var got []string
 		for _, r := range rows {
 			got = append(got, r.Slug)

@@ -20,9 +20,9 @@ type Action struct {
 	Forced     bool      // the loop warning: always picked, not counted in K, only its coin is flipped
 }
 
-// known reports whether a lesson was matched (or, if forced, picked) before. known compares slugs, because a lesson
+// isKnown reports whether a lesson was matched (or, if forced, picked) before. known compares slugs, because a lesson
 // that is edited in the middle of a session keeps the text and the coin of the session's start.
-func known(a *trial.Assignment, slug string) bool {
+func isKnown(a *trial.Assignment, slug string) bool {
 	_, picked := a.Pick(slug)
 	return picked || slices.ContainsFunc(a.Matched, func(m trial.Match) bool { return m.Arm.Slug() == slug })
 }

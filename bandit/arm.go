@@ -21,8 +21,8 @@ type arm struct {
 
 // localState is the state of an arm that only this process has.
 type localState struct {
-	provisional [armFields]int64 // rewards of open sessions
-	snapshots   snapshots        // earlier states of the evidence
+	provisional [armFieldCount]int64 // rewards of open sessions
+	snapshots   snapshots            // earlier states of the evidence
 }
 
 // discounted is the evidence as of a clock.
@@ -49,18 +49,18 @@ func (a *arm) ownState() *localState {
 
 // isZero reports whether the state is empty. An arm with an empty state needs no localState.
 func (s *localState) isZero() bool {
-	return s.provisional == [armFields]int64{} && len(s.snapshots.list) == 0
+	return s.provisional == [armFieldCount]int64{} && len(s.snapshots.list) == 0
 }
 
 // total returns the sums over all buckets and the rewards of open sessions. The caller holds mu.
-func (a *arm) total() (v [armFields]int64) {
+func (a *arm) total() (v [armFieldCount]int64) {
 	if a.local != nil {
 		v = a.local.provisional
 	}
 	var r trial.Row
-	for rest := a.buckets; rest.Next(&r); {
+	for it := a.buckets; it.Next(&r); {
 		for f := range v {
-			v[f] += r.V[f]
+			v[f] += r.Values[f]
 		}
 	}
 	return v
@@ -69,20 +69,20 @@ func (a *arm) total() (v [armFields]int64) {
 // bucket holds the sums of one day.
 type bucket struct {
 	day  int32
-	sums [armFields]int64
+	sums [armFieldCount]int64
 }
 
 // appendBuckets appends the sums by day, oldest first.
-func (a *arm) appendBuckets(to []bucket) []bucket {
+func (a *arm) appendBuckets(dst []bucket) []bucket {
 	var r trial.Row
-	for rest := a.buckets; rest.Next(&r); {
-		to = append(to, bucket{int32(r.At), [armFields]int64(r.V[:armFields])}) //nolint:gosec // a day number fits into 32 bits
+	for it := a.buckets; it.Next(&r); {
+		dst = append(dst, bucket{int32(r.At), [armFieldCount]int64(r.Values[:armFieldCount])}) //nolint:gosec // a day number fits into 32 bits
 	}
-	return to
+	return dst
 }
 
 // weightedSums returns the sums over the buckets before a day, each bucket weighted by its age.
-func weightedSums(buckets []bucket, t *clock, before int32) (s [armFields]float64) {
+func weightedSums(buckets []bucket, t *clock, before int32) (s [armFieldCount]float64) {
 	for i := range buckets {
 		if buckets[i].day >= before {
 			break
@@ -98,7 +98,7 @@ func weightedSums(buckets []bucket, t *clock, before int32) (s [armFields]float6
 // snapshot holds the sums of an arm at one moment, with the rewards of open sessions.
 type snapshot struct {
 	day  int32 // newest bucket of the snapshot
-	sums [armFields]int64
+	sums [armFieldCount]int64
 }
 
 // snapshots are the snapshots of an arm, oldest first.

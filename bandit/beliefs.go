@@ -40,9 +40,9 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	defer c.mu.RUnlock()
 	b := c.priors.update(c.read(k.Arm, evidenceOfArm), c.prior(k, evidenceOfArm))
 	return Posterior{
-		Mean: b.m, Var: b.v, Match: b.del, Proven: progress.Proven, Reached: progress.Reached,
-		Benched: b.benched(),
-		Leaning: b.leaning(), Trusted: b.trusted(), Concluded: progress.Concluded,
+		Mean: b.mean, Var: b.variance, Match: b.match, Proven: progress.Proven, Reached: progress.Reached,
+		Benched: b.isBenched(),
+		Leaning: b.isLeaning(), Trusted: b.isTrusted(), Concluded: progress.Concluded,
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	before := func(a *arm, t *clock) evidence {
 		return evidenceOf(weightedSums(a.appendBuckets(nil), newClock(0, day, t.halfLife), day))
 	}
-	return c.priors.update(c.read(k.Arm, before), c.prior(k, (*arm).counted)).m
+	return c.priors.update(c.read(k.Arm, before), c.prior(k, (*arm).counted)).mean
 }
 
 // read returns the evidence of an arm, zero for an unknown arm. The caller holds mu.
@@ -124,7 +124,7 @@ func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	if parent == "" || parent == k.Arm {
 		return own
 	}
-	return math.Max(floor, c.priors.update(c.read(parent, evidenceOfArm), own).m/2)
+	return math.Max(floor, c.priors.update(c.read(parent, evidenceOfArm), own).mean/2)
 }
 
 // previousArm returns the arm of the previous text of a lesson: of the arms with the same slug that were first

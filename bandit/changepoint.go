@@ -53,7 +53,7 @@ func (a *arm) takeSnapshot() {
 // changePoint returns the moment at which the rewards with the lesson changed most. found is false
 // without a significant change. The caller holds mu.
 func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
-	var total [armFields]int64
+	var total [armFieldCount]int64
 	if a.local != nil {
 		total = a.local.provisional
 	}
@@ -91,7 +91,7 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 }
 
 // sumsBefore returns the discounted sums before a change point.
-func sumsBefore(buckets []bucket, point *snapshot, t *clock) (s [armFields]float64) {
+func sumsBefore(buckets []bucket, point *snapshot, t *clock) (s [armFieldCount]float64) {
 	rest := point.sums
 	for i := range buckets {
 		b := &buckets[i]

@@ -24,32 +24,34 @@ const rankingTemper = 0.15
 // mean.
 const seasonedPicks = 200
 
-// benched reports whether a lesson is expected to harm. A lesson with fewer than seasonedPicks picks is benched only
+// isBenched reports whether a lesson is expected to harm. A lesson with fewer than seasonedPicks picks is benched only
 // if its mean is below 0 by more than the spread of the draw. In simulations, a threshold of 0 for all lessons lost
 // three points of the attainable gain, because helpful lessons with an unlucky start returned through the probe
 // budget only. Without any threshold, a tenth more harmful lessons were injected.
-func (b belief) benched() bool {
+func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
-		return b.m < 0
+		return b.mean < 0
 	}
-	return b.m < -temper*math.Sqrt(b.v)
+	return b.mean < -temper*math.Sqrt(b.variance)
 }
 
 // leaningPicks is the number of picks before the holdout may shrink. With fewer picks the prior
 // dominates.
 const leaningPicks = 50
 
-// leaning reports whether the belief in a positive effect exceeds one standard deviation.
-func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sqrt(b.v) }
+// isLeaning reports whether the belief in a positive effect exceeds one standard deviation.
+func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
 // trustedSpread is the number of standard deviations of belief in a positive effect that a seasoned
 // lesson needs for the smallest holdout.
 const trustedSpread = 1.7
 
-// trusted reports whether a lesson is withheld as rarely as a proven lesson. trusted reads the present belief, so a
+// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. trusted reads the present belief, so a
 // lesson whose early sessions were lucky gets the full holdout again. With the small holdout alone, few withheld
 // sessions would show the error.
-func (b belief) trusted() bool { return b.picks >= seasonedPicks && b.m > trustedSpread*math.Sqrt(b.v) }
+func (b belief) isTrusted() bool {
+	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
+}
 
 // choose ranks the fresh actions by the objective and returns the best that fit into the remaining slots. In a share
 // ProbeShare of the sessions, the probe budget, one benched action takes the last slot: the action with the best draw

@@ -20,19 +20,19 @@ type Chooser struct {
 	measured *trial.Counters
 
 	mu         sync.RWMutex
-	arms       map[string]*arm                   // by slug: the arms of all texts of a lesson, linked by next
-	categories map[string]*baseline              // by scope of a category
-	cells      map[string]*[baselineFields]int64 // sums of the sessions with the same facts, by cellOf
-	all        baseline                          // sums over all categories
-	open       map[string]int64                  // rewarded picks of open sessions, by the scope of their planned trial
-	tenant     [globalFields]int64
+	arms       map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
+	categories map[string]*baseline                  // by scope of a category
+	cells      map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellOf
+	all        baseline                              // sums over all categories
+	open       map[string]int64                      // rewarded picks of open sessions, by the scope of their planned trial
+	tenant     [globalFieldCount]int64
 	clock      *clock
 	priors     Priors
 }
 
 // baseline holds the rewards of a category, less the predicted effects of the lessons.
 type baseline struct {
-	v, provisional [baselineFields]int64
+	v, provisional [baselineFieldCount]int64
 }
 
 // New returns a chooser without evidence and with the default priors. All evidence has full weight
@@ -41,7 +41,7 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
-		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFields]int64{}, open: map[string]int64{},
+		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, open: map[string]int64{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -77,7 +77,7 @@ func (c *Chooser) Maxima(now time.Time) []trial.Delta {
 // fields are ignored.
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	known := func(d trial.Delta) bool {
-		_, ok := find(&d)
+		_, ok := findPosition(&d)
 		return ok
 	}
 	switch kind := kindOf(scope); kind {
@@ -89,13 +89,13 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	default:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		into := [][]int64{c.tenant[:]}
+		targets := [][]int64{c.tenant[:]}
 		if kind == categoryKind {
-			into = [][]int64{c.category(categoryOf(scope)).v[:], c.all.v[:], c.cell(scope)[:]}
+			targets = [][]int64{c.category(categoryOf(scope)).v[:], c.all.v[:], c.cell(scope)[:]}
 		}
 		for i := range ds {
-			if pos, ok := find(&ds[i]); ok {
-				for _, sums := range into {
+			if pos, ok := findPosition(&ds[i]); ok {
+				for _, sums := range targets {
 					sums[pos.index] += ds[i].Value
 				}
 			}
@@ -160,10 +160,10 @@ func (c *Chooser) category(scope string) *baseline {
 }
 
 // cell returns the sums of a cell, and adds the cell if it is missing. The caller holds mu.
-func (c *Chooser) cell(scope string) *[baselineFields]int64 {
+func (c *Chooser) cell(scope string) *[baselineFieldCount]int64 {
 	v := c.cells[scope]
 	if v == nil {
-		v = new([baselineFields]int64)
+		v = new([baselineFieldCount]int64)
 		c.cells[scope] = v
 	}
 	return v

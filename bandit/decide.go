@@ -95,7 +95,7 @@ const damping = 0.65
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
 	first := !a.Considered()
 	for _, c := range actions {
-		if known(a, c.Slug) {
+		if isKnown(a, c.Slug) {
 			continue
 		}
 		k := candidate{action: c, belief: b.Posterior(c)}
@@ -144,7 +144,7 @@ func flip(
 		k.unseen = cfg.Retest && cfg.holdoutEpsilon(&k.belief) < cfg.Epsilon && b.Unseen(k.action.Arm, a.Model)
 		a.Flip(cfg.Salt, session, trial.Pick{
 			Slug: k.action.Slug, Arm: k.action.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.belief.Mean), Tokens: k.action.Tokens,
-			Turn: turn, Trial: cfg.trial(k),
+			Turn: turn, Trial: cfg.trialName(k),
 		})
 	}
 	del, inj := expected(a)
@@ -203,9 +203,9 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trial returns the name of the planned trial of a pick, empty for none. Under the objective All a pick belongs to
+// trialName returns the name of the planned trial of a pick, empty for none. Under the objective All a pick belongs to
 // no trial, because its coin does not use the epsilon of the trial.
-func (c Config) trial(k *candidate) string {
+func (c Config) trialName(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
 	}

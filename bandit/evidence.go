@@ -12,7 +12,7 @@ func (a *arm) add(ds []trial.Delta) {
 	defer a.mu.Unlock()
 	a.buckets.Change(func(bucket func(group uint8, at int64) *[trial.Columns]int64) {
 		for i := range ds {
-			if pos, ok := find(&ds[i]); ok {
+			if pos, ok := findPosition(&ds[i]); ok {
 				bucket(0, int64(ds[i].Key.Day))[pos.index] += ds[i].Value
 				a.cached = nil
 			}

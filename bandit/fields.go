@@ -14,10 +14,10 @@ const (
 	fCategorySum   = "cs"     // per category: sum of the rewards less the predicted effects of the lessons
 )
 
-// categoryMark is the prefix of the scope of a category.
-const categoryMark = "x:"
+// categoryPrefix is the prefix of the scope of a category.
+const categoryPrefix = "x:"
 
-func categoryScope(category string) string { return categoryMark + category }
+func categoryScope(category string) string { return categoryPrefix + category }
 
 // scopeKind is a kind of scope with counters of the chooser. One name may mean different counters
 // in scopes of different kinds.
@@ -39,7 +39,7 @@ func kindOf(scope string) scopeKind {
 		return otherKind
 	case trial.IsArm(scope):
 		return armKind
-	case scope[:2] == categoryMark:
+	case scope[:2] == categoryPrefix:
 		return categoryKind
 	}
 	return otherKind
@@ -53,24 +53,24 @@ const (
 	iS0
 	iNU
 	iSU
-	armFields
+	armFieldCount
 )
 
 const (
 	iCN = iota
 	iCS
-	baselineFields
+	baselineFieldCount
 )
 
 const (
 	iRewarded = iota
 	iGraded
 	iSquares
-	globalFields
+	globalFieldCount
 )
 
-// place says where the chooser keeps the value of a counter: the kind of the scope, and the index in its values.
-type place struct {
+// position says where the chooser keeps the value of a counter: the kind of the scope, and the index in its values.
+type position struct {
 	scope scopeKind
 	index int
 }
@@ -78,7 +78,7 @@ type place struct {
 // fields lists the chooser's counters by the stored name.
 //
 //nolint:gochecknoglobals // an immutable table, written once here
-var fields = map[string]place{
+var fields = map[string]position{
 	trial.FieldInjected: {armKind, iN1}, fSumInjected: {armKind, iS1},
 	trial.FieldWithheld: {armKind, iN0}, fSumWithheld: {armKind, iS0},
 	trial.FieldUnpicked: {armKind, iNU}, fSumUnpicked: {armKind, iSU},
@@ -86,8 +86,8 @@ var fields = map[string]place{
 	trial.FieldRewarded: {globalKind, iRewarded}, fGraded: {globalKind, iGraded}, fSquares: {globalKind, iSquares},
 }
 
-// find looks up a counter. ok is false for a counter that the chooser does not read.
-func find(d *trial.Delta) (pos place, ok bool) {
+// findPosition looks up a counter. ok is false for a counter that the chooser does not read.
+func findPosition(d *trial.Delta) (pos position, ok bool) {
 	pos = fields[d.Key.Field]
 	return pos, pos.scope != otherKind && pos.scope == kindOf(d.Key.Scope)
 }

@@ -31,11 +31,11 @@ const (
 	startW2     = 0.1 * 0.1
 	startSigma2 = 0.24 // variance of a binary reward
 
-	minMu0   = 0.01
-	minT02   = 0.0002
-	minW2    = 0.0005
-	pseudo   = 10    // lessons with the starting values that a refit adds to the lessons of the tenant
-	minPrior = 0.001 // the prior mean of an active lesson stays above 0: at 0 and below, the tempered draw would never try the lesson
+	minMu0        = 0.01
+	minT02        = 0.0002
+	minW2         = 0.0005
+	pseudoLessons = 10    // lessons with the starting values that a refit adds to the lessons of the tenant
+	minPrior      = 0.001 // the prior mean of an active lesson stays above 0: at 0 and below, the tempered draw would never try the lesson
 
 	confidenceSlope = 0.04 // shift of the prior mean by the declared confidence
 )
@@ -45,8 +45,8 @@ func DefaultPriors() Priors {
 	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
 }
 
-// sanitized replaces unusable numbers, because priors come from a store that other processes write to.
-func (p Priors) sanitized() Priors {
+// sanitize replaces unusable numbers, because priors come from a store that other processes write to.
+func (p Priors) sanitize() Priors {
 	usableOr := func(x, smallest, fallback float64) float64 {
 		if !(x >= smallest && x <= 1) {
 			return fallback
@@ -57,7 +57,7 @@ func (p Priors) sanitized() Priors {
 	p.T02 = usableOr(p.T02, minT02, startT02)
 	p.W2 = usableOr(p.W2, minW2, startW2)
 	p.Sigma2 = usableOr(p.Sigma2, 0.001, startSigma2)
-	if !p.Regression.usable() {
+	if !p.Regression.isUsable() {
 		p.Regression = nil
 	}
 	return p
@@ -74,7 +74,7 @@ func (p Priors) mean(confidence float64) float64 {
 // evidence is the chooser's view of an arm: discounted counts and sums of residuals.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
-func evidenceOf(s [armFields]float64) evidence {
+func evidenceOf(s [armFieldCount]float64) evidence {
 	for f := range s {
 		s[f] /= trial.One
 	}
@@ -95,8 +95,8 @@ func (e evidence) nonNegative() evidence {
 }
 
 // belief is the posterior of an arm: mean and variance of the effect (m, v) and of the match effect
-// (del, delVar), with the number of picks.
-type belief struct{ m, v, del, delVar, picks float64 }
+// (del, matchVariance), with the number of picks.
+type belief struct{ mean, variance, match, matchVariance, picks float64 }
 
 // update returns the posterior of a linear model with two parameters, del and effect. The expected residual of a
 // session with a match is del without an injection, and del + effect with an injection. The noise of both is Sigma2.
@@ -110,7 +110,7 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 	r1 := mu0/p.T02 + e.s1/p.Sigma2
 	det := a*d - b*b
 	return belief{
-		m: (a*r1 - b*r0) / det, v: a / det, del: (d*r0 - b*r1) / det, delVar: d / det,
+		mean: (a*r1 - b*r0) / det, variance: a / det, match: (d*r0 - b*r1) / det, matchVariance: d / det,
 		picks: e.n1 + e.n0,
 	}
 }
@@ -119,17 +119,17 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 func (p Priors) refit(arms []evidence) Priors {
 	for range 3 {
 		bs := make([]belief, len(arms))
-		mean := pseudo * startMu0
+		mean := pseudoLessons * startMu0
 		for i, e := range arms {
 			bs[i] = p.update(e, p.Mu0)
-			mean += bs[i].m
+			mean += bs[i].mean
 		}
-		k := float64(len(arms)) + pseudo
+		k := float64(len(arms)) + pseudoLessons
 		p.Mu0 = math.Max(minMu0, mean/k)
-		t, w := pseudo*startT02, pseudo*startW2
+		t, w := pseudoLessons*startT02, pseudoLessons*startW2
 		for _, b := range bs {
-			t += (b.m-p.Mu0)*(b.m-p.Mu0) + b.v
-			w += b.del*b.del + b.delVar
+			t += (b.mean-p.Mu0)*(b.mean-p.Mu0) + b.variance
+			w += b.match*b.match + b.matchVariance
 		}
 		p.T02 = math.Max(minT02, t/k)
 		p.W2 = math.Max(minW2, w/k)

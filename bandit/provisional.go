@@ -17,9 +17,9 @@ type Provisional struct {
 
 // part is the contribution to one counter of the chooser.
 type part struct {
-	scope string
-	place place
-	value int64
+	scope    string
+	position position
+	value    int64
 }
 
 // AddProvisional adds the present reward of an open session to the chooser's evidence. Posteriors and
@@ -31,7 +31,7 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	ds := Contribution(a, y, tier)
 	e := Provisional{rewarded: len(ds) > 0}
 	for i := range ds {
-		if pos, ok := find(&ds[i]); ok && pos.scope != globalKind {
+		if pos, ok := findPosition(&ds[i]); ok && pos.scope != globalKind {
 			e.parts = append(e.parts, part{ds[i].Key.Scope, pos, ds[i].Value})
 		}
 	}
@@ -55,11 +55,11 @@ func (e Provisional) Rewarded() bool { return e.rewarded }
 // removes the reward for sign -1.
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {
-		if p.place.scope == armKind {
+		if p.position.scope == armKind {
 			a := c.arm(trial.Arm(p.scope), true)
 			a.mu.Lock()
 			state := a.ownState()
-			state.provisional[p.place.index] += sign * p.value
+			state.provisional[p.position.index] += sign * p.value
 			if state.isZero() {
 				a.local = nil
 			}
@@ -70,14 +70,14 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
-		if p.place.scope == categoryKind {
+		if p.position.scope == categoryKind {
 			name := categoryOf(p.scope)
 			b := c.category(name)
-			b.provisional[p.place.index] += sign * p.value
+			b.provisional[p.position.index] += sign * p.value
 			if *b == (baseline{}) {
 				delete(c.categories, name)
 			}
-			c.all.provisional[p.place.index] += sign * p.value
+			c.all.provisional[p.position.index] += sign * p.value
 		}
 	}
 	for _, scope := range e.trials {
@@ -111,7 +111,7 @@ func (c *Chooser) Inherit(from *Chooser) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for scope, old := range from.categories {
-		if old.provisional != ([baselineFields]int64{}) {
+		if old.provisional != ([baselineFieldCount]int64{}) {
 			c.category(scope).provisional = old.provisional
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// cautionTightest is the number of sessions at which the test for a caution is most sensitive.
-const cautionTightest = 100
+// cautionTightestAt is the number of sessions at which the test for a caution is most sensitive.
+const cautionTightestAt = 100
 
-// cautionChance is the level of the test of Published: the largest probability that a lesson without effect ever
+// cautionLevel is the level of the test of Published: the largest probability that a lesson without effect ever
 // passes, in either direction. The level is small, because a caution begins a new arm without the evidence of the
 // advice.
-const cautionChance = 0.002
+const cautionLevel = 0.002
 
 // cautionMinAlone is the minimum number of sessions with a lesson that has no session without the lesson. With a
 // fifth of the picks withheld, one in a thousand lessons reaches this number without a withheld session.
@@ -34,24 +34,24 @@ func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	if n == 0 {
 		return 0, 0
 	}
-	size, tight := n, float64(cautionTightest)
-	e := c.without(k)
+	size, tightestAt := n, float64(cautionTightestAt)
+	e := c.evidenceWithout(k)
 	switch without := e.n0 + e.nu; {
 	case without > 0:
 		mean := (e.s0 + e.su) / without
 		better, worse = better-n*math.Max(0, mean), worse+n*math.Min(0, mean)
-		size, tight = n*without/(n+without), tight/5 // a difference of two means, the smaller group with a fifth of the sessions
+		size, tightestAt = n*without/(n+without), tightestAt/5 // a difference of two means, the smaller group with a fifth of the sessions
 	case n < cautionMinAlone:
 		return 0, 0
 	}
-	if trial.Exclusion((worse-better)/n, size, c.Priors().Sigma2, tight) > cautionChance {
+	if trial.IntervalPValue((worse-better)/n, size, c.Priors().Sigma2, tightestAt) > cautionLevel {
 		return 0, 0
 	}
 	return math.Max(0, better), math.Max(0, worse)
 }
 
-// without returns the evidence of the sessions in which an arm matched without an injection.
-func (c *Chooser) without(k trial.Arm) evidence {
+// evidenceWithout returns the evidence of the sessions in which an arm matched without an injection.
+func (c *Chooser) evidenceWithout(k trial.Arm) evidence {
 	a := c.arm(k, false)
 	if a == nil {
 		return evidence{}

@@ -200,8 +200,8 @@ func TestMaximaAdvanceDay(t *testing.T) {
 		t.Errorf("mean after 2,000 days = %v, want less than %v", got, before-0.005)
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
-	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
-		t.Errorf("after Raise: LogUp = %v, want 4", got)
+	if got := c.Measured().Stats("a@1").Proof.LogEHelps; got != 4 {
+		t.Errorf("after Raise: LogEHelps = %v, want 4", got)
 	}
 }
 

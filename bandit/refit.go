@@ -11,7 +11,7 @@ import (
 func (c *Chooser) SetPriors(p Priors) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.priors = p.sanitized()
+	c.priors = p.sanitize()
 }
 
 // Priors returns the current priors.
@@ -29,7 +29,7 @@ func (c *Chooser) Refit() Priors {
 	if r := fitRegression(c.sortedCells(), p.Sigma2); r != nil { // outside of the lock, which requests need
 		p.Regression = r
 	}
-	return p.sanitized()
+	return p.sanitize()
 }
 
 // fitInput returns the priors with the present variance of a reward, and the evidence of the lessons that Refit uses.

@@ -67,18 +67,18 @@ func toolsBand(n int) string {
 func categoryOf(cell string) string {
 	const bands = len("|2|5")
 	end := len(cell) - bands
-	if end <= len(categoryMark) || cell[end] != '|' || cell[end+2] != '|' || !digit(cell[end+1]) || !digit(cell[end+3]) {
+	if end <= len(categoryPrefix) || cell[end] != '|' || cell[end+2] != '|' || !isDigit(cell[end+1]) || !isDigit(cell[end+3]) {
 		return cell
 	}
 	return cell[:end]
 }
 
-func digit(b byte) bool { return b >= '0' && b <= '9' }
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
 // factsOf returns the facts of a cell; an unknown fact is empty.
 func factsOf(cell string) (f [factCount]string) {
 	category := categoryOf(cell)
-	f[factCategory] = strings.TrimPrefix(category, categoryMark)
+	f[factCategory] = strings.TrimPrefix(category, categoryPrefix)
 	parts := strings.Split(f[factCategory], "|")
 	for i, fact := range []int{factAgent, factModel, factLength} {
 		if i < len(parts) {
@@ -112,8 +112,8 @@ func (r *Regression) relative(facts [factCount]string) float64 {
 	return y
 }
 
-// usable reports whether the regression exists and all of its numbers lie between -1 and 1.
-func (r *Regression) usable() bool {
+// isUsable reports whether the regression exists and all of its numbers lie between -1 and 1.
+func (r *Regression) isUsable() bool {
 	if r == nil {
 		return false
 	}

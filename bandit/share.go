@@ -46,7 +46,7 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 	room := maxUnitMatches - len(a.Matched)
 	out := make([]Action, 0, len(actions))
 	for _, c := range actions {
-		if known(a, c.Slug) || !c.Forced && room <= 0 {
+		if isKnown(a, c.Slug) || !c.Forced && room <= 0 {
 			continue
 		}
 		if !c.Forced {

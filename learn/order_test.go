@@ -126,7 +126,7 @@ func memoryState(f *fixture, tenant string) string {
 				strata[i].RewardedAtClose, strata[i].Late = [2][4]int64{}, [2]int64{}
 			}
 		}
-		st.Proof.LogUp, st.Proof.LogDown, st.Proof.ProvenAt, st.Recent = 0, 0, 0, 0
+		st.Proof.LogEHelps, st.Proof.LogEHarms, st.Proof.ProvenAt, st.Recent = 0, 0, 0, 0
 		p := believed.Counted(bandit.Action{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
 		text += fmt.Sprintf("%s %+v, believed %v %v %v\n", arm, st, p.Mean, p.Var, p.Match)
 	}

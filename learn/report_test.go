@@ -67,8 +67,8 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	if len(before) < 500 || priors.Version == 0 {
 		t.Fatalf("report = %s, priors = %+v, want at least 500 bytes and fitted priors", before, priors)
 	}
-	if st := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
-		t.Errorf("before the restart: LogUp = %v, LogDown = %v, want at least one above 0", st.Proof.LogUp, st.Proof.LogDown)
+	if st := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogEHelps == 0 && st.Proof.LogEHarms == 0 {
+		t.Errorf("before the restart: LogEHelps = %v, LogEHarms = %v, want at least one above 0", st.Proof.LogEHelps, st.Proof.LogEHarms)
 	}
 	counted := f.Beliefs(tenantA).Counted(lookTwice)
 	for range 2 {
@@ -84,7 +84,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	checkEqualList(t, "failures", f.takeFailures(), nil)
 }
 
-// The maxima of the evidence (Proof.LogUp, Proof.LogDown) do not decrease after corrections and a restart.
+// The maxima of the evidence (Proof.LogEHelps, Proof.LogEHarms) do not decrease after corrections and a restart.
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.Keep = false })
@@ -96,8 +96,8 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	f.deliverAndCorrect()
 	f = f.reopen(nil)
 	got := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
-	if got.Proof.LogUp < before.Proof.LogUp || got.Proof.LogDown < before.Proof.LogDown || before.Proof.LogUp <= 0 {
-		t.Errorf("LogUp = %v, LogDown = %v, want at least %v (above 0) and %v", got.Proof.LogUp, got.Proof.LogDown, before.Proof.LogUp, before.Proof.LogDown)
+	if got.Proof.LogEHelps < before.Proof.LogEHelps || got.Proof.LogEHarms < before.Proof.LogEHarms || before.Proof.LogEHelps <= 0 {
+		t.Errorf("LogEHelps = %v, LogEHarms = %v, want at least %v (above 0) and %v", got.Proof.LogEHelps, got.Proof.LogEHarms, before.Proof.LogEHelps, before.Proof.LogEHarms)
 	}
 }
 

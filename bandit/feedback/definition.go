@@ -20,37 +20,37 @@ type Definition struct {
 // definition.
 const DefaultDefinition = "user>verifier>implicit@24h0m0s"
 
-// names returns the names of the tiers, the highest first.
-func names() []string { return []string{"user", "verifier", "implicit"} }
+// tierNames returns the names of the tiers, the highest first.
+func tierNames() []string { return []string{"user", "verifier", "implicit"} }
 
-const withSentiment = "+sentiment"
+const sentimentSuffix = "+sentiment"
 
 // String returns a text like "user>verifier>implicit@24h0m0s". Equal definitions have equal texts.
 func (d Definition) String() string {
 	var words []string
-	for i, name := range names() {
+	for i, name := range tierNames() {
 		if len(d.Tiers) == 0 || slices.Contains(d.Tiers, i+1) {
 			words = append(words, name)
 		}
 	}
 	text := strings.Join(words, ">")
 	if d.Sentiment {
-		text += withSentiment
+		text += sentimentSuffix
 	}
 	return text + "@" + d.CloseAfter.String()
 }
 
 // ParseDefinition parses the result of String.
 func ParseDefinition(text string) (d Definition, err error) {
-	which, age, _ := strings.Cut(text, "@")
+	tiers, age, _ := strings.Cut(text, "@")
 	if d.CloseAfter, err = time.ParseDuration(age); err != nil {
 		return Definition{}, fmt.Errorf("feedback: the definition of reward %q has no valid age; write a definition like %q", text, Definition{CloseAfter: 24 * time.Hour})
 	}
-	which, d.Sentiment = strings.CutSuffix(which, withSentiment)
-	for word := range strings.SplitSeq(which, ">") {
-		i := slices.Index(names(), word)
+	tiers, d.Sentiment = strings.CutSuffix(tiers, sentimentSuffix)
+	for word := range strings.SplitSeq(tiers, ">") {
+		i := slices.Index(tierNames(), word)
 		if i < 0 {
-			return Definition{}, fmt.Errorf("feedback: the definition of reward %q names the unknown tier %q; the tiers are %s", text, word, strings.Join(names(), ", "))
+			return Definition{}, fmt.Errorf("feedback: the definition of reward %q names the unknown tier %q; the tiers are %s", text, word, strings.Join(tierNames(), ", "))
 		}
 		d.Tiers = append(d.Tiers, i+1)
 	}

@@ -74,7 +74,7 @@ func parseOne(raw []byte) (Post, error) {
 	if fields == nil {
 		return Post{}, errors.New("a feedback is a JSON object, not null")
 	}
-	f := reader{fields: fields}
+	f := fieldReader{fields: fields}
 	for _, k := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(strings.Fields(keys), k) {
 			return Post{}, fmt.Errorf("unknown key %q; known keys are: %s", abbreviated(k), strings.ReplaceAll(keys, " ", ", "))
@@ -154,26 +154,26 @@ func (p *Post) setScore(score float64, scored bool) error {
 		}
 	}
 	if p.Entry.Label == labelGood && p.Entry.Score < 0.5 || p.Entry.Label == labelPoor && p.Entry.Score > 0.5 {
-		return fmt.Errorf("quality_label %s contradicts %s; leave one of them out, or correct it", p.Entry.Label, p.rating(scored))
+		return fmt.Errorf("quality_label %s contradicts %s; leave one of them out, or correct it", p.Entry.Label, p.ratingText(scored))
 	}
 	return nil
 }
 
-// rating names the type or the score of a post, for an error message.
-func (p *Post) rating(scored bool) string {
+// ratingText names the type or the score of a post, for an error message.
+func (p *Post) ratingText(scored bool) string {
 	if p.Entry.Type == TypeScore || scored {
 		return fmt.Sprintf("score %v", p.Entry.Score)
 	}
 	return "type " + p.Entry.Type
 }
 
-// reader reads the fields of an object and keeps the first error. null equals an absent key.
-type reader struct {
+// fieldReader reads the fields of an object and keeps the first error. null equals an absent key.
+type fieldReader struct {
 	fields map[string]json.RawMessage
 	err    error
 }
 
-func (r *reader) raw(key string) json.RawMessage {
+func (r *fieldReader) raw(key string) json.RawMessage {
 	raw := r.fields[key]
 	if string(raw) == "null" {
 		return nil
@@ -181,7 +181,7 @@ func (r *reader) raw(key string) json.RawMessage {
 	return raw
 }
 
-func (r *reader) fail(format string, args ...any) {
+func (r *fieldReader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf(format, args...)
 	}
@@ -189,7 +189,7 @@ func (r *reader) fail(format string, args ...any) {
 
 // text returns the string of a key, "" for an absent key. A value that is not a string, longer than
 // limit bytes, or empty (except of comment and rater) is an error.
-func (r *reader) text(key string, limit int) string {
+func (r *fieldReader) text(key string, limit int) string {
 	raw := r.raw(key)
 	if raw == nil {
 		return ""
@@ -209,7 +209,7 @@ func (r *reader) text(key string, limit int) string {
 	return s
 }
 
-func (r *reader) oneOf(key string, allowed ...string) string {
+func (r *fieldReader) oneOf(key string, allowed ...string) string {
 	s := r.text(key, MaxID)
 	if s != "" && !slices.Contains(allowed, s) {
 		r.fail("%s is %q; it must be one of %s", key, abbreviated(s), strings.Join(allowed, ", "))
@@ -217,7 +217,7 @@ func (r *reader) oneOf(key string, allowed ...string) string {
 	return s
 }
 
-func (r *reader) json(key string) json.RawMessage {
+func (r *fieldReader) json(key string) json.RawMessage {
 	raw := r.raw(key)
 	if len(raw) > MaxJSON {
 		r.fail("%s is %d bytes long; at most %d are taken", key, len(raw), MaxJSON)
@@ -228,7 +228,7 @@ func (r *reader) json(key string) json.RawMessage {
 }
 
 // score returns the score; ok is false if there is no score.
-func (r *reader) score() (float64, bool) {
+func (r *fieldReader) score() (float64, bool) {
 	raw := r.raw("score")
 	if raw == nil {
 		return 0, false
@@ -245,7 +245,7 @@ func (r *reader) score() (float64, bool) {
 }
 
 // flag returns the value of a switch, false for an absent key.
-func (r *reader) flag(key string) (on bool) {
+func (r *fieldReader) flag(key string) (on bool) {
 	if raw := r.raw(key); raw != nil && json.Unmarshal(raw, &on) != nil {
 		r.fail("%s must be true or false", key)
 	}

@@ -76,15 +76,15 @@ func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	out := map[string]Entry{}
 	for e := range entries {
 		k := key(&e)
-		if old, ok := out[k]; !ok || later(e, old) {
+		if old, ok := out[k]; !ok || isLater(e, old) {
 			out[k] = e
 		}
 	}
 	return out
 }
 
-// later orders entries by time, then by content. Entries equal in both are equivalent.
-func later(a, b Entry) bool {
+// isLater orders entries by time, then by content. Entries equal in both are equivalent.
+func isLater(a, b Entry) bool {
 	if c := a.At.Compare(b.At); c != 0 {
 		return c > 0
 	}

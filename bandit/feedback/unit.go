@@ -14,15 +14,15 @@ import "slices"
 
 // The bounds of the copies, because a unit may have thousands of members.
 const (
-	maxSignals = 1024 // members whose implicit feedback is copied to the unit; feedback of people is always copied
-	maxShared  = 32   // entries of the unit that are copied to each member
+	maxSignalMembers = 1024 // members whose implicit feedback is copied to the unit; feedback of people is always copied
+	maxSharedEntries = 32   // entries of the unit that are copied to each member
 )
 
 // ForUnit returns a member's entries as the unit counts them. number is the number of the member in
 // the unit.
-func ForUnit(member string, number int, entries []Entry) (list []Entry) {
+func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && (e.Rule == "" || number <= maxSignals) {
+		if e := &entries[i]; e.Via == "" && (e.Rule == "" || memberNumber <= maxSignalMembers) {
 			list = append(list, e.CopyForUnit(member))
 		}
 	}
@@ -30,10 +30,10 @@ func ForUnit(member string, number int, entries []Entry) (list []Entry) {
 }
 
 // ForMembers returns the entries about a unit as a whole, as the members count the entries: the first
-// maxShared entries in the given order.
+// maxSharedEntries entries in the given order.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < maxShared {
+		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < maxSharedEntries {
 			list = append(list, e.CopyForMember(unit))
 		}
 	}

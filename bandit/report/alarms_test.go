@@ -27,7 +27,7 @@ func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 			logEs = append(logEs[:0], 0, 0) // the two checks of all sessions
 			for l := range strata {
 				addSessions(r, strata[l], perDay, 1, [2]float64{0.5, 0.5}, report%3)
-				logEs = append(logEs, coinsLog(strata[l]), reportingLog(strata[l]))
+				logEs = append(logEs, assignmentLogE(strata[l]), reportingLogE(strata[l]))
 			}
 			largest = max(largest, slices.Max(logEs))
 			alarmed = alarmed || slices.Max(logEs) >= math.Log(alarmLevel(logEs))
@@ -49,6 +49,6 @@ func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 		}
 		return false
 	}
-	checkShare(t, "among 200 lessons: 25% more picks withheld than stated, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, coinsLog) })
-	checkShare(t, "among 200 lessons: 60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLog) })
+	checkShare(t, "among 200 lessons: 25% more picks withheld than stated, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, assignmentLogE) })
+	checkShare(t, "among 200 lessons: 60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLogE) })
 }

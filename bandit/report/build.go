@@ -28,15 +28,15 @@ func Build(in Input) Report {
 	}
 	g := in.Counters.Global()
 	b := builder{in: in, global: g, sigma2: in.Chooser.Sigma2()}
-	b.proof, b.nextProof = in.Counters.Proof()
+	b.proofBar, b.nextProofBar = in.Counters.Proof()
 	rows := b.lessons()
-	b.alarm = b.alarmLevel(rows)
-	r.SRM, r.Reporting = check(coinsLog(g.Strata), b.alarm), reporting(g, b.alarm)
+	b.alarmBar = b.alarmLevel(rows)
+	r.SRM, r.Reporting = check(assignmentLogE(g.Strata), b.alarmBar), reporting(g, b.alarmBar)
 	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
 	r.Flow = flow(g)
-	b.claim, b.nextClaim = b.claims(rows)
+	b.claimBar, b.nextClaimBar = b.claimBars(rows)
 	b.trials, r.PlannedTrials = b.plannedTrials(rows)
-	b.observed = b.outcomes(rows)
+	b.outcomeBars = b.findOutcomeBars(rows)
 	for _, l := range rows {
 		r.Lessons = append(r.Lessons, b.row(l))
 	}
@@ -77,8 +77,8 @@ func (b *builder) lessons() []Lesson {
 	return out
 }
 
-// late counts the rewarded sessions that had no reward at the closing.
-func late(strata []trial.Stratum) (n int64) {
+// countLate counts the rewarded sessions that had no reward at the closing.
+func countLate(strata []trial.Stratum) (n int64) {
 	for _, s := range strata {
 		for arm := range 2 {
 			n += s.RewardedOn(arm) - s.RewardedAtCloseOn(arm)
@@ -97,52 +97,52 @@ func (b *builder) row(l Lesson) Row {
 		State:   l.State,
 		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.Rewards.M1), NWithheld: int64(s.Rewards.M0),
 		Rewarded:    int64(s.Rewards.M1 + s.Rewards.M0),
-		Late:        late(s.Strata),
+		Late:        countLate(s.Strata),
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
 		MeanInjected: mean(s.Rewards.Y1, s.Rewards.M1), MeanWithheld: mean(s.Rewards.Y0, s.Rewards.M0), Success: s.Rewards.Success,
 		Failure: s.Rewards.Failure,
 		Better:  s.Rewards.Better, Worse: s.Rewards.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
-		SRM:       check(coinsLog(s.Strata), b.alarm),
-		Reporting: check(reportingLog(s.Strata), b.alarm), LateReporting: check(lateLog(s.Strata), b.alarm),
-		EHelps: math.Min(math.Exp(s.Proof.LogUp), capE), EHarms: math.Min(math.Exp(s.Proof.LogDown), capE),
+		SRM:       check(assignmentLogE(s.Strata), b.alarmBar),
+		Reporting: check(reportingLogE(s.Strata), b.alarmBar), LateReporting: check(lateLogE(s.Strata), b.alarmBar),
+		EHelps: math.Min(math.Exp(s.Proof.LogEHelps), maxE), EHarms: math.Min(math.Exp(s.Proof.LogEHarms), maxE),
 		PerWeek: s.Recent * 7,
 	}
-	r.show(all)
+	r.setEffect(all)
 	p := b.in.Chooser.Belief(l)
 	// During a planned trial the counts do not change the presentation, which l.Caution holds.
 	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
 	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
 	r.Posterior = p.Mean
-	r.PHelps = above(0, p)
-	r.observe(s, b.global)
-	r.spending(s)
+	r.PHelps = probabilityAbove(0, p)
+	r.setLOODelta(s, b.global)
+	r.setCosts(s)
 	r.Cost = float64(r.Tokens) * b.in.Policy.TokenCost
-	b.trial(&r, l)
+	b.setTrial(&r, l)
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
 	r.Advice = r.NextAction()
-	b.need(&r, s, all, p, r.picksToEvaluation(l))
+	b.setNeeds(&r, s, all, p, r.picksToEvaluation(l))
 	r.Note = r.note(s)
-	b.expect(&r, s)
+	b.setExpectation(&r, s)
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
 	r.Explained = explained(all, s.Strata)
-	r.PicksSaved = saved(r.Explained, all.n)
+	r.PicksSaved = savedPicks(r.Explained, all.n)
 	surrogate := b.in.Counters.Surrogate(l.Arm)
 	r.AllSessions = r.allSessions(&surrogate, all)
-	r.Outcomes = b.outcomesOf(&r, l.Arm)
-	r.Guardrail = r.guardrail(b.in.Guardrails)
+	r.Outcomes = b.rowOutcomes(&r, l.Arm)
+	r.Guardrail = r.guardedRises(b.in.Guardrails)
 	r.Models = r.models(b.in.Counters.Models(l.Arm))
 	r.Retire = b.retire(&r, l, p)
 	if b.in.Explain == l.Slug {
-		b.explain(&r, s)
+		b.setExplanation(&r, s)
 	}
 	if b.in.Bands {
-		r.Days = bands(s, trial.TightLesson)
+		r.Days = bands(s, trial.LessonTightestAt)
 	}
 	if b.in.Window > 0 {
-		r.window(s, since(b.in))
+		r.setWindow(s, since(b.in))
 	}
 	return r
 }
@@ -150,12 +150,12 @@ func (b *builder) row(l Lesson) Row {
 // alarmLevel returns the alarm level of all checks with coins: two per lesson, one more for a lesson with
 // rewards after the closing, and two of all sessions.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
-	logEs := []float64{coinsLog(b.global.Strata), allReportingLog(b.global)}
+	logEs := []float64{assignmentLogE(b.global.Strata), allReportingLogE(b.global)}
 	for _, l := range rows {
 		if s := b.in.Counters.Stats(l.Arm); len(s.Strata) > 0 {
-			logEs = append(logEs, coinsLog(s.Strata), reportingLog(s.Strata))
-			if late(s.Strata) > 0 {
-				logEs = append(logEs, lateLog(s.Strata))
+			logEs = append(logEs, assignmentLogE(s.Strata), reportingLogE(s.Strata))
+			if countLate(s.Strata) > 0 {
+				logEs = append(logEs, lateLogE(s.Strata))
 			}
 		}
 	}
@@ -175,17 +175,17 @@ func perInjection(s trial.Stats, listed int) int64 {
 	return s.Tokens / n
 }
 
-// show sets the effect if there is enough data.
-func (r *Row) show(s sums) {
+// setEffect sets the effect if there is enough data.
+func (r *Row) setEffect(s sums) {
 	r.Effect, r.Lo, r.Hi = nil, nil, nil
-	if s.shown() {
-		e, lo, hi := s.interval(trial.TightLesson)
+	if s.hasEnoughPicks() {
+		e, lo, hi := s.interval(trial.LessonTightestAt)
 		r.Effect, r.Lo, r.Hi = new(e), new(lo), new(hi)
 	}
 }
 
-// spending sets the cost of the sessions with and without the lesson.
-func (r *Row) spending(s trial.Stats) {
+// setCosts sets the cost of the sessions with and without the lesson.
+func (r *Row) setCosts(s trial.Stats) {
 	var cached [2]*float64
 	for arm, spent := range s.Spent {
 		cached[arm] = mean(spent.Cached, spent.Input)
@@ -197,9 +197,9 @@ func (r *Row) spending(s trial.Stats) {
 	}
 }
 
-// observe compares the sessions with the lesson with all others, as a dashboard without coins
+// setLOODelta compares the sessions with the lesson with all others, as a dashboard without coins
 // would. The gap to the effect is the error of that comparison.
-func (r *Row) observe(s, g trial.Stats) {
+func (r *Row) setLOODelta(s, g trial.Stats) {
 	rest := float64(g.All.Rewarded) - s.Rewards.M1
 	if s.Rewards.M1 <= 0 || rest <= 0 {
 		return
@@ -210,11 +210,11 @@ func (r *Row) observe(s, g trial.Stats) {
 	}
 }
 
-// window narrows counts and effect to the sessions that started since a day. The verdict remains the verdict of all
+// setWindow narrows counts and effect to the sessions that started since a day. The verdict remains the verdict of all
 // sessions, because a search for a window with an effect also finds effects that do not exist.
-func (r *Row) window(s trial.Stats, from int32) {
+func (r *Row) setWindow(s trial.Stats, from int32) {
 	w := windowed(s, from)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
 	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
-	r.show(w)
+	r.setEffect(w)
 }

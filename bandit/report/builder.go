@@ -10,17 +10,17 @@ import (
 
 // builder holds the inputs and thresholds that all rows share.
 type builder struct {
-	in     Input
-	global trial.Stats
-	proof  float64 // largest p-value at which a row is proven
-	claim  float64 // largest p-value at which a row helps or harms without being proven
-	sigma2 float64
+	in       Input
+	global   trial.Stats
+	proofBar float64 // largest p-value at which a row is proven
+	claimBar float64 // largest p-value at which a row helps or harms without being proven
+	sigma2   float64
 
-	nextProof, nextClaim float64 // thresholds if one more row passed
+	nextProofBar, nextClaimBar float64 // thresholds if one more row passed
 
-	trials   map[trial.Arm][]PlannedTrial
-	observed [trial.OutcomeCount]outcomeBars // thresholds of the findings of each outcome
-	alarm    float64                         // e-value at which a check of the coins fails
+	trials      map[trial.Arm][]PlannedTrial
+	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds of the findings of each outcome
+	alarmBar    float64                         // e-value at which a check of the coins fails
 }
 
 // States of rows whose arm belongs to no current lesson.
@@ -84,13 +84,13 @@ func windowed(s trial.Stats, from int32) (w sums) {
 
 // bands returns the effect and its interval at the end of each day, from the first day with enough
 // data.
-func bands(s trial.Stats, tight float64) []Band {
+func bands(s trial.Stats, tightestAt float64) []Band {
 	var out []Band
 	var t sums
 	for _, d := range s.Days {
 		t.add(&d)
-		if t.shown() {
-			e, lo, hi := t.interval(tight)
+		if t.hasEnoughPicks() {
+			e, lo, hi := t.interval(tightestAt)
 			out = append(out, Band{date(d.Day), e, lo, hi})
 		}
 	}

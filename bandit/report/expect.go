@@ -8,44 +8,44 @@ import (
 	"precept/bandit/trial"
 )
 
-// need sets the number of picks that the row needs for a verdict, and the number that the row would need with the
+// setNeeds sets the number of picks that the row needs for a verdict, and the number that the row would need with the
 // withheld share Input.WhatIf. untilEvaluation is the number of rewarded picks until the evaluation of the planned
 // trial; 0 means no trial is planned.
-func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
-	sigma2 := noise(all, s.Strata, b.sigma2)
+func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
+	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
 	if r.Epsilon > 0 && r.Epsilon < 1 {
-		b.needPicks(r, all, untilEvaluation)
+		b.setNeedsPicks(r, all, untilEvaluation)
 	}
 	if w := b.in.WhatIf; w > 0 && w < 1 {
 		r.WhatIf = &WhatIf{
 			Epsilon:      w,
-			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.Spread(w), trial.TightLesson),
-			Needs3Points: missing(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
+			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.VarianceFactor(w), trial.LessonTightestAt),
+			Needs3Points: remaining(picksForWidth(trial.Material, sigma2*trial.VarianceFactor(w)), all.n),
 		}
-		if undecided(r.Verdict) {
-			r.WhatIf.NeedsPicks = b.verdictIn(all, sigma2, w)
+		if isUndecided(r.Verdict) {
+			r.WhatIf.NeedsPicks = b.remainingPicks(all, sigma2, w)
 		}
 	}
 }
 
-// needPicks sets the picks until a verdict, the weeks that these picks take, and the picks until the half-width is
+// setNeedsPicks sets the picks until a verdict, the weeks that these picks take, and the picks until the half-width is
 // trial.Material.
-func (b *builder) needPicks(r *Row, all sums, untilEvaluation int64) {
-	r.Needs3Points = missing(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
-	if undecided(r.Verdict) {
-		r.NeedsPicks = b.verdictIn(all, r.Variance, r.Epsilon)
+func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
+	r.Needs3Points = remaining(picksForWidth(trial.Material, r.Variance*trial.VarianceFactor(r.Epsilon)), all.n)
+	if isUndecided(r.Verdict) {
+		r.NeedsPicks = b.remainingPicks(all, r.Variance, r.Epsilon)
 		if untilEvaluation > 0 {
 			r.NeedsPicks = min(r.NeedsPicks, untilEvaluation)
 		}
 	}
-	if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
+	if rate := b.picksPerWeek(r); r.NeedsPicks > 0 && rate > 0 {
 		r.Weeks = new(float64(r.NeedsPicks) / rate)
 	}
 }
 
-// undecided reports whether a verdict of the holdout is still to come.
-func undecided(v Verdict) bool {
+// isUndecided reports whether a verdict of the holdout is still to come.
+func isUndecided(v Verdict) bool {
 	switch v {
 	case LikelyHelps, LikelyHarms, Benched, Unproven:
 		return true
@@ -54,41 +54,41 @@ func undecided(v Verdict) bool {
 	}
 }
 
-// verdictIn returns the number of picks until the present effect passes as "helps" or "harms", or as "no material
-// effect". While the report shows no effect, verdictIn returns the number of picks until the report shows one.
-func (b *builder) verdictIn(all sums, sigma2, eps float64) int64 {
-	if all.shown() {
-		wanted := verdictAt(all.effect(), sigma2*trial.Spread(eps), trial.Material, b.nextClaim)
-		return max(missing(wanted, all.n), all.reach(trial.ClaimSide, eps), 1)
+// remainingPicks returns the number of picks until the present effect passes as "helps" or "harms", or as "no material
+// effect". While the report shows no effect, remainingPicks returns the number of picks until the report shows one.
+func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
+	if all.hasEnoughPicks() {
+		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.Material, b.nextClaimBar)
+		return max(remaining(wanted, all.n), all.picksUntilArms(trial.MinClaimPerArm, eps), 1)
 	}
-	return max(missing(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
+	return max(remaining(trial.MinPicks, all.n), all.picksUntilArms(trial.MinPerArm, eps), 1)
 }
 
-// reach returns the number of picks until both arms have at least perArm picks.
-func (s sums) reach(perArm, eps float64) int64 {
+// picksUntilArms returns the number of picks until both arms have at least perArm picks.
+func (s sums) picksUntilArms(perArm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.n1)/(1-eps), (perArm-s.n0)/eps))))
 }
 
-// missing returns wanted-have, rounded up, and 0 if have is larger.
-func missing(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
+// remaining returns wanted-have, rounded up, and 0 if have is larger.
+func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// worthSuggesting is the largest share of the expected time to a verdict with which the report suggests a change.
+// maxTimeShare is the largest share of the expected time to a verdict with which the report suggests a change.
 // A change must save at least a quarter of the time.
-const worthSuggesting = 0.75
+const maxTimeShare = 0.75
 
-// rare is the share of the sessions below which the report suggests wider triggers of a lesson instead
+// rareShare is the share of the sessions below which the report suggests wider triggers of a lesson instead
 // of more traffic.
-const rare = 0.05
+const rareShare = 0.05
 
-// expect sets the expected date of the row's verdict at the present rate of picks, and the changes that
+// setExpectation sets the expected date of the row's verdict at the present rate of picks, and the changes that
 // lead to a faster verdict.
-func (b *builder) expect(r *Row, s trial.Stats) {
+func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || isPast(r.State) {
 		return
 	}
 	if all := float64(b.global.All.Rewarded); r.Rewarded > 0 && all > 0 {
 		slower := 1.0
-		if rate := b.rate(r); rate > 0 {
+		if rate := b.picksPerWeek(r); rate > 0 {
 			slower = r.PerWeek / rate
 		}
 		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slower * all / float64(r.Rewarded)))
@@ -105,17 +105,17 @@ const maxWeeks = 520
 // sooner returns the changes that lead to a faster verdict, as phrases for the report.
 func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != running {
-		if part := b.inTrial(r, s); part > 0 {
-			out = append(out, "a trial, in "+weeks(*r.Weeks*part))
+		if part := b.trialTimeShare(r, s); part > 0 {
+			out = append(out, "a trial, in "+weeksText(*r.Weeks*part))
 		}
 	}
-	if r.Picked > 0 && float64(r.Rewarded) < worthSuggesting*float64(r.Picked) {
+	if r.Picked > 0 && float64(r.Rewarded) < maxTimeShare*float64(r.Picked) {
 		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks have a reward", 100*r.Rewarded/r.Picked))
 	}
 	switch all := float64(b.global.All.Rewarded); {
 	case r.Matched == 0:
 		out = append(out, "other triggers: no closed session has matched this text yet")
-	case all > 0 && float64(r.Rewarded) < rare*all:
+	case all > 0 && float64(r.Rewarded) < rareShare*all:
 		out = append(out, fmt.Sprintf("wider triggers: the lesson is picked in %.1f%% of the sessions", 100*float64(r.Rewarded)/all))
 	default:
 		out = append(out, "more traffic")
@@ -123,24 +123,24 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// inTrial returns the time of a trial, with half of the picks withheld and a pick at each match, as a
-// share of the row's weeks. The result is 0 if the share is unknown or above worthSuggesting.
-func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
-	rate := b.rate(r)
+// trialTimeShare returns the time of a trial, with half of the picks withheld and a pick at each match, as a
+// share of the row's weeks. The result is 0 if the share is unknown or above maxTimeShare.
+func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
+	rate := b.picksPerWeek(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
 		return 0
 	}
-	needs := float64(b.verdictIn(sumsOfArm(s), r.Variance, trial.Epsilon))
+	needs := float64(b.remainingPicks(sumsOfArm(s), r.Variance, trial.Epsilon))
 	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
-	if x > worthSuggesting {
+	if x > maxTimeShare {
 		return 0
 	}
 	return x
 }
 
-// rate returns the rewarded picks per week until the row's verdict. A benched lesson is picked in few sessions.
+// picksPerWeek returns the rewarded picks per week until the row's verdict. A benched lesson is picked in few sessions.
 // During a trial, even a benched lesson is picked at each match.
-func (b *builder) rate(r *Row) float64 {
+func (b *builder) picksPerWeek(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
 	}

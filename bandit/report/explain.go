@@ -11,30 +11,30 @@ import (
 	"precept/bandit/trial"
 )
 
-// explain collects the values that a row is derived from.
-func (b *builder) explain(r *Row, s trial.Stats) {
+// setExplanation collects the values that a row is derived from.
+func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
-	e.ProofBar = requiredP(trial.PValue(max(s.Proof.LogUp, s.Proof.LogDown)), b.proof, b.nextProof)
+	e.ProofBar = requiredP(trial.PValue(max(s.Proof.LogEHelps, s.Proof.LogEHarms)), b.proofBar, b.nextProofBar)
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
 			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],
 			RewardedInjected: x.RewardedOn(1), RewardedWithheld: x.RewardedOn(0),
 			MeanInjected: mean(x.Y[1], float64(x.RewardedOn(1))),
 			MeanWithheld: mean(x.Y[0], float64(x.RewardedOn(0))),
-			EValue:       math.Exp(ratio(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
+			EValue:       math.Exp(shareLogE(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
 		})
 	}
 	if r.MeanInjected != nil && r.MeanWithheld != nil {
 		e.Difference = new(*r.MeanInjected - *r.MeanWithheld)
 	}
-	if all := sumsOfArm(s); all.shown() {
+	if all := sumsOfArm(s); all.hasEnoughPicks() {
 		v := all.variance()
 		err := math.Sqrt(v / all.n)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
-		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.n, v, trial.TightLesson)), new(trial.PlannedWidth(all.n, v)), new(all.exclusion())
+		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.n, v, trial.LessonTightestAt)), new(trial.PlannedWidth(all.n, v)), new(all.pValue())
 	}
-	e.Smallest = math.Exp(-math.Max(excluded(s)))
-	e.ClaimBar = requiredP(e.Smallest, b.claim, b.nextClaim)
+	e.Smallest = math.Exp(-math.Max(maxDistances(s)))
+	e.ClaimBar = requiredP(e.Smallest, b.claimBar, b.nextClaimBar)
 	r.Explain = e
 }
 
@@ -103,13 +103,13 @@ func (r *Row) explanation(open *Open) []string {
 			),
 			fmt.Sprintf(
 				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f; %s",
-				*e.Variance, 100**e.Error, *e.Score, r.centres(),
+				*e.Variance, 100**e.Error, *e.Score, r.centresText(),
 			),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.PlannedHalf),
 			fmt.Sprintf(
 				"  claim     p is %.3g (smallest so far, with %d in each arm, %.3g); helps or harms takes p <= %.3g with these lessons",
-				*e.P, trial.ClaimSide, e.Smallest, e.ClaimBar,
+				*e.P, trial.MinClaimPerArm, e.Smallest, e.ClaimBar,
 			))
 	}
 	out = append(out,
@@ -140,7 +140,7 @@ func (r *Row) explanation(open *Open) []string {
 	if r.Opinions != nil {
 		out = append(out, "  judged    "+r.Opinions.String())
 	}
-	return append(out, "  missing   "+r.missing(waiting))
+	return append(out, "  missing   "+r.missingData(waiting))
 }
 
 // hang wraps a long line; continuation lines are indented.
@@ -164,15 +164,15 @@ func hang(line string, columns int) string {
 	return b.String()
 }
 
-// missing returns the data that a verdict needs. waiting is the number of open sessions with a match.
-func (r *Row) missing(waiting int) string {
+// missingData returns the data that a verdict needs. waiting is the number of open sessions with a match.
+func (r *Row) missingData(waiting int) string {
 	var parts []string
 	switch {
 	case isPast(r.State):
 		parts = append(parts, "none: no session gets the lesson any more")
 	case r.NeedsPicks > 0 && r.Weeks != nil:
 		parts = append(parts, fmt.Sprintf(
-			"about %d more rewarded picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace(),
+			"about %d more rewarded picks, %s at %.0f a week", r.NeedsPicks, weeksText(*r.Weeks), r.assumedRate(),
 		))
 	case r.NeedsPicks > 0 && waiting > 0:
 		parts = append(parts, fmt.Sprintf("about %d more rewarded picks; open sessions do not count yet", r.NeedsPicks))

@@ -188,7 +188,7 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 			for number, x := range map[string][2]float64{
 				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.Error, math.Sqrt(s2 / n)},
 				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.Half, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.Half}, "hi": {*row.Hi, mean + *e.Half},
-				"one look": {*e.PlannedHalf, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.Exclusion(mean, n, s2, 1000)},
+				"one look": {*e.PlannedHalf, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.IntervalPValue(mean, n, s2, 1000)},
 				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
 			} {
 				if math.Abs(x[0]-x[1]) > 1e-6*max(1, math.Abs(x[1])) {

@@ -139,8 +139,8 @@ func (r *Report) current(slug string) *Row {
 // cost sets the width of the interval, the sessions and days, and the reward and tokens that the trial
 // costs.
 func (f *Forecast) cost(r *Report, row *Row) {
-	v, n := f.Variance*trial.Spread(f.Epsilon), float64(f.Picks)
-	f.Width, f.Anytime = trial.PlannedWidth(n, v), trial.HalfWidth(n, v, trial.TightLesson)
+	v, n := f.Variance*trial.VarianceFactor(f.Epsilon), float64(f.Picks)
+	f.Width, f.Anytime = trial.PlannedWidth(n, v), trial.HalfWidth(n, v, trial.LessonTightestAt)
 	share := 1.0 // share of the picks with a reward
 	rewarded, assigned := r.Reporting.RewardedTreated+r.Reporting.RewardedControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {

@@ -7,17 +7,17 @@ import (
 	"precept/bandit/trial"
 )
 
-// allReportingLog returns the logarithm of the e-value against "lessons do not change which sessions
+// allReportingLogE returns the logarithm of the e-value against "lessons do not change which sessions
 // have a reward". Few sessions are control, so with the control coin alone the check would need twice
 // as many sessions. The check therefore also compares the sessions whose first picks were all withheld.
-func allReportingLog(g trial.Stats) float64 {
-	return combine(reportingLog(g.Strata), reportingProduct(soundCoins(g.All.Any)))
+func allReportingLogE(g trial.Stats) float64 {
+	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(soundStrata(g.All.Any)))
 }
 
-// reporting returns the result of the check of allReportingLog, and the numbers of rewarded and of all
+// reporting returns the result of the check of allReportingLogE, and the numbers of rewarded and of all
 // sessions of both groups.
 func reporting(g trial.Stats, bar float64) Reporting {
-	t := check(allReportingLog(g), bar)
+	t := check(allReportingLogE(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
 	for _, s := range g.Strata {
 		r.RewardedTreated += s.RewardedOn(1)
@@ -57,18 +57,18 @@ func global(in Input, s trial.Stats, valid bool) Global {
 	if in.Window > 0 {
 		shown = windowed(s, since(in))
 	}
-	if shown.shown() {
-		e, lo, hi := shown.interval(tightGlobal)
+	if shown.hasEnoughPicks() {
+		e, lo, hi := shown.interval(globalTightestAt)
 		g.Effect, g.Lo, g.Hi = new(e), new(lo), new(hi)
 	}
 	if in.Bands {
-		g.Bands = bands(s, tightGlobal)
+		g.Bands = bands(s, globalTightestAt)
 	}
 	switch {
 	case !valid:
 		g.Verdict = Invalid
-	case all.shown():
-		_, lo, hi := all.interval(tightGlobal)
+	case all.hasEnoughPicks():
+		_, lo, hi := all.interval(globalTightestAt)
 		g.Verdict = verdictOfInterval(lo, hi)
 	}
 	return g

@@ -84,8 +84,8 @@ func (noChooser) BelievedAt(Lesson, int32) float64 { return 0 }
 // Sigma2 returns the variance of a reward of 0 or 1, which forecasts use before any measurement.
 func (noChooser) Sigma2() float64 { return 0.24 }
 
-// above returns P(effect > x) by the chooser's model.
-func above(x float64, p Belief) float64 {
+// probabilityAbove returns P(effect > x) by the chooser's model.
+func probabilityAbove(x float64, p Belief) float64 {
 	if !(p.Var > 0) {
 		return 0.5
 	}

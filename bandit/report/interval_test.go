@@ -54,10 +54,10 @@ func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	for range lessons {
 		ever, everWald := false, false
 		simulateNoEffect(r, sessions, 0.2, func(s sums, y1, y0 float64) {
-			if !s.shown() || int(s.n)%10 != 0 {
+			if !s.hasEnoughPicks() || int(s.n)%10 != 0 {
 				return
 			}
-			_, lo, hi := s.interval(trial.TightLesson)
+			_, lo, hi := s.interval(trial.LessonTightestAt)
 			ever = ever || lo > 0 || hi < 0
 			a, b := y1/s.n1, y0/s.n0
 			se := math.Sqrt(a*(1-a)/s.n1 + b*(1-b)/s.n0)
@@ -96,18 +96,18 @@ func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
 // points about 4,500 picks at 0.2 and 2,900 at 0.5.
 func TestSessionsForMatchesGuide(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
-		n := sessionsFor(c.target, 0.2*trial.Spread(c.eps))
+		n := picksForWidth(c.target, 0.2*trial.VarianceFactor(c.eps))
 		if n < c.lo || n > c.hi {
 			t.Errorf("%+v: sessionsFor = %v, want %v to %v", c, n, c.lo, c.hi)
 		}
-		if trial.HalfWidth(n, 0.2*trial.Spread(c.eps), trial.TightLesson) > c.target || trial.HalfWidth(n-1, 0.2*trial.Spread(c.eps), trial.TightLesson) <= c.target {
+		if trial.HalfWidth(n, 0.2*trial.VarianceFactor(c.eps), trial.LessonTightestAt) > c.target || trial.HalfWidth(n-1, 0.2*trial.VarianceFactor(c.eps), trial.LessonTightestAt) <= c.target {
 			t.Errorf("%+v: sessionsFor = %v, want the smallest number with a half-width of at most the target", c, n)
 		}
 	}
-	if n := sessionsFor(0, 1); n != 1e9 {
+	if n := picksForWidth(0, 1); n != 1e9 {
 		t.Errorf("sessionsFor(0, 1) = %v, want 1e9", n)
 	}
-	if n := sessionsFor(10, 1); n > trial.MinPicks {
+	if n := picksForWidth(10, 1); n > trial.MinPicks {
 		t.Errorf("sessionsFor(10, 1) = %v, want at most %d", n, trial.MinPicks)
 	}
 }
@@ -119,12 +119,12 @@ func TestNoiseExcludesRandomizationVariance(t *testing.T) {
 		simulateNoEffect(r, 20_000, eps, func(s sums, _, _ float64) { last = s })
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
-		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
+		if got := rewardVariance(last, strata, 9); got < 0.18 || got > 0.28 {
 			t.Errorf("epsilon %v: noise = %v for a binary reward, want 0.18 to 0.28", eps, got)
 		}
 	}
 	for _, s := range []sums{{}, {n: 60, n1: 50, n0: 10, zz: 60}} {
-		if got := noise(s, nil, 0.24); got != 0.24 {
+		if got := rewardVariance(s, nil, 0.24); got != 0.24 {
 			t.Errorf("sums %+v without strata: noise = %v, want the assumed 0.24", s, got)
 		}
 	}

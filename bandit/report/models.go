@@ -34,16 +34,16 @@ func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{Seen: []string{}, Open: []string{}}
 	shown := 0
 	for i := range effects {
-		if effects[i].Enough {
+		if effects[i].HasEffect {
 			shown++
 		}
 	}
-	wide := widened(shown)
+	wide := widenedHalfWidth(shown)
 	sign, causal := r.Verdict.sign()
 	for i := range effects {
 		e := &effects[i]
 		out := ModelEffect{Model: e.Model, Picks: int64(e.C1 + e.C0), NInjected: int64(e.M1), NWithheld: int64(e.M0)}
-		if e.Enough {
+		if e.HasEffect {
 			h := wide * math.Sqrt(e.Variance)
 			out.Effect, out.Lo, out.Hi, out.Shrunken = new(e.Effect), new(e.Effect-h), new(e.Effect+h), new(e.Shrunken)
 		}

@@ -11,7 +11,7 @@ import (
 // explained returns the share of the variance of z that the centres remove, compared with the best centre that
 // is equal for all sessions of a stratum. The result is nil while there is not enough data.
 func explained(all sums, strata []trial.Stratum) *float64 {
-	if !all.shown() {
+	if !all.hasEnoughPicks() {
 		return nil
 	}
 	var n, z, zz float64 // of z around a constant
@@ -37,9 +37,9 @@ func explained(all sums, strata []trial.Stratum) *float64 {
 	return new(1 - all.variance()/constant)
 }
 
-// saved returns the number of further picks that an interval of the same width needs without the
+// savedPicks returns the number of further picks that an interval of the same width needs without the
 // centres.
-func saved(share *float64, n float64) int64 {
+func savedPicks(share *float64, n float64) int64 {
 	if share == nil || *share <= 0 || *share >= 1 {
 		return 0
 	}
@@ -76,11 +76,11 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	case math.Abs(s.Dissimilarity()) > maxDissimilarity:
 		a.Off = "the lesson changes the outcomes of the sessions with a reward and of the other sessions differently"
 		return a
-	case !trial.Enough(s.M1+s.M0, s.M1, s.M0):
+	case !trial.EnoughPicks(s.M1+s.M0, s.M1, s.M0):
 		return a
 	}
 	e, v := s.Effect()
-	h := trial.HalfWidth(s.M1+s.M0, v, trial.TightLesson)
+	h := trial.HalfWidth(s.M1+s.M0, v, trial.LessonTightestAt)
 	a.Effect, a.Lo, a.Hi = new(e), new(e-h), new(e+h)
 	if own := rewarded.variance() / rewarded.n; rewarded.n > 0 && own > 0 {
 		a.Gain = 1 - v/(s.M1+s.M0)/own
@@ -104,8 +104,8 @@ func (a *AllSessions) Sentence() string {
 		signedInterval(Points(*a.Effect), Points(*a.Lo), Points(*a.Hi)), s)
 }
 
-// centres describes the share of the variance that the centres explain.
-func (r *Row) centres() string {
+// centresText describes the share of the variance that the centres explain.
+func (r *Row) centresText() string {
 	if r.PicksSaved == 0 {
 		return "facts before the coin explain none of the variance"
 	}
@@ -116,7 +116,7 @@ func (r *Row) centres() string {
 // after the closing, and the sessions without a reward.
 func (r *Row) Sources() (out []string) {
 	if r.Explained != nil {
-		out = append(out, strings.ToUpper(r.centres()[:1])+r.centres()[1:]+".")
+		out = append(out, strings.ToUpper(r.centresText()[:1])+r.centresText()[1:]+".")
 	}
 	if r.Late > 0 {
 		out = append(out, fmt.Sprintf("%d of %d rewards came after the closing.", r.Late, r.Rewarded))

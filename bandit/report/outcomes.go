@@ -29,8 +29,8 @@ const (
 
 // Direction reports whether the finding is a fall (-1) or a rise (+1) of the outcome, 0 for none.
 func (f Finding) Direction() int {
-	switch Finding(strings.TrimPrefix(string(f), provenMark)) {
-	case FewerErrors, Shorter, Prevents[len(provenMark):]:
+	switch Finding(strings.TrimPrefix(string(f), provenPrefix)) {
+	case FewerErrors, Shorter, Prevents[len(provenPrefix):]:
 		return -1
 	case MoreErrors, Dearer:
 		return +1
@@ -40,10 +40,10 @@ func (f Finding) Direction() int {
 }
 
 // Proven reports whether the finding is proven.
-func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenMark) }
+func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenPrefix) }
 
-// provenMark is the prefix of every proven finding.
-const provenMark = "proven: "
+// provenPrefix is the prefix of every proven finding.
+const provenPrefix = "proven: "
 
 // Outcome is the measurement of one outcome of a row: a quantity of the sessions after the pick, compared with and
 // without the lesson by the same coins as the reward.
@@ -84,18 +84,18 @@ const outcomeArm = 15
 func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
 
 // claimable reports whether each arm has enough picks for a finding from the interval.
-func claimable(s sums) bool { return s.shown() && s.n1 >= outcomeArm && s.n0 >= outcomeArm }
+func claimable(s sums) bool { return s.hasEnoughPicks() && s.n1 >= outcomeArm && s.n0 >= outcomeArm }
 
 // recurrenceShare is the share of the error budget of `proven` that the falls of recurrence get. A
 // lesson about an error is meant to lower its recurrence. The share keeps the tests of the six other
 // outcomes and of all rises from delaying this proof.
 const recurrenceShare = 0.8
 
-// outcomes returns the thresholds of each outcome. The p-values of the intervals have a correction for
+// findOutcomeBars returns the thresholds of each outcome. The p-values of the intervals have a correction for
 // each outcome. The e-values of `proven` are one family over all lessons, outcomes and directions, so
 // at most one in twenty of all proven rows may be wrong: e-BH with weights, whose mean over the family
 // is 1 (Wang and Ramdas, False discovery rate control with e-values, 2022).
-func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
+func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
 	var ps, fewer, more [trial.OutcomeCount][]float64
 	tests := 0
 	for _, l := range rows {
@@ -107,9 +107,9 @@ func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars)
 			}
 			tests += 2
 			bars[o].lessons++
-			fewer[o], more[o] = append(fewer[o], s.LogLow), append(more[o], s.LogUp)
+			fewer[o], more[o] = append(fewer[o], s.LogEFewer), append(more[o], s.LogEMore)
 			if picks := sumsOf(s); claimable(picks) {
-				ps[o] = append(ps[o], picks.exclusion())
+				ps[o] = append(ps[o], picks.pValue())
 			}
 		}
 	}
@@ -150,9 +150,9 @@ func weights(falls, tests int) (recurrence, others float64) {
 	return math.Log(recurrence), math.Log(others)
 }
 
-// outcomesOf returns the measured outcomes of a row. An outcome without a session is absent, as are
+// rowOutcomes returns the measured outcomes of a row. An outcome without a session is absent, as are
 // tokens and seconds that no session shows.
-func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
+func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 	stats := b.in.Counters.Outcomes(k)
 	for o := range trial.OutcomeCount {
 		s := &stats[o]
@@ -163,26 +163,28 @@ func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
 		x := Outcome{
 			Name: o.String(), NInjected: int64(s.N1), NWithheld: int64(s.N0), Unit: unitOf(o),
 			MeanInjected: meanOf(o, s.Y1, s.N1), MeanWithheld: meanOf(o, s.Y0, s.N0),
-			EFewer: math.Min(math.Exp(s.LogLow), capE), EMore: math.Min(math.Exp(s.LogUp), capE),
+			EFewer: math.Min(math.Exp(s.LogEFewer), maxE), EMore: math.Min(math.Exp(s.LogEMore), maxE),
 		}
-		if all.shown() {
-			e, lo, hi := all.interval(trial.TightLesson)
+		if all.hasEnoughPicks() {
+			e, lo, hi := all.interval(trial.LessonTightestAt)
 			x.Effect, x.Lo, x.Hi = new(inUnit(o, e)), new(inUnit(o, lo)), new(inUnit(o, hi))
-			x.P = new(all.exclusion())
-			x.Variance = all.variance() / spreadOf(s)
+			x.P = new(all.pValue())
+			x.Variance = all.variance() / varianceFactorOf(s)
 		}
 		x.Verdict = b.finding(r, o, s)
 		if x.Verdict == NotProven {
-			x.NeedsPicks = needs(o, all, b.observed[o].nextClaim)
+			x.NeedsPicks = picksNeeded(o, all, b.outcomeBars[o].nextClaim)
 		}
 		out = append(out, x)
 	}
 	return out
 }
 
-// spreadOf returns the factor by which the coins inflate the variance of a value, for the share of the picks
+// varianceFactorOf returns the factor by which the coins inflate the variance of a value, for the share of the picks
 // that was withheld.
-func spreadOf(s *trial.OutcomeStats) float64 { return trial.Spread(s.N0 / (s.N1 + s.N0)) }
+func varianceFactorOf(s *trial.OutcomeStats) float64 {
+	return trial.VarianceFactor(s.N0 / (s.N1 + s.N0))
+}
 
 // startVariance returns the variance of the value of an outcome before any data.
 func startVariance(o trial.Outcome) float64 {
@@ -197,11 +199,11 @@ func startVariance(o trial.Outcome) float64 {
 
 // finding returns the first finding that holds.
 func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
-	all, bar := sumsOf(s), &b.observed[o]
+	all, bar := sumsOf(s), &b.outcomeBars[o]
 	if !r.SRM.OK {
 		return Broken
 	}
-	if !all.shown() {
+	if !all.hasEnoughPicks() {
 		return NotProven
 	}
 	for _, l := range slices.Backward(r.PlannedTrials) {
@@ -209,18 +211,18 @@ func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Findin
 			return f
 		}
 	}
-	e, lo, hi := all.interval(trial.TightLesson)
+	e, lo, hi := all.interval(trial.LessonTightestAt)
 	switch {
-	case s.LogLow >= bar.fewer && e < 0:
+	case s.LogEFewer >= bar.fewer && e < 0:
 		if o == trial.Recurrence {
 			return Prevents
 		}
-		return provenMark + findingFor(o, -1)
-	case s.LogUp >= bar.more && e > 0:
-		return provenMark + findingFor(o, +1)
-	case claimable(all) && all.exclusion() <= bar.claim:
+		return provenPrefix + findingFor(o, -1)
+	case s.LogEMore >= bar.more && e > 0:
+		return provenPrefix + findingFor(o, +1)
+	case claimable(all) && all.pValue() <= bar.claim:
 		return findingFor(o, e)
-	case lo >= -material(o) && hi <= material(o):
+	case lo >= -materialChange(o) && hi <= materialChange(o):
 		return NoChange
 	}
 	return NotProven
@@ -239,24 +241,24 @@ func findingFor(o trial.Outcome, effect float64) Finding {
 	return MoreErrors
 }
 
-// material returns the smallest change that an operator would act on: 5 points, half a failed call,
+// materialChange returns the smallest change that an operator would act on: 5 points, half a failed call,
 // 10 per cent.
-func material(o trial.Outcome) float64 {
+func materialChange(o trial.Outcome) float64 {
 	if o.Logarithmic() {
 		return trial.EffectOf(10)
 	}
 	return 0.05
 }
 
-// needs returns the number of picks until the present effect passes as a finding. level is the p-value that a
+// picksNeeded returns the number of picks until the present effect passes as a finding. level is the p-value that a
 // finding from the interval needs.
-func needs(o trial.Outcome, all sums, level float64) int64 {
-	arm := max(0, missing(outcomeArm, all.n1), missing(outcomeArm, all.n0))
-	if !all.shown() {
-		arm = max(missing(trial.MinPicks, all.n), missing(trial.MinArm, all.n1), missing(trial.MinArm, all.n0))
+func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
+	arm := max(0, remaining(outcomeArm, all.n1), remaining(outcomeArm, all.n0))
+	if !all.hasEnoughPicks() {
+		arm = max(remaining(trial.MinPicks, all.n), remaining(trial.MinPerArm, all.n1), remaining(trial.MinPerArm, all.n0))
 		return max(arm, 1)
 	}
-	return max(missing(verdictAt(all.effect(), all.variance(), material(o), level), all.n), arm, 1)
+	return max(remaining(picksAtVerdict(all.effect(), all.variance(), materialChange(o), level), all.n), arm, 1)
 }
 
 // Units of outcomes.
@@ -292,12 +294,12 @@ func meanOf(o trial.Outcome, sum, n float64) *float64 {
 	return m
 }
 
-// guardrail returns the rises among the outcomes that the operator guards (report.guardrails).
-func (r *Row) guardrail(guarded []string) string {
+// guardedRises returns the rises among the outcomes that the operator guards (report.guardrails).
+func (r *Row) guardedRises(guarded []string) string {
 	var out []string
 	for i := range r.Outcomes {
 		x := &r.Outcomes[i]
-		f := strings.TrimPrefix(string(x.Verdict), provenMark)
+		f := strings.TrimPrefix(string(x.Verdict), provenPrefix)
 		if x.Verdict.Direction() > 0 && slices.Contains(guarded, x.Name) && !slices.Contains(out, f) {
 			out = append(out, f)
 		}

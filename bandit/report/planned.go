@@ -36,12 +36,12 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 	))
 	out := map[trial.Arm][]PlannedTrial{}
 	for i := range all {
-		l := &all[i]
-		l.Verdict = l.judge(sum.Bar)
-		if l.P != nil && *l.P <= sum.Bar {
+		p := &all[i]
+		p.Verdict = p.verdict(sum.Bar)
+		if p.P != nil && *p.P <= sum.Bar {
 			sum.Proven++
 		}
-		out[l.arm] = append(out[l.arm], *l)
+		out[p.arm] = append(out[p.arm], *p)
 	}
 	return out, sum
 }
@@ -56,7 +56,7 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 		out.Last = time.Unix(l.At, 0).UTC()
 	}
 	s := sums{float64(l.Injected + l.Withheld), l.Z, l.ZZ, float64(l.Injected), float64(l.Withheld)}
-	if !s.shown() {
+	if !s.hasEnoughPicks() {
 		return out
 	}
 	e, v := s.effect(), s.variance()
@@ -71,37 +71,37 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	return out
 }
 
-// judge returns the verdict of a planned trial. An interval that excludes 0 without being a
+// verdict returns the verdict of a planned trial. An interval that excludes 0 without being a
 // discovery among all planned trials gives no verdict.
-func (l *PlannedTrial) judge(bar float64) Verdict {
-	if o, ok := trial.ParseOutcome(l.Outcome); ok {
-		return l.outcomeVerdict(o, bar)
+func (p *PlannedTrial) verdict(bar float64) Verdict {
+	if o, ok := trial.ParseOutcome(p.Outcome); ok {
+		return p.outcomeVerdict(o, bar)
 	}
 	switch {
-	case l.P == nil:
+	case p.P == nil:
 		return ""
-	case *l.P <= bar && *l.Effect > 0:
+	case *p.P <= bar && *p.Effect > 0:
 		return TrialHelps
-	case *l.P <= bar && *l.Effect < 0:
+	case *p.P <= bar && *p.Effect < 0:
 		return TrialHarms
-	case l.Effect == nil:
+	case p.Effect == nil:
 		return Unproven
-	case *l.Lo >= -trial.Material && *l.Hi <= trial.Material:
+	case *p.Lo >= -trial.Material && *p.Hi <= trial.Material:
 		return NoEffect
 	}
 	return Unproven
 }
 
 // outcomeVerdict returns the finding of a trial on an outcome, as a verdict.
-func (l *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
-	switch smallest := inUnit(o, material(o)); {
-	case l.P == nil:
+func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
+	switch smallest := inUnit(o, materialChange(o)); {
+	case p.P == nil:
 		return ""
-	case *l.P <= bar && *l.Effect < 0 && o == trial.Recurrence:
+	case *p.P <= bar && *p.Effect < 0 && o == trial.Recurrence:
 		return Verdict(Prevents)
-	case *l.P <= bar:
-		return Verdict(provenMark + findingFor(o, *l.Effect))
-	case *l.Lo >= -smallest && *l.Hi <= smallest:
+	case *p.P <= bar:
+		return Verdict(provenPrefix + findingFor(o, *p.Effect))
+	case *p.Lo >= -smallest && *p.Hi <= smallest:
 		return NoEffect
 	}
 	return Unproven
@@ -117,8 +117,8 @@ func (r *Row) picksToEvaluation(l Lesson) int64 {
 	return max(0, r.PlannedTrials[pos].Planned-r.PlannedTrials[pos].Rewarded)
 }
 
-// trial sets the planned trials of the row, and the state of the present trial.
-func (b *builder) trial(r *Row, l Lesson) {
+// setTrial sets the planned trials of the row, and the state of the present trial.
+func (b *builder) setTrial(r *Row, l Lesson) {
 	r.PlannedTrials = b.trials[l.Arm]
 	switch {
 	case l.Epsilon <= 0:

@@ -25,7 +25,7 @@ func TestPlotDrawsEffectAndInterval(t *testing.T) {
 
 func TestShortFormatsCounts(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 999_999: "999k", 12_345_678: "12M", 1e12: "many"} {
-		if got := short(n); got != want {
+		if got := shortCount(n); got != want {
 			t.Errorf("short(%d) = %q, want %q", n, got, want)
 		}
 	}

@@ -9,32 +9,32 @@ import (
 )
 
 const (
-	// alarm is the e-value at which a check fails in a report with few checks. By Ville's
+	// minAlarmLevel is the e-value at which a check fails in a report with few checks. By Ville's
 	// inequality an honest coin reaches this value at any time with a probability of at most one in
 	// a thousand.
-	alarm = 1000
+	minAlarmLevel = 1000
 	// alarmRate is the probability of any false alarm in a sound experiment, over all lessons and
 	// checks.
 	alarmRate = 0.05
-	// capE bounds e-values for printing.
-	capE = 1e12
+	// maxE bounds e-values for printing.
+	maxE = 1e12
 	// concentration is the sum of the two parameters of the Beta distribution of the alternatives: the larger the
 	// sum, the closer are the alternatives to the promised share. The value makes the test most sensitive to
 	// deviations of a few points.
 	concentration = 100
 )
 
-// ratio returns the logarithm of the e-value against "k of n with probability p": a Beta mixture of
+// shareLogE returns the logarithm of the e-value against "k of n with probability p": a Beta mixture of
 // the alternatives over the promised share (Lindon and Malek, Anytime-valid inference for
 // multinomial count data, 2022).
-func ratio(k, n int64, p float64) float64 {
+func shareLogE(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
 		return 0
 	}
 	if p <= 0 || p >= 1 { // one case of an impossible outcome is a proof
 		if (p <= 0 && k > 0) || (p >= 1 && k < n) {
-			return math.Log(capE)
+			return math.Log(maxE)
 		}
 		return 0
 	}
@@ -50,103 +50,103 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// combine returns the logarithm of one e-value made of several e-values of independent coins: the
+// combineLogE returns the logarithm of one e-value made of several e-values of independent coins: the
 // mean over all subsets of the products, which for n e-values is the product of (1 + e)/2. Each
 // further e-value halves the evidence of a single one at most, evidence in several multiplies, and
 // an e-value without data changes nothing. (The largest of several e-values is not an e-value, because
 // the maximum grows by chance with their number.)
-func combine(logEs ...float64) (logE float64) {
+func combineLogE(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
-		logE += meanLog(0, l)
+		logE += meanLogE(0, l)
 	}
 	return logE
 }
 
-// meanLog returns the logarithm of the mean of two e-values.
-func meanLog(a, b float64) float64 {
+// meanLogE returns the logarithm of the mean of two e-values.
+func meanLogE(a, b float64) float64 {
 	top := max(a, b)
 	return top + math.Log((math.Exp(a-top)+math.Exp(b-top))/2)
 }
 
 // check returns an e-value as the report shows it, with the alarm level.
 func check(logE, bar float64) SRM {
-	e := capE
-	if logE < math.Log(capE) {
+	e := maxE
+	if logE < math.Log(maxE) {
 		e = math.Exp(logE)
 	}
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// coinsLog returns the logarithm of the e-value against the coins, combined from one e-value for each stratum.
+// assignmentLogE returns the logarithm of the e-value against the coins, combined from one e-value for each stratum.
 // A pooled e-value would show a mismatch whenever the probability of withholding changes.
-func coinsLog(strata []trial.Stratum) float64 {
+func assignmentLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
-		logEs = append(logEs, ratio(s.Assigned[0], s.Assigned[0]+s.Assigned[1], s.Eps))
+		logEs = append(logEs, shareLogE(s.Assigned[0], s.Assigned[0]+s.Assigned[1], s.Eps))
 	}
-	return combine(logEs...)
+	return combineLogE(logEs...)
 }
 
-// reportingLog returns the logarithm of the e-value against "the lesson changes neither which sessions
+// reportingLogE returns the logarithm of the e-value against "the lesson changes neither which sessions
 // have a reward nor the tier of a reward". If reporting does not depend on the arm, the coin falls as promised
 // among the sessions with a reward at the closing, among the other sessions, and among the sessions
 // of each tier. The result is the mean of the test of rewarded and unrewarded sessions and the test
 // of the tiers.
-func reportingLog(strata []trial.Stratum) float64 {
+func reportingLogE(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		rewarded, unrewarded := rewardedLogs(s)
+		rewarded, unrewarded := rewardedLogEs(s)
 		tiers := []float64{unrewarded}
 		for tier := range s.RewardedAtClose[0] {
-			tiers = append(tiers, ratio(s.RewardedAtClose[0][tier], s.RewardedAtClose[0][tier]+s.RewardedAtClose[1][tier], s.Eps))
+			tiers = append(tiers, shareLogE(s.RewardedAtClose[0][tier], s.RewardedAtClose[0][tier]+s.RewardedAtClose[1][tier], s.Eps))
 		}
-		logEs = append(logEs, meanLog(combine(rewarded, unrewarded), combine(tiers...)))
+		logEs = append(logEs, meanLogE(combineLogE(rewarded, unrewarded), combineLogE(tiers...)))
 	}
-	return combine(logEs...)
+	return combineLogE(logEs...)
 }
 
-// lateLog returns the logarithm of the e-value against "the lesson does not change which sessions get a
+// lateLogE returns the logarithm of the e-value against "the lesson does not change which sessions get a
 // reward after the closing". The sessions with a late reward only become more, so the e-value is valid at
-// any time. The check is separate from reportingLog, which reads each session once, at the closing.
-func lateLog(strata []trial.Stratum) float64 {
+// any time. The check is separate from reportingLogE, which reads each session once, at the closing.
+func lateLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
-			logEs = append(logEs, ratio(s.Late[0], s.Late[0]+s.Late[1], s.Eps))
+			logEs = append(logEs, shareLogE(s.Late[0], s.Late[0]+s.Late[1], s.Eps))
 		}
 	}
-	return combine(logEs...)
+	return combineLogE(logEs...)
 }
 
-// rewardedLogs returns the logarithms of the e-values against "the coin falls as promised" among the sessions
+// rewardedLogEs returns the logarithms of the e-values against "the coin falls as promised" among the sessions
 // of a stratum with a reward at the closing, and among the other sessions.
-func rewardedLogs(s trial.Stratum) (rewarded, unrewarded float64) {
+func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
-	return ratio(rewarded0, rewarded0+rewarded1, s.Eps), ratio(unrewarded0, unrewarded0+unrewarded1, s.Eps)
+	return shareLogE(rewarded0, rewarded0+rewarded1, s.Eps), shareLogE(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
-// reportingProduct returns the logarithm of the product of the e-values of rewardedLogs over many strata.
+// reportingProductLogE returns the logarithm of the product of the e-values of rewardedLogEs over many strata.
 // Given which sessions have a reward, all coins are independent, even the coins of one session, and a
 // fault in reporting shows in all strata.
-func reportingProduct(strata []trial.Stratum) (logE float64) {
+func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
-			rewarded, unrewarded := rewardedLogs(s)
+			rewarded, unrewarded := rewardedLogEs(s)
 			logE += rewarded + unrewarded
 		}
 	}
 	return logE
 }
 
-// soundCoins returns the strata whose coins fall as promised. The other strata are left out, because broken coins
+// soundStrata returns the strata whose coins fall as promised. The other strata are left out, because broken coins
 // invalidate only their lesson, not the reporting of all sessions.
-func soundCoins(strata []trial.Stratum) []trial.Stratum {
+func soundStrata(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
-		return coinsLog([]trial.Stratum{s}) >= math.Log(alarm)
+		return assignmentLogE([]trial.Stratum{s}) >= math.Log(minAlarmLevel)
 	})
 }
 
@@ -164,7 +164,7 @@ func alarmLevel(logEs []float64) float64 {
 			needed = at
 		}
 	}
-	return math.Max(alarm, needed)
+	return math.Max(minAlarmLevel, needed)
 }
 
 // worstCase bounds the effect for the case that every closed session without a reward had the

@@ -33,15 +33,15 @@ func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, ch
 
 // singleAlarm is the logarithm of the alarm threshold of a report with one lesson, and alarmOf200 that of a report with
 // 200 lessons, which has 402 checks: two for each lesson and two for all sessions.
-var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // constants of the tests
+var singleAlarm, alarmOf200 = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // constants of the tests
 
 // srmFails reports whether the sample ratio check (SRM) fails, because the withheld share of s deviates too far from
 // the propensity.
-func srmFails(s trial.Stratum) bool { return coinsLog([]trial.Stratum{s}) >= singleAlarm }
+func srmFails(s trial.Stratum) bool { return assignmentLogE([]trial.Stratum{s}) >= singleAlarm }
 
 // reportingFails reports whether the reporting check fails, because the share of sessions with a reward differs too
 // much between the injected and the withheld sessions of s.
-func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= singleAlarm }
+func reportingFails(s trial.Stratum) bool { return reportingLogE([]trial.Stratum{s}) >= singleAlarm }
 
 // checkShare calls run runs times, and fails the test unless the share of calls that return true is at least atLeast.
 func checkShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
@@ -104,7 +104,7 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 			count(&g.Strata[0], 1)
 			count(&g.All.Any[picks-1], injected)
 		}
-		if i%20 == 19 && allReportingLog(g) >= singleAlarm {
+		if i%20 == 19 && allReportingLogE(g) >= singleAlarm {
 			return true
 		}
 	}
@@ -156,19 +156,19 @@ func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 // into one would fail the check.
 func TestStrataAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
-	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
+	if got := check(assignmentLogE(strata), minAlarmLevel); !got.OK || got.EValue > 1 {
 		t.Errorf("two strata: check = %+v, want it passed with an e-value of at most 1", got)
 	}
-	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
+	if got := check(assignmentLogE([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), minAlarmLevel); got.OK {
 		t.Errorf("pooled strata: check = %+v, want it failed (otherwise this test proves nothing)", got)
 	}
-	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
+	if got := check(assignmentLogE(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), minAlarmLevel); got.OK {
 		t.Errorf("withheld pick with epsilon 0: check = %+v, want it failed", got)
 	}
-	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
+	if got := check(assignmentLogE(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), minAlarmLevel); !got.OK {
 		t.Errorf("only withheld picks with epsilon 1: check = %+v, want it passed", got)
 	}
-	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
+	if got := check(assignmentLogE(nil), minAlarmLevel); !got.OK || got.EValue != 1 {
 		t.Errorf("no stratum: check = %+v, want it passed with an e-value of 1", got)
 	}
 }
@@ -184,17 +184,17 @@ func TestRatioIsAnEValue(t *testing.T) {
 			y, _ := math.Lgamma(float64(k + 1))
 			z, _ := math.Lgamma(float64(n - k + 1))
 			chance := math.Exp(x - y - z + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
-			sum += chance * math.Exp(ratio(k, n, p))
+			sum += chance * math.Exp(shareLogE(k, n, p))
 		}
 		if math.Abs(sum-1) > 1e-6 {
 			t.Fatalf("%d assignments with probability %v: mean e-value = %v, want 1", n, p, sum)
 		}
 	})
-	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
-		t.Errorf("impossible counts: ratio = %v, %v, %v, want 0, 0 and a number", ratio(5, 0, 0.2), ratio(-3, -1, 0.2), ratio(9, 3, 0.2))
+	if shareLogE(5, 0, 0.2) != 0 || shareLogE(-3, -1, 0.2) != 0 || math.IsNaN(shareLogE(9, 3, 0.2)) {
+		t.Errorf("impossible counts: ratio = %v, %v, %v, want 0, 0 and a number", shareLogE(5, 0, 0.2), shareLogE(-3, -1, 0.2), shareLogE(9, 3, 0.2))
 	}
-	if got := check(1e9, alarm); got.EValue != capE || got.OK {
-		t.Errorf("huge e-value: check = %+v, want it failed with the e-value %v", got, float64(capE))
+	if got := check(1e9, minAlarmLevel); got.EValue != maxE || got.OK {
+		t.Errorf("huge e-value: check = %+v, want it failed with the e-value %v", got, float64(maxE))
 	}
 }
 

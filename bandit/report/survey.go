@@ -17,7 +17,7 @@ import (
 type Survey struct {
 	Since    time.Time // no session in the survey started before
 	Sessions int64     // closed and rewarded sessions
-	Whole    bool      // all stored sessions were read
+	Complete bool      // all stored sessions were read
 	Made     time.Time
 
 	rewards  map[string]*Rewards // by slug
@@ -51,7 +51,7 @@ type Cell struct {
 	Injected, Withheld int64
 	Effect, Lo, Hi     float64 // as measured; the interval is widened for the number of cells shown
 	Shrunken           float64 // shrunk towards the mean of the lesson's cells
-	Enough             bool    // enough data to show the cell
+	HasEffect          bool    // enough data to show the cell
 }
 
 // NewSurvey returns an empty survey.
@@ -148,9 +148,9 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 		}
 		x := Cell{
 			Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0),
-			Enough: trial.Enough(c.n, c.n1, c.n0),
+			HasEffect: trial.EnoughPicks(c.n, c.n1, c.n0),
 		}
-		if x.Enough {
+		if x.HasEffect {
 			shown++
 		}
 		cells = append(cells, x)
@@ -161,11 +161,11 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 			strings.Compare(x.Slug, y.Slug), strings.Compare(x.Value, y.Value),
 		)
 	})
-	wide := widened(shown)
+	wide := widenedHalfWidth(shown)
 	variances := make([]float64, len(cells))
 	for i := range cells {
 		x := &cells[i]
-		if !x.Enough {
+		if !x.HasEffect {
 			continue
 		}
 		c := s.cells[cellKey{dimension, x.Value, x.Slug}]
@@ -183,19 +183,19 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 // shrink moves the effects of one lesson towards their mean: a normal prior whose variance is the
 // difference beyond chance.
 func shrink(cells []Cell, variances []float64, list []int) {
-	effects, own := make([]float64, len(list)), make([]float64, len(list))
+	effects, ownVariances := make([]float64, len(list)), make([]float64, len(list))
 	for i, cell := range list {
-		effects[i], own[i] = cells[cell].Effect, variances[cell]
+		effects[i], ownVariances[i] = cells[cell].Effect, variances[cell]
 	}
-	mean, between := trial.Between(effects, own)
+	mean, between := trial.Between(effects, ownVariances)
 	for i, cell := range list {
-		keep := between / (between + own[i])
-		cells[cell].Shrunken = keep*effects[i] + (1-keep)*mean
+		weight := between / (between + ownVariances[i])
+		cells[cell].Shrunken = weight*effects[i] + (1-weight)*mean
 	}
 }
 
-// widened returns the half-width of a 95% interval in standard errors, widened for the number of
+// widenedHalfWidth returns the half-width of a 95% interval in standard errors, widened for the number of
 // intervals in view (Bonferroni).
-func widened(shown int) float64 {
+func widenedHalfWidth(shown int) float64 {
 	return math.Sqrt2 * math.Erfinv(1-trial.Alpha/float64(max(shown, 1)))
 }

@@ -72,7 +72,7 @@ func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, shown := s.Cells(report.OfAgent)
-	if shown != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
+	if shown != 0 || len(cells) != 2 || cells[0].HasEffect || s.Sessions != 40 {
 		t.Errorf("%d of the cells %+v are shown, Sessions = %d, want 0 of two cells without enough data, and 40", shown, cells, s.Sessions)
 	}
 }

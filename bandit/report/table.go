@@ -239,11 +239,11 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	default:
 		numbers = fmt.Sprintf("  ?   [%5s, %5s]", SignedPoints(*lo), SignedPoints(*hi))
 	}
-	t.row(name, string(v), numbers, t.axis.plot(effect, lo, hi), short(with)+"/"+short(without))
+	t.row(name, string(v), numbers, t.axis.plot(effect, lo, hi), shortCount(with)+"/"+shortCount(without))
 }
 
-// short formats a count in at most four characters.
-func short(n int64) string {
+// shortCount formats a count in at most four characters.
+func shortCount(n int64) string {
 	switch {
 	case n < 10_000:
 		return fmt.Sprint(n)
@@ -285,7 +285,7 @@ func (t table) notes(r Row) {
 			n += " to show an effect"
 		}
 		if r.Weeks != nil {
-			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), r.pace())
+			n += fmt.Sprintf(" (%s at %.0f a week)", weeksText(*r.Weeks), r.assumedRate())
 		}
 		if r.Expected != "" {
 			n += ", expected on " + r.Expected

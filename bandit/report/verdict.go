@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// likely is the distance from 0, in posterior standard deviations of the chooser's model, for the verdict "likely".
-const likely = 2.5
+// likelyDeviations is the distance from 0, in posterior standard deviations of the chooser's model, for the verdict "likely".
+const likelyDeviations = 2.5
 
 // verdict returns the first verdict that holds.
 func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
@@ -22,9 +22,9 @@ func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 		}
 	}
 	switch z := p.Mean / math.Sqrt(math.Max(p.Var, 1e-12)); {
-	case z > likely:
+	case z > likelyDeviations:
 		return LikelyHelps
-	case z < -likely:
+	case z < -likelyDeviations:
 		return LikelyHarms
 	case p.Benched && r.Slug != trial.LoopArm.Slug(): // the warning is never benched: only its coin decides
 		return Benched
@@ -41,30 +41,30 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 		return v
 	}
 	all := sumsOfArm(s)
-	up, down := excluded(s)
-	switch bar := -math.Log(b.claim); {
-	case b.claim <= 0, up >= bar && down >= bar: // the interval excluded 0 in both directions: the sign of the effect has changed
+	up, down := maxDistances(s)
+	switch bar := -math.Log(b.claimBar); {
+	case b.claimBar <= 0, up >= bar && down >= bar: // the interval excluded 0 in both directions: the sign of the effect has changed
 	case up >= bar && all.effect() > 0:
 		return Helps
 	case down >= bar && all.effect() < 0:
 		return Harms
 	}
-	if s.Proof.IdleAt > 0 {
+	if s.Proof.NoEffectAt > 0 {
 		return NoEffect
 	}
-	if _, lo, hi := all.interval(trial.TightLesson); verdictOfInterval(lo, hi) == NoEffect {
+	if _, lo, hi := all.interval(trial.LessonTightestAt); verdictOfInterval(lo, hi) == NoEffect {
 		return NoEffect
 	}
 	return Unproven
 }
 
-// excluded returns the largest distances of the row's interval above and below 0 at any time, as
+// maxDistances returns the largest distances of the row's interval above and below 0 at any time, as
 // logarithms of 1/p. An earlier distance remains valid, because the interval is valid at all times
 // simultaneously.
-func excluded(s trial.Stats) (up, down float64) {
-	up, down = s.Proof.OutUp, s.Proof.OutDown
-	if all := sumsOfArm(s); all.shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
-		distance := -math.Log(math.Max(all.exclusion(), math.SmallestNonzeroFloat64))
+func maxDistances(s trial.Stats) (up, down float64) {
+	up, down = s.Proof.MaxAbove, s.Proof.MaxBelow
+	if all := sumsOfArm(s); all.hasEnoughPicks() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
+		distance := -math.Log(math.Max(all.pValue(), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
 			up = math.Max(up, distance)
 		} else {
@@ -76,9 +76,9 @@ func excluded(s trial.Stats) (up, down float64) {
 
 func (b *builder) proven(s trial.Stats) Verdict {
 	switch {
-	case s.Proof.LogUp > 0 && trial.PValue(s.Proof.LogUp) <= b.proof:
+	case s.Proof.LogEHelps > 0 && trial.PValue(s.Proof.LogEHelps) <= b.proofBar:
 		return ProvenHelps
-	case s.Proof.LogDown > 0 && trial.PValue(s.Proof.LogDown) <= b.proof:
+	case s.Proof.LogEHarms > 0 && trial.PValue(s.Proof.LogEHarms) <= b.proofBar:
 		return ProvenHarms
 	}
 	return Unproven
@@ -92,15 +92,15 @@ const claimRate = 0.50
 // claimError is the resulting error rate, rounded up.
 const claimError = 0.10
 
-// claims returns the largest p-value at which a row gets the verdict "helps" or "harms", and the p-value at which one
+// claimBars returns the largest p-value at which a row gets the verdict "helps" or "harms", and the p-value at which one
 // more row would get such a verdict. An interval that excludes 0 does not suffice. The intervals of one in twenty
 // lessons without an effect exclude 0. If few lessons have an effect, most rows with such a verdict would be wrong.
-func (b *builder) claims(rows []Lesson) (bar, next float64) {
+func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
-		if sumsOfArm(s).shown() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
-			up, down := excluded(s)
+		if sumsOfArm(s).hasEnoughPicks() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
+			up, down := maxDistances(s)
 			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}
 	}
@@ -200,7 +200,7 @@ func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 		return "its effect is below 1 point at best"
 	case r.Rewarded >= retirePicks && p.Benched && b.benchedSince(l):
 		return "benched for 60 days"
-	case r.Rewarded > 0 && above(retireUseful, p) < retireChance:
+	case r.Rewarded > 0 && probabilityAbove(retireUseful, p) < retireChance:
 		return "an effect above 1 point is unlikely (under 5%, by the chooser's model)"
 	}
 	return ""

@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-func weeks(x float64) string {
+func weeksText(x float64) string {
 	switch {
 	case x < 1:
 		return "under a week"
@@ -50,8 +50,8 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// pace returns the rewarded picks per week that the row's verdict assumes, if Weeks is known.
-func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
+// assumedRate returns the rewarded picks per week that the row's verdict assumes, if Weeks is known.
+func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
 // Points returns an effect on the reward in points for people, from -100 to 100: an interval of few
 // sessions may be wider than any possible effect.
@@ -78,43 +78,43 @@ func signedInterval(x, lo, hi float64) string {
 }
 
 // text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
-func (l *PlannedTrial) text() string {
+func (p *PlannedTrial) text() string {
 	s := fmt.Sprintf(
-		"trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), l.Picks(), l.Planned,
+		"trial of %s: %d of %d picks", p.Began.Format(time.DateOnly), p.Picks(), p.Planned,
 	)
-	if l.Effect != nil {
-		if l.Outcome != "" {
-			s += " on " + l.Outcome
+	if p.Effect != nil {
+		if p.Outcome != "" {
+			s += " on " + p.Outcome
 		}
-		s += ", " + l.Interval()
+		s += ", " + p.Interval()
 	}
 	switch {
-	case !l.Taken && l.Effect != nil:
+	case !p.Taken && p.Effect != nil:
 		return s + ", which does not count before the last pick"
-	case !l.Taken:
+	case !p.Taken:
 		return s
-	case l.Effect == nil:
+	case p.Effect == nil:
 		return s + ", too few on one side of the coin"
 	}
-	return s + ", one look (p " + fmt.Sprintf("%.2g", *l.P) + ")"
+	return s + ", one look (p " + fmt.Sprintf("%.2g", *p.P) + ")"
 }
 
 // Interval returns the effect and its interval: in points for the reward, and in the unit of the outcome.
 // Interval returns "" before there is an effect.
-func (l *PlannedTrial) Interval() string {
-	if l.Effect == nil {
+func (p *PlannedTrial) Interval() string {
+	if p.Effect == nil {
 		return ""
 	}
 	scaled := Points
-	if o, ok := trial.ParseOutcome(l.Outcome); ok && o.Logarithmic() {
+	if o, ok := trial.ParseOutcome(p.Outcome); ok && o.Logarithmic() {
 		scaled = func(effect float64) float64 { return effect }
 	}
-	return signedInterval(scaled(*l.Effect), scaled(*l.Lo), scaled(*l.Hi))
+	return signedInterval(scaled(*p.Effect), scaled(*p.Lo), scaled(*p.Hi))
 }
 
 // Picks returns the number of picks in the planned trial so far, at most the planned number. A trial on
 // the reward counts only picks with a reward.
-func (l *PlannedTrial) Picks() int64 { return min(l.Rewarded, l.Planned) }
+func (p *PlannedTrial) Picks() int64 { return min(p.Rewarded, p.Planned) }
 
 func (w *WhatIf) text() string {
 	s := fmt.Sprintf("at epsilon %g: +-%.1f with as many picks", w.Epsilon, w.HalfWidth*100)

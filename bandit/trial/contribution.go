@@ -26,12 +26,12 @@ func (a *Assignment) Closing() []Delta {
 	var d Deltas
 	d.Add("", fClosed, a.Day, 1)
 	if a.InComparison() {
-		d.Add("", coinField(fAssigned, !a.Control, a.ControlP), 0, 1)
+		d.Add("", stratumField(fAssigned, !a.Control, a.ControlP), 0, 1)
 	} else if a.Considered() {
 		d.Add("", fOutside, 0, 1)
 	}
 	if injected, p := a.anyInjected(); p > 0 {
-		d.Add("", anyMark+coinField(fAssigned, injected, p), 0, 1)
+		d.Add("", anyPrefix+stratumField(fAssigned, injected, p), 0, 1)
 	}
 	a.countRefusals(&d)
 	a.countReporting(&d)
@@ -45,7 +45,7 @@ func (a *Assignment) Closing() []Delta {
 			d.Add(string(p.Arm), fMatched, 0, 1)
 		}
 		d.Add(string(p.Arm), fPicked, 0, 1)
-		d.Add(string(p.Arm), coinField(fAssigned, p.Injected, p.Eps), 0, 1)
+		d.Add(string(p.Arm), stratumField(fAssigned, p.Injected, p.Eps), 0, 1)
 		p.closeModel(&d, a.Model)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
@@ -72,7 +72,7 @@ func (a *Assignment) countReporting(d *Deltas) {
 		d.Add("", tierField(fAtClose, !a.Control, a.First.Tier, a.ControlP), 0, 1)
 	}
 	if injected, p := a.anyInjected(); p > 0 {
-		d.Add("", anyMark+tierField(fAtClose, injected, a.First.Tier, p), 0, 1)
+		d.Add("", anyPrefix+tierField(fAtClose, injected, a.First.Tier, p), 0, 1)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -132,7 +132,7 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	d.Add("", s, a.Day, y)
 	d.Add("", tierField(FieldRewarded, treated, tier, a.ControlP), 0, 1)
 	if injected, p := a.anyInjected(); p > 0 {
-		d.Add("", anyMark+tierField(FieldRewarded, injected, tier, p), 0, 1)
+		d.Add("", anyPrefix+tierField(FieldRewarded, injected, tier, p), 0, 1)
 	}
 	if z, ok := Z(y-a.C, treated, a.ControlP); ok {
 		d.Add("", fN, a.Day, 1)
@@ -184,13 +184,13 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 		d.Add(arm, fY0, 0, y)
 	}
 	d.Add(arm, tierField(FieldRewarded, p.Injected, tier, p.Eps), 0, 1)
-	d.Add(arm, coinField(fRewards, p.Injected, p.Eps), 0, y)
+	d.Add(arm, stratumField(fRewards, p.Injected, p.Eps), 0, y)
 	if a.Graded {
-		d.Add(arm, coinField(fGradedN, p.Injected, p.Eps), 0, 1)
-		d.Add(arm, coinField(fGradedY, p.Injected, p.Eps), 0, y)
-		d.Add(arm, coinField(fGraded, p.Injected, p.Eps), 0, y*(1-y))
+		d.Add(arm, stratumField(fGradedN, p.Injected, p.Eps), 0, 1)
+		d.Add(arm, stratumField(fGradedY, p.Injected, p.Eps), 0, y)
+		d.Add(arm, stratumField(fGraded, p.Injected, p.Eps), 0, y*(1-y))
 		if a.First == nil {
-			d.Add(arm, coinField(fLate, p.Injected, p.Eps), 0, 1)
+			d.Add(arm, stratumField(fLate, p.Injected, p.Eps), 0, 1)
 		}
 	}
 	z, ok := Z(y-p.C, p.Injected, p.Eps)
@@ -204,10 +204,10 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 		p.rewardSurrogate(d, z)
 	}
 	p.rewardModel(d, a.Model, z)
-	for k := range bets {
+	for k := range betCount {
 		l := lambda(k, p.Eps) * z
-		d.Add(arm, wUp+strconv.Itoa(k+1), 0, math.Log1p(l))
-		d.Add(arm, wDown+strconv.Itoa(k+1), 0, math.Log1p(-l))
+		d.Add(arm, fBetUp+strconv.Itoa(k+1), 0, math.Log1p(l))
+		d.Add(arm, fBetDown+strconv.Itoa(k+1), 0, math.Log1p(-l))
 	}
 }
 
@@ -223,5 +223,5 @@ func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	return -r / eps, true
 }
 
-// Spread returns the factor by which the coin inflates the variance of a reward in z.
-func Spread(eps float64) float64 { return 1/(1-eps) + 1/eps }
+// VarianceFactor returns the factor by which the coin inflates the variance of a reward in z.
+func VarianceFactor(eps float64) float64 { return 1/(1-eps) + 1/eps }

@@ -18,16 +18,16 @@ import (
 type Counters struct {
 	mu      sync.RWMutex
 	arms    map[Arm]*sums
-	planned map[string]*planned // planned trials, by scope
-	global  *sums               // the sums of the tenant
-	day     int32               // today, in days since 1970
+	planned map[string]*plannedTrial // planned trials, by scope
+	global  *sums                    // the sums of the tenant
+	day     int32                    // today, in days since 1970
 
-	dirtyMu sync.Mutex
-	dirty   map[Arm]struct{} // arms that changed since the last call of Maxima
+	dirtyMu   sync.Mutex
+	dirtyArms map[Arm]struct{} // arms that changed since the last call of Maxima
 
-	poolMu     sync.Mutex                    // guards pool and surrogates
-	pool       [OutcomeCount][poolSums]int64 // outcomes of all arms
-	surrogates [surrogates]int64             // surrogate of all arms
+	poolMu     sync.Mutex                        // guards pool and surrogates
+	pool       [OutcomeCount][poolSumCount]int64 // outcomes of all arms
+	surrogates [surrogateSumCount]int64          // surrogate of all arms
 
 	modelsMu sync.Mutex
 	models   map[string]struct{} // the models that are counted by name
@@ -36,8 +36,8 @@ type Counters struct {
 // NewCounters returns counters without evidence and without a day.
 func NewCounters() *Counters {
 	return &Counters{
-		arms: map[Arm]*sums{}, planned: map[string]*planned{}, global: &sums{},
-		dirty: map[Arm]struct{}{}, day: math.MinInt32, models: map[string]struct{}{},
+		arms: map[Arm]*sums{}, planned: map[string]*plannedTrial{}, global: &sums{},
+		dirtyArms: map[Arm]struct{}{}, day: math.MinInt32, models: map[string]struct{}{},
 	}
 }
 
@@ -46,7 +46,7 @@ func NewCounters() *Counters {
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		n := SameScope(ds)
-		if strings.HasPrefix(ds[0].Key.Scope, plannedMark) {
+		if strings.HasPrefix(ds[0].Key.Scope, plannedPrefix) {
 			c.addEntries(ds[0].Key.Scope, ds[:n])
 		} else if ds[0].Key.Scope == "" || IsArm(ds[0].Key.Scope) {
 			c.addScope(ds[0].Key.Scope, ds[:n])
@@ -71,19 +71,19 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.scope(name, true)
 	var wagered, pooled bool
 	var named []string // models
-	var pool [OutcomeCount][poolSums]int64
+	var pool [OutcomeCount][poolSumCount]int64
 	s.mu.Lock()
-	s.add(ds, func(d *Delta, pos place) {
+	s.add(ds, func(d *Delta, pos position) {
 		switch {
 		case pos.kind == modelSum:
 			_, model, _ := readModelField(d.Key.Field)
 			named = append(named, model)
 		case pos.kind == bet:
 			wagered = true
-		case pos.kind == observed && pos.index%outcomeSums < poolSums:
-			pool[pos.index/outcomeSums][pos.index%outcomeSums] += d.Value
+		case pos.kind == outcomeSum && pos.index%outcomeSumCount < poolSumCount:
+			pool[pos.index/outcomeSumCount][pos.index%outcomeSumCount] += d.Value
 			pooled = true
-		case pos.kind == surrogate:
+		case pos.kind == surrogateSum:
 			c.addSurrogate(pos.index, d.Value)
 		}
 	})
@@ -96,13 +96,13 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	}
 	if wagered {
 		c.dirtyMu.Lock()
-		c.dirty[Arm(name)] = struct{}{}
+		c.dirtyArms[Arm(name)] = struct{}{}
 		c.dirtyMu.Unlock()
 	}
 }
 
 // addPool adds the outcomes of one arm to the outcomes of all arms.
-func (c *Counters) addPool(sums *[OutcomeCount][poolSums]int64) {
+func (c *Counters) addPool(sums *[OutcomeCount][poolSumCount]int64) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
 	for o := range sums {
@@ -212,7 +212,7 @@ func (c *Counters) addEntries(scope string, ds []Delta) {
 	defer t.mu.Unlock()
 	for i := range ds {
 		if e, ok := readEntry(&ds[i]); ok {
-			t.list, t.sorted = append(t.list, e), false
+			t.entries, t.isSorted = append(t.entries, e), false
 		}
 	}
 }
@@ -225,10 +225,10 @@ func (c *Counters) Evaluations() []Evaluation {
 	out := make([]Evaluation, 0, len(scopes))
 	for scope, t := range scopes {
 		end := strings.LastIndexByte(scope, '#') // the arm of a section contains another '#'
-		if end < len(plannedMark) {
+		if end < len(plannedPrefix) {
 			continue
 		}
-		if l := t.evaluate(Arm(scope[len(plannedMark):end]), scope[end+1:]); l.Rewarded > 0 {
+		if l := t.evaluate(Arm(scope[len(plannedPrefix):end]), scope[end+1:]); l.Rewarded > 0 {
 			out = append(out, l)
 		}
 	}

@@ -35,8 +35,8 @@ func TestMaximaNeverDecrease(t *testing.T) {
 		all = append(all, c.Maxima(now)...)
 	}
 	s := c.Stats("a@1")
-	if s.Proof.LogUp < 5 || s.Proof.LogDown > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.OutUp < 5 {
-		t.Fatalf("Proof = %+v, want LogUp >= 5, LogDown <= 0.1, ProvenAt = %d and OutUp >= 5", s.Proof, now.Unix())
+	if s.Proof.LogEHelps < 5 || s.Proof.LogEHarms > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.MaxAbove < 5 {
+		t.Fatalf("Proof = %+v, want LogEHelps >= 5, LogEHarms <= 0.1, ProvenAt = %d and MaxAbove >= 5", s.Proof, now.Unix())
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
 		t.Errorf("Progress of a proven lesson = %+v, want Proven and Concluded", p)
@@ -52,7 +52,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 		other.Raise([]trial.Delta{d})
 	}
 	other.Raise(all)
-	if o := other.Stats("a@1"); o.Proof.LogUp != s.Proof.LogUp || o.Proof.LogDown != s.Proof.LogDown || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.OutUp != s.Proof.OutUp {
+	if o := other.Stats("a@1"); o.Proof.LogEHelps != s.Proof.LogEHelps || o.Proof.LogEHarms != s.Proof.LogEHarms || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.MaxAbove != s.Proof.MaxAbove {
 		t.Errorf("Proof after Raise = %+v, want %+v", o.Proof, s.Proof)
 	}
 	other.Raise(done[0]) // has only deltas of sums, which Raise ignores
@@ -63,8 +63,8 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
-	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogUp != s.Proof.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf("after the negation: new maxima = %v, LogUp = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Proof.LogUp, c.Stats("a@1").N, s.Proof.LogUp)
+	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogEHelps != s.Proof.LogEHelps || c.Stats("a@1").N != 0 {
+		t.Errorf("after the negation: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Proof.LogEHelps, c.Stats("a@1").N, s.Proof.LogEHelps)
 	}
 	// Counters that were loaded from a store compute the maxima in one call.
 	loaded := trial.NewCounters()

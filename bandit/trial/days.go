@@ -26,11 +26,11 @@ func (c *Counters) ClosedPerDay(day int32) float64 {
 	var n int64
 	first := day
 	var b Row
-	for rest := g.rows; rest.Next(&b); {
+	for it := g.rows; it.Next(&b); {
 		at := int32(b.At) //nolint:gosec // a day
-		if b.Group == rowDays && at > day-rateWindow && at <= day && b.V[iClosed] > 0 {
+		if b.Group == rowDays && at > day-rateWindow && at <= day && b.Values[iClosed] > 0 {
 			first = min(first, at)
-			n += b.V[iClosed]
+			n += b.Values[iClosed]
 		}
 	}
 	return float64(n) / One / float64(day-first+1)

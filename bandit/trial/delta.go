@@ -66,4 +66,4 @@ func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
 // fromFixed returns the number that a fixed-point counter holds.
 func fromFixed(v int64) float64 { return float64(v) / One }
 
-func whole(v int64) int64 { return v / One }
+func intFromFixed(v int64) int64 { return v / One }

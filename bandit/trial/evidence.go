@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// bets is the number of bet sizes that the e-value averages over.
-const bets = 6
+// betCount is the number of bet sizes that the e-value averages over.
+const betCount = 6
 
 // lambda returns the k-th bet against "no effect", for a pick with holdout eps. The cap keeps 1 +
 // lambda z positive for every reward: |z| is below 0.95 / min(eps, 1-eps).

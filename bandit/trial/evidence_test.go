@@ -56,8 +56,8 @@ func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 			}
 		}
 		s := c.Stats("a@1")
-		if math.Abs(s.Proof.LogUp-largest[0]) > 1e-4 || math.Abs(s.Proof.LogDown-largest[1]) > 1e-4 {
-			t.Fatalf("LogUp = %v, LogDown = %v, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
+		if math.Abs(s.Proof.LogEHelps-largest[0]) > 1e-4 || math.Abs(s.Proof.LogEHarms-largest[1]) > 1e-4 {
+			t.Fatalf("LogEHelps = %v, LogEHarms = %v, want %v", s.Proof.LogEHelps, s.Proof.LogEHarms, largest)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 				c.Maxima(time.Unix(1, 0))
 			}
 			s := c.Stats("a@1")
-			for i, e := range []float64{s.Proof.LogUp, s.Proof.LogDown} {
+			for i, e := range []float64{s.Proof.LogEHelps, s.Proof.LogEHarms} {
 				if e >= math.Log(20) {
 					falseProofs[i]++
 				}
@@ -101,15 +101,15 @@ func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 		before := c.Stats("a@1").Proof.ProvenAt
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
-		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogUp >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogUp), want)
+		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogEHelps >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
+			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogEHelps), want)
 		}
 		if before != 0 && s.Proof.ProvenAt != before {
 			t.Fatalf("after %d rewards: ProvenAt = %d, want %d as before", n, s.Proof.ProvenAt, before)
 		}
 	}
-	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {
-		t.Errorf("proof of the helpful lesson = %+v, of the harmful lesson = %+v, want ProvenAt only in the first, and LogDown of the second equal to LogUp of the first and at least %v", a.Proof, b.Proof, math.Log(20))
+	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogEHarms < math.Log(20) || math.Abs(a.Proof.LogEHelps-b.Proof.LogEHarms) > 1e-3 {
+		t.Errorf("proof of the helpful lesson = %+v, of the harmful lesson = %+v, want ProvenAt only in the first, and LogEHarms of the second equal to LogEHelps of the first and at least %v", a.Proof, b.Proof, math.Log(20))
 	}
 }
 

@@ -16,67 +16,67 @@ const (
 // All further fields. y is the reward of a session, off is Pick.Off, and z is the session's term of the
 // effect (Z).
 const (
-	fS1, fS0      = "s1", "s0"  // global, dated: rewards of the treated and the control sessions
-	fN            = "n"         // dated: randomised sessions with a reward
-	fZ, fZZ       = "z", "zz"   // dated: sums of z and of z squared
-	fM1, fY1      = "m1", "y1"  // rewarded sessions and rewards, injected
-	fM0, fY0      = "m0", "y0"  // rewarded sessions and rewards, withheld
-	fMatched      = "matched"   // closed sessions in which the lesson matched
-	fPicked       = "picked"    // closed sessions in which the lesson was picked
-	fTokens       = "tokens"    // tokens injected
-	fClosed       = "closed"    // global, dated: sessions closed
-	fAdded        = "added"     // global, dated: tokens injected, all lessons
-	fBilled       = "billed"    // global, dated, with suffix 0 or 1: sessions with known cost, control and treated
-	fBilledInput  = "read"      // global, dated: input tokens of these sessions
-	fBilledCached = "kept"      // global, dated: cached input tokens of these sessions
-	fSpent        = "spent"     // with suffix 0 or 1: closed sessions with known tokens, withheld and injected
-	fInput        = "input"     // input tokens of these sessions, in thousands
-	fCached       = "cached"    // cached input tokens of these sessions
-	fRefused      = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
-	fOutside      = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
-	fExcluded     = "excluded." // global, with the reason: closed sessions outside of the experiment
-	fSuccess      = "success"   // rewarded injected sessions with a reward of at least .5
-	fFailure      = "failure"   // rewarded injected sessions with a reward below .5
-	fBetter       = "better"    // sum of max(0, y-off) over injected sessions
-	fWorse        = "worse"     // sum of max(0, off-y) over injected sessions
-	fSumY         = "sumy"      // global: sum of rewards
-	fEmaxUp       = "emax+"     // logarithm of the running maximum of E+, in millionths
-	fEmaxDown     = "emax-"     // logarithm of the running maximum of E-, in millionths
-	fProvenAt     = "proven_at" // unix seconds at which E+ reached 20
-	fOutUp        = "out+"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
-	fOutDown      = "out-"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was below 0
-	fIdleAt       = "idle_at"   // unix seconds of the first interval within the material size
-	wUp, wDown    = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
+	fS1, fS0         = "s1", "s0"  // global, dated: rewards of the treated and the control sessions
+	fN               = "n"         // dated: randomised sessions with a reward
+	fZ, fZZ          = "z", "zz"   // dated: sums of z and of z squared
+	fM1, fY1         = "m1", "y1"  // rewarded sessions and rewards, injected
+	fM0, fY0         = "m0", "y0"  // rewarded sessions and rewards, withheld
+	fMatched         = "matched"   // closed sessions in which the lesson matched
+	fPicked          = "picked"    // closed sessions in which the lesson was picked
+	fTokens          = "tokens"    // tokens injected
+	fClosed          = "closed"    // global, dated: sessions closed
+	fAdded           = "added"     // global, dated: tokens injected, all lessons
+	fBilled          = "billed"    // global, dated, with suffix 0 or 1: sessions with known cost, control and treated
+	fBilledInput     = "read"      // global, dated: input tokens of these sessions
+	fBilledCached    = "kept"      // global, dated: cached input tokens of these sessions
+	fSpent           = "spent"     // with suffix 0 or 1: closed sessions with known tokens, withheld and injected
+	fInput           = "input"     // input tokens of these sessions, in thousands
+	fCached          = "cached"    // cached input tokens of these sessions
+	fRefused         = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
+	fOutside         = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
+	fExcluded        = "excluded." // global, with the reason: closed sessions outside of the experiment
+	fSuccess         = "success"   // rewarded injected sessions with a reward of at least .5
+	fFailure         = "failure"   // rewarded injected sessions with a reward below .5
+	fBetter          = "better"    // sum of max(0, y-off) over injected sessions
+	fWorse           = "worse"     // sum of max(0, off-y) over injected sessions
+	fSumY            = "sumy"      // global: sum of rewards
+	fEmaxUp          = "emax+"     // logarithm of the running maximum of E+, in millionths
+	fEmaxDown        = "emax-"     // logarithm of the running maximum of E-, in millionths
+	fProvenAt        = "proven_at" // unix seconds at which E+ reached 20
+	fMaxAbove        = "out+"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
+	fMaxBelow        = "out-"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was below 0
+	fNoEffectAt      = "idle_at"   // unix seconds of the first interval within the material size
+	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )
 
 // Fields of the sessions whose coins had the same probability of withholding, with suffix 0 (withheld) or 1
 // (injected). The fields of rewarded sessions also have the tier of the reward. The probability follows in
 // millionths: "told1.2@200000".
 const (
-	fAssigned = "a"     // closed sessions
-	fAtClose  = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
-	fRewards  = "y"     // sums of rewards
-	fGraded   = "yy"    // sums of y (1 - y), 0 for rewards of 0 and 1: the sum of y squared is the sum of y less this sum
-	fGradedN  = "gn"    // rewards with a sum of y (1 - y): the rewards of sessions that an earlier release closed have none
-	fGradedY  = "gy"    // sums of these rewards
-	fLate     = "late"  // sessions without a reward at the closing that got a reward later
-	atRate    = "@"
+	fAssigned    = "a"     // closed sessions
+	fAtClose     = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
+	fRewards     = "y"     // sums of rewards
+	fGraded      = "yy"    // sums of y (1 - y), 0 for rewards of 0 and 1: the sum of y squared is the sum of y less this sum
+	fGradedN     = "gn"    // rewards with a sum of y (1 - y): the rewards of sessions that an earlier release closed have none
+	fGradedY     = "gy"    // sums of these rewards
+	fLate        = "late"  // sessions without a reward at the closing that got a reward later
+	epsSeparator = "@"
 )
 
 // kind is the way in which the values of a counter are aggregated.
 type kind uint8
 
 const (
-	daily       kind = iota // one sum per day
-	tenantDaily             // one sum per day, global; in the scope of an arm the name belongs to the chooser
-	outlay                  // one sum of costs per day
-	overall                 // one sum
-	bet                     // one sum per bet size
-	observed                // one sum of an outcome
-	surrogate               // one sum of the surrogate
-	modelSum                // one sum of a model
-	coins                   // one sum per probability of withholding
-	maximum                 // the largest value
+	daily        kind = iota // one sum per day
+	tenantDaily              // one sum per day, global; in the scope of an arm the name belongs to the chooser
+	dailyCost                // one sum of costs per day
+	overall                  // one sum
+	bet                      // one sum per bet size
+	outcomeSum               // one sum of an outcome
+	surrogateSum             // one sum of the surrogate
+	modelSum                 // one sum of a model
+	stratumSum               // one sum per probability of withholding
+	maximum                  // the largest value
 )
 
 // Indices of the values, by kind.
@@ -90,7 +90,7 @@ const (
 	iClosed
 	iS1
 	iS0
-	dailies
+	dailyCount
 )
 
 const (
@@ -107,58 +107,58 @@ const (
 	iWorse
 	iRewarded
 	iSumY
-	iSpent    // withheld: sessions, input, cached; then injected
-	iRefused  = iSpent + 6
-	iOutside  = iRefused + 2
-	iMembers  = iOutside + 1
-	iExcluded = iMembers + 1 // by reason, in the order of ExclusionReasons
-	overalls  = iExcluded + exclusionReasons
+	iSpent       // withheld: sessions, input, cached; then injected
+	iRefused     = iSpent + 6
+	iOutside     = iRefused + 2
+	iMembers     = iOutside + 1
+	iExcluded    = iMembers + 1 // by reason, in the order of ExclusionReasons
+	overallCount = iExcluded + exclusionReasons
 )
 
 const (
-	iAdded  = iota
-	iBilled // control: sessions, input, cached; then treated
-	outlays = iBilled + 6
+	iAdded    = iota
+	iBilled   // control: sessions, input, cached; then treated
+	costCount = iBilled + 6
 )
 
 const (
-	iAssigned   = 0
-	iRewardedBy = iAssigned + 2
-	iAtCloseBy  = iRewardedBy + 2*tiers
-	iRewards    = iAtCloseBy + 2*tiers
-	iGraded     = iRewards + 2
-	iGradedN    = iGraded + 2
-	iGradedY    = iGradedN + 2
-	iLate       = iGradedY + 2
-	coinSums    = iLate + 2
+	iAssigned       = 0
+	iRewardedBy     = iAssigned + 2
+	iAtCloseBy      = iRewardedBy + 2*tiers
+	iRewards        = iAtCloseBy + 2*tiers
+	iGraded         = iRewards + 2
+	iGradedN        = iGraded + 2
+	iGradedY        = iGradedN + 2
+	iLate           = iGradedY + 2
+	stratumSumCount = iLate + 2
 )
 
 const (
 	iEmaxUp = iota
 	iEmaxDown
 	iProvenAt
-	iOutUp
-	iOutDown
-	iIdleAt
-	maxima
+	iMaxAbove
+	iMaxBelow
+	iNoEffectAt
+	maximumCount
 )
 
-// place is the position of the value of a counter.
-type place struct {
+// position is the position of the value of a counter.
+type position struct {
 	kind  kind
 	index int
 }
 
 // fields lists every counter of a trial by the stored name. The chooser has a table of further
 // counters. A name in neither table is ignored, so that an older precept reads a newer store.
-var fields = table() //nolint:gochecknoglobals // an immutable table, written once here
+var fields = newFieldTable() //nolint:gochecknoglobals // an immutable table, written once here
 
-// table returns the place of each field that has a fixed name.
-func table() map[string]place {
-	t := map[string]place{
+// newFieldTable returns the place of each field that has a fixed name.
+func newFieldTable() map[string]position {
+	t := map[string]position{
 		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU},
 		fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, fClosed: {daily, iClosed},
-		fS1: {tenantDaily, iS1}, fS0: {tenantDaily, iS0}, fAdded: {outlay, iAdded},
+		fS1: {tenantDaily, iS1}, fS0: {tenantDaily, iS0}, fAdded: {dailyCost, iAdded},
 
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
 		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
@@ -169,55 +169,55 @@ func table() map[string]place {
 
 		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown},
 		fProvenAt: {maximum, iProvenAt},
-		fOutUp:    {maximum, iOutUp}, fOutDown: {maximum, iOutDown}, fIdleAt: {maximum, iIdleAt},
+		fMaxAbove: {maximum, iMaxAbove}, fMaxBelow: {maximum, iMaxBelow}, fNoEffectAt: {maximum, iNoEffectAt},
 	}
 	for i, why := range ExclusionReasons() {
-		t[fExcluded+string(why)] = place{overall, iExcluded + i}
+		t[fExcluded+string(why)] = position{overall, iExcluded + i}
 	}
 	for arm := range 2 {
 		b := strconv.Itoa(arm)
 		for i, name := range []string{fSpent, fInput, fCached} {
-			t[name+b] = place{overall, iSpent + 3*arm + i}
+			t[name+b] = position{overall, iSpent + 3*arm + i}
 		}
 		for i, name := range []string{fBilled, fBilledInput, fBilledCached} {
-			t[name+b] = place{outlay, iBilled + 3*arm + i}
+			t[name+b] = position{dailyCost, iBilled + 3*arm + i}
 		}
-		t[fRefused+b] = place{overall, iRefused + arm}
-		t[fAssigned+b+atRate], t[fRewards+b+atRate] = place{coins, iAssigned + arm}, place{coins, iRewards + arm}
-		t[fGradedN+b+atRate], t[fGradedY+b+atRate] = place{coins, iGradedN + arm}, place{coins, iGradedY + arm}
-		t[fGraded+b+atRate], t[fLate+b+atRate] = place{coins, iGraded + arm}, place{coins, iLate + arm}
+		t[fRefused+b] = position{overall, iRefused + arm}
+		t[fAssigned+b+epsSeparator], t[fRewards+b+epsSeparator] = position{stratumSum, iAssigned + arm}, position{stratumSum, iRewards + arm}
+		t[fGradedN+b+epsSeparator], t[fGradedY+b+epsSeparator] = position{stratumSum, iGradedN + arm}, position{stratumSum, iGradedY + arm}
+		t[fGraded+b+epsSeparator], t[fLate+b+epsSeparator] = position{stratumSum, iGraded + arm}, position{stratumSum, iLate + arm}
 		for tier := range tiers {
-			by := b + "." + strconv.Itoa(tier) + atRate
-			t[FieldRewarded+by], t[fAtClose+by] = place{coins, iRewardedBy + tiers*arm + tier}, place{
-				coins, iAtCloseBy + tiers*arm + tier,
+			by := b + "." + strconv.Itoa(tier) + epsSeparator
+			t[FieldRewarded+by], t[fAtClose+by] = position{stratumSum, iRewardedBy + tiers*arm + tier}, position{
+				stratumSum, iAtCloseBy + tiers*arm + tier,
 			}
 		}
 	}
 	for o := range OutcomeCount {
 		for i, name := range outcomeFields[o] {
-			t[name] = place{observed, int(o)*outcomeSums + i}
+			t[name] = position{outcomeSum, int(o)*outcomeSumCount + i}
 		}
 	}
 	for i, name := range surrogateFields {
-		t[name] = place{surrogate, i}
+		t[name] = position{surrogateSum, i}
 	}
-	for k := range bets {
-		t[wUp+strconv.Itoa(k+1)], t[wDown+strconv.Itoa(k+1)] = place{bet, k}, place{bet, bets + k}
+	for k := range betCount {
+		t[fBetUp+strconv.Itoa(k+1)], t[fBetDown+strconv.Itoa(k+1)] = position{bet, k}, position{bet, betCount + k}
 	}
 	return t
 }
 
-// find looks up the name of a counter. eps is the probability of withholding in the name of a coin's counter,
-// in millionths. anyPick reports whether name has the prefix anyMark.
-func find(name string) (pos place, eps int64, anyPick, ok bool) {
-	plain, rate, flipped := strings.Cut(name, atRate)
+// findPosition looks up the name of a counter. eps is the probability of withholding in the name of a coin's counter,
+// in millionths. anyPick reports whether name has the prefix anyPrefix.
+func findPosition(name string) (pos position, eps int64, anyPick, ok bool) {
+	plain, rate, flipped := strings.Cut(name, epsSeparator)
 	if !flipped {
 		pos, ok = fields[name]
 		return pos, 0, false, ok
 	}
 	eps, err := strconv.ParseInt(rate, 10, 64)
-	plain, anyPick = strings.CutPrefix(plain, anyMark)
-	pos, ok = fields[plain+atRate]
+	plain, anyPick = strings.CutPrefix(plain, anyPrefix)
+	pos, ok = fields[plain+epsSeparator]
 	return pos, eps, anyPick, ok && err == nil
 }
 
@@ -233,10 +233,10 @@ func bit(injected bool) string {
 	return "0"
 }
 
-// coinField names a counter of one stratum, the sessions with one probability of withholding. Sums over
+// stratumField names a counter of one stratum, the sessions with one probability of withholding. Sums over
 // different probabilities would be subject to Simpson's paradox.
-func coinField(field string, injected bool, eps float64) string {
-	return field + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
+func stratumField(field string, injected bool, eps float64) string {
+	return field + bit(injected) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
 // tierField names a counter of one stratum and one tier.
@@ -244,11 +244,11 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 	if tier < 1 || tier >= tiers {
 		tier = 0
 	}
-	return field + bit(injected) + "." + strconv.Itoa(tier) + atRate + strconv.FormatInt(Fixed(eps), 10)
+	return field + bit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// anyMark is the prefix of the counters of the coin "any pick was injected", in the global scope.
-const anyMark = "any."
+// anyPrefix is the prefix of the counters of the coin "any pick was injected", in the global scope.
+const anyPrefix = "any."
 
 // tiers is the number of sources of reward: user, verifier, implicit. Tier 0 holds rewards of
 // unknown source.

@@ -17,11 +17,11 @@ const DiscoveryRate = 0.05
 // lowers a sum, and the evidence that the sum showed before stays valid, as for any p-value.
 func (c *Counters) Maxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
-	changed := make([]Arm, 0, len(c.dirty))
-	for k := range c.dirty {
+	changed := make([]Arm, 0, len(c.dirtyArms))
+	for k := range c.dirtyArms {
 		changed = append(changed, k)
 	}
-	clear(c.dirty)
+	clear(c.dirtyArms)
 	c.dirtyMu.Unlock()
 	slices.Sort(changed)
 	var out []Delta
@@ -36,8 +36,8 @@ func (c *Counters) Maxima(now time.Time) []Delta {
 func (s *sums) raiseEValues(out []Delta, k Arm, now time.Time) []Delta {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out = s.raise(out, k, fEmaxUp, Fixed(logE(s.up())))
-	out = s.raise(out, k, fEmaxDown, Fixed(logE(s.down())))
+	out = s.raise(out, k, fEmaxUp, Fixed(logE(s.betsOnHelp())))
+	out = s.raise(out, k, fEmaxDown, Fixed(logE(s.betsOnHarm())))
 	return s.markConcluded(s.markProven(out, k, now), k, now)
 }
 
@@ -60,19 +60,19 @@ func (s *sums) markConcluded(out []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])
 	injected, withheld := fromFixed(overall[iM1]), fromFixed(overall[iM0])
-	if !Enough(n, injected, withheld) {
+	if !EnoughPicks(n, injected, withheld) {
 		return out
 	}
 	m, v := Moments(n, fromFixed(total[iZ]), fromFixed(total[iZZ]))
 	if Claimable(injected, withheld) {
-		side := fOutUp
+		side := fMaxAbove
 		if !(m > 0) {
-			side = fOutDown
+			side = fMaxBelow
 		}
-		out = s.raise(out, k, side, Fixed(-logExclusion(m, n, v, TightLesson)))
+		out = s.raise(out, k, side, Fixed(-logIntervalPValue(m, n, v, LessonTightestAt)))
 	}
-	if w := HalfWidth(n, v, TightLesson); s.row(rowMaxima)[iIdleAt] == 0 && m-w >= -Material && m+w <= Material {
-		out = s.raise(out, k, fIdleAt, max(now.Unix(), 1))
+	if w := HalfWidth(n, v, LessonTightestAt); s.row(rowMaxima)[iNoEffectAt] == 0 && m-w >= -Material && m+w <= Material {
+		out = s.raise(out, k, fNoEffectAt, max(now.Unix(), 1))
 	}
 	return out
 }

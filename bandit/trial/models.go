@@ -14,8 +14,8 @@ const OtherModels = "other"
 // without a bound an agent could add counters without end.
 const maxModels = 32
 
-// modelMark is the prefix of the counters of one model: "model.z:NAME".
-const modelMark = "model."
+// modelPrefix is the prefix of the counters of one model: "model.z:NAME".
+const modelPrefix = "model."
 
 // Indices of the sums of one model. The sums are not dated.
 const (
@@ -25,20 +25,20 @@ const (
 	vM0        // rewarded picks, withheld
 	vZ         // sum of z
 	vZZ        // sum of z squared
-	modelSums
+	modelSumCount
 )
 
 // modelFields are the stored names of the sums, without mark and model.
 //
 //nolint:gochecknoglobals // an immutable list
-var modelFields = [modelSums]string{"c1", "c0", "m1", "m0", "z", "zz"}
+var modelFields = [modelSumCount]string{"c1", "c0", "m1", "m0", "z", "zz"}
 
 // modelField returns the name of a counter of one model.
-func modelField(sum int, model string) string { return modelMark + modelFields[sum] + ":" + model }
+func modelField(sum int, model string) string { return modelPrefix + modelFields[sum] + ":" + model }
 
 // readModelField returns the sum and the model of a counter. ok is false for another counter.
 func readModelField(name string) (sum int, model string, ok bool) {
-	rest, ok := strings.CutPrefix(name, modelMark)
+	rest, ok := strings.CutPrefix(name, modelPrefix)
 	if !ok {
 		return 0, "", false
 	}
@@ -110,14 +110,14 @@ func (c *Counters) addModel(model string) {
 // ModelEffect is the effect of a lesson in the sessions of one model. The effect is exploratory: no
 // interval and no verdict of a lesson uses it.
 type ModelEffect struct {
-	Model    string
-	C1, C0   float64 // closed picks with a coin: injected, withheld
-	M1, M0   float64 // rewarded picks: injected, withheld
-	Enough   bool    // enough rewarded picks for an effect
-	Effect   float64 // mean of z; 0 without enough picks
-	Variance float64 // of the effect
-	Shrunken float64 // shrunk towards the effect of the lesson
-	Spread   float64 // posterior standard deviation of the shrunken effect
+	Model      string
+	C1, C0     float64 // closed picks with a coin: injected, withheld
+	M1, M0     float64 // rewarded picks: injected, withheld
+	HasEffect  bool    // enough rewarded picks for an effect
+	Effect     float64 // mean of z; 0 without enough picks
+	Variance   float64 // of the effect
+	Shrunken   float64 // shrunk towards the effect of the lesson
+	ShrunkenSD float64 // posterior standard deviation of the shrunken effect
 }
 
 // seenDeviations is the number of posterior standard deviations for a probability of 90%.
@@ -126,11 +126,11 @@ const seenDeviations = 1.2816
 // Seen reports whether the evidence of a lesson includes the model: with enough rewarded picks, and with
 // a probability of at least 90% that the effect on the model has the given sign (0 means any effect).
 func (e *ModelEffect) Seen(sign float64) bool {
-	return e.Enough && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.Spread)
+	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
 
 // SeenClosed reports whether the outcomes of a lesson include the model.
-func (e *ModelEffect) SeenClosed() bool { return Enough(e.C1+e.C0, e.C1, e.C0) }
+func (e *ModelEffect) SeenClosed() bool { return EnoughPicks(e.C1+e.C0, e.C1, e.C0) }
 
 // Models returns the effects of an arm by model, most picks first. Each effect is shrunk by a normal prior around
 // the effect of the lesson. The variance of the prior is the variance between the models beyond chance. The square
@@ -149,11 +149,11 @@ func (c *Counters) Models(k Arm) []ModelEffect {
 // modelRow holds the sums of one model.
 type modelRow struct {
 	name string
-	sums [modelSums]int64
+	sums [modelSumCount]int64
 }
 
 // model returns the sums of a model, and adds the model if it is missing. The caller holds mu.
-func (s *sums) model(name string) *[modelSums]int64 {
+func (s *sums) model(name string) *[modelSumCount]int64 {
 	i, found := slices.BinarySearchFunc(s.models, name, func(m modelRow, name string) int { return strings.Compare(m.name, name) })
 	if !found {
 		s.models = slices.Insert(s.models, i, modelRow{name: name})
@@ -173,7 +173,7 @@ func (s *sums) modelEffects() []ModelEffect {
 		if e.C1+e.C0+n == 0 {
 			continue
 		}
-		if e.Enough = Enough(n, e.M1, e.M0); e.Enough {
+		if e.HasEffect = EnoughPicks(n, e.M1, e.M0); e.HasEffect {
 			e.Effect, e.Variance = Moments(n, fromFixed(v[vZ]), fromFixed(v[vZZ]))
 			e.Variance /= n
 			effects, variances = append(effects, e.Effect), append(variances, e.Variance)
@@ -187,10 +187,10 @@ func (s *sums) modelEffects() []ModelEffect {
 		k := float64(len(effects))
 		between = (math.Max(own*own, Material*Material) + (k-1)*between) / k
 		for i := range out {
-			if e := &out[i]; e.Enough {
+			if e := &out[i]; e.HasEffect {
 				keep := between / (between + e.Variance)
 				e.Shrunken = keep*e.Effect + (1-keep)*own
-				e.Spread = math.Sqrt(keep * e.Variance)
+				e.ShrunkenSD = math.Sqrt(keep * e.Variance)
 			}
 		}
 	}
@@ -234,7 +234,7 @@ func (c *Counters) Unseen(k Arm, model string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sign := 1.0
-	if v := s.row(rowMaxima); v[iIdleAt] > 0 && v[iOutUp] < Fixed(-math.Log(Alpha)) { // no material effect
+	if v := s.row(rowMaxima); v[iNoEffectAt] > 0 && v[iMaxAbove] < Fixed(-math.Log(Alpha)) { // no material effect
 		sign = 0
 	}
 	others := false

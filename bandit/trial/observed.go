@@ -5,41 +5,41 @@ import (
 	"strconv"
 )
 
-// outcomeBets is the number of bet sizes on an outcome. The bets are in multiples of Watch.Width.
+// outcomeBetCount is the number of bet sizes on an outcome. The bets are in multiples of Watch.Width.
 // The bets are larger and fewer than the bets on a reward, because an effect on an outcome is larger,
 // and a session has seven outcomes.
-const outcomeBets = 4
+const outcomeBetCount = 4
 
 // outcomeLambda returns the k-th bet, for a pick with holdout eps.
 func outcomeLambda(k int, eps float64) float64 {
-	return min([outcomeBets]float64{0.03, 0.08, 0.18, 0.4}[k], 0.9*min(eps, 1-eps))
+	return min([outcomeBetCount]float64{0.03, 0.08, 0.18, 0.4}[k], 0.9*min(eps, 1-eps))
 }
 
 // Indices of the sums of one outcome. The sums are not dated.
 const (
-	oN1         = iota              // closed picks with a coin, injected
-	oN0                             // closed picks with a coin, withheld
-	oY1                             // sum of the values, injected
-	oY0                             // sum of the values, withheld
-	oZ                              // sum of z
-	oZZ                             // sum of z squared
-	oUp                             // sums of ln(1 + lambda_k u), u the capped and scaled z
-	oDown       = oUp + outcomeBets // sums of ln(1 - lambda_k u)
-	outcomeSums = oDown + outcomeBets
+	oN1             = iota                  // closed picks with a coin, injected
+	oN0                                     // closed picks with a coin, withheld
+	oY1                                     // sum of the values, injected
+	oY0                                     // sum of the values, withheld
+	oZ                                      // sum of z
+	oZZ                                     // sum of z squared
+	oUp                                     // sums of ln(1 + lambda_k u), u the capped and scaled z
+	oDown           = oUp + outcomeBetCount // sums of ln(1 - lambda_k u)
+	outcomeSumCount = oDown + outcomeBetCount
 )
 
 // outcomeFields are the stored names of the sums.
 var outcomeFields = namesOfOutcomes() //nolint:gochecknoglobals // an immutable table, written once here
 
 // namesOfOutcomes returns the names of outcomeFields, such as "errors.n1".
-func namesOfOutcomes() (out [OutcomeCount][outcomeSums]string) {
+func namesOfOutcomes() (out [OutcomeCount][outcomeSumCount]string) {
 	for o := range OutcomeCount {
 		sums := &out[o]
 		for i, name := range []string{"n1", "n0", "y1", "y0", "z", "zz"} {
 			sums[i] = o.String() + "." + name
 		}
-		for k := range outcomeBets {
-			sums[oUp+k], sums[oDown+k] = o.String()+"."+wUp+strconv.Itoa(k+1), o.String()+"."+wDown+strconv.Itoa(k+1)
+		for k := range outcomeBetCount {
+			sums[oUp+k], sums[oDown+k] = o.String()+"."+fBetUp+strconv.Itoa(k+1), o.String()+"."+fBetDown+strconv.Itoa(k+1)
 		}
 	}
 	return out
@@ -82,7 +82,7 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	// A cap that is symmetric around a centre fixed before the coin keeps the mean of u at 0 where
 	// the lesson changes nothing.
 	u, _ := Z(clip((y-p.Watch.C[o])/width, -1, 1), p.Injected, p.Eps)
-	for k := range outcomeBets {
+	for k := range outcomeBetCount {
 		l := outcomeLambda(k, p.Eps) * u
 		d.Add(arm, names[oUp+k], 0, math.Log1p(l))
 		d.Add(arm, names[oDown+k], 0, math.Log1p(-l))
@@ -91,10 +91,10 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 
 // OutcomeStats is the input of the report for one outcome of an arm.
 type OutcomeStats struct {
-	N1, N0        float64 // closed picks with a coin: injected, withheld
-	Y1, Y0        float64 // sums of the values
-	Z, ZZ         float64
-	LogUp, LogLow float64 // logarithms of the present e-values: for larger and for smaller values with the lesson
+	N1, N0              float64 // closed picks with a coin: injected, withheld
+	Y1, Y0              float64 // sums of the values
+	Z, ZZ               float64
+	LogEMore, LogEFewer float64 // logarithms of the present e-values: for larger and for smaller values with the lesson
 }
 
 // Outcomes returns the outcomes of an arm, all zero for an unknown arm.
@@ -106,9 +106,9 @@ func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var r Row
-	for rest := s.rows; rest.Next(&r) && r.Group <= rowOutcomes; {
+	for it := s.rows; it.Next(&r) && r.Group <= rowOutcomes; {
 		if r.Group == rowOutcomes {
-			out[r.At] = outcomeStats(r.V[:outcomeSums])
+			out[r.At] = outcomeStats(r.Values[:outcomeSumCount])
 		}
 	}
 	return out
@@ -118,7 +118,7 @@ func outcomeStats(v []int64) OutcomeStats {
 	pos := func(i int) float64 { return math.Max(0, fromFixed(v[i])) }
 	return OutcomeStats{
 		N1: pos(oN1), N0: pos(oN0), Y1: pos(oY1), Y0: pos(oY0), Z: fromFixed(v[oZ]), ZZ: pos(oZZ),
-		LogUp: logE(v[oUp:oDown]), LogLow: logE(v[oDown:]),
+		LogEMore: logE(v[oUp:oDown]), LogEFewer: logE(v[oDown:]),
 	}
 }
 
@@ -141,9 +141,9 @@ func startMean(o Outcome) float64 {
 	}
 }
 
-// capAt is the number of standard deviations from the centre at which a bet on a scaled outcome is
+// capDeviations is the number of standard deviations from the centre at which a bet on a scaled outcome is
 // capped.
-const capAt = 3
+const capDeviations = 3
 
 // Watch returns the measurement of a pick of an arm that is withheld with probability eps. The centres are
 // eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm; each mean starts from pseudoPicks
@@ -160,11 +160,11 @@ func (c *Counters) Watch(k Arm, eps float64, outcomes OutcomeSet, from Tally) Wa
 		with, without := (s.Y1+pseudoPicks*start)/(s.N1+pseudoPicks), (s.Y0+pseudoPicks*start)/(s.N0+pseudoPicks)
 		w.C[o] = Round(clip(eps*with+(1-eps)*without, 0, 1))
 		switch n := s.N1 + s.N0; {
-		case !o.scaled():
+		case !o.needsScale():
 			w.Width[o] = 1
 		case n >= MinPicks && eps > 0 && eps < 1:
 			_, v := Moments(n, s.Z, s.ZZ)
-			w.Width[o] = Round(min(1, capAt*math.Sqrt(v/Spread(eps))))
+			w.Width[o] = Round(min(1, capDeviations*math.Sqrt(v/VarianceFactor(eps))))
 		}
 	}
 	return w
@@ -184,5 +184,5 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	return out
 }
 
-// poolSums is the number of the first sums of an outcome that the pool keeps.
-const poolSums = oZ
+// poolSumCount is the number of the first sums of an outcome that the pool keeps.
+const poolSumCount = oZ

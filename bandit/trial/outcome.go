@@ -46,9 +46,9 @@ func OutcomeNames() []string { return slices.Clone(outcomeNames[:]) }
 // outcome are geometric, and an effect is a change in per cent.
 func (o Outcome) Logarithmic() bool { return o >= Turns }
 
-// scaled reports whether the bets on the outcome need the spread of its values. The values of an
+// needsScale reports whether the bets on the outcome need the spread of its values. The values of an
 // indicator are 0 and 1, so their bets need no scale.
-func (o Outcome) scaled() bool { return o == Errors || o.Logarithmic() }
+func (o Outcome) needsScale() bool { return o == Errors || o.Logarithmic() }
 
 const (
 	maxErrors = 10 // a session with more failed calls counts as a session with ten

@@ -21,12 +21,12 @@ import (
 // Epsilon is the default holdout of a trial, because an even split needs the fewest picks.
 const Epsilon = 0.50
 
-// plannedMark is the prefix of the scope of a planned trial. No arm and no category begins with
-// plannedMark.
-const plannedMark = "t:"
+// plannedPrefix is the prefix of the scope of a planned trial. No arm and no category begins with
+// plannedPrefix.
+const plannedPrefix = "t:"
 
 // PlannedScope returns the scope of the entries of a trial.
-func PlannedScope(k Arm, name string) string { return plannedMark + string(k) + "#" + name }
+func PlannedScope(k Arm, name string) string { return plannedPrefix + string(k) + "#" + name }
 
 // Name returns the name of a planned trial, made of the start and the number of rewarded picks,
 // because a lesson may go through several trials, and the outcome of a trial on an outcome. The name
@@ -47,22 +47,22 @@ func Planned(name string) int64 { return NewEvaluation("", name).Planned }
 
 // entry is one pick of a planned trial: a rewarded pick or, in a trial on an outcome, a closed pick.
 type entry struct {
-	at       int64  // start of the session, in seconds since 1970
-	tie      string // first digits of the session's id, which order the sessions of one second
-	z        int64  // in millionths
-	injected bool
+	at         int64  // start of the session, in seconds since 1970
+	tieBreaker string // first digits of the session's id, which order the sessions of one second
+	z          int64  // in millionths
+	injected   bool
 }
 
-// planned holds the entries of one planned trial.
-type planned struct {
-	mu     sync.Mutex
-	list   []entry
-	sorted bool
+// plannedTrial holds the entries of one planned trial.
+type plannedTrial struct {
+	mu       sync.Mutex
+	entries  []entry
+	isSorted bool
 }
 
-// tieDigits is the number of digits of a session's id in an entry: enough to order the sessions of
+// tieBreakerDigits is the number of digits of a session's id in an entry: enough to order the sessions of
 // one second, too few to identify a session.
-const tieDigits = 8
+const tieBreakerDigits = 8
 
 // TrialEntries returns the additions of a session at the closing to the planned trials of its picks. y is
 // the reward at the closing; without a reward, y is not a number, and only trials on an outcome have
@@ -85,7 +85,7 @@ func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 		if p.Injected {
 			v++
 		}
-		field := fmt.Sprintf("%d.%s", a.At, session[:min(len(session), tieDigits)])
+		field := fmt.Sprintf("%d.%s", a.At, session[:min(len(session), tieBreakerDigits)])
 		d = append(d, Delta{Key{Scope: PlannedScope(p.Arm, p.Trial), Field: field, Day: a.Day}, v})
 	}
 	return d
@@ -114,19 +114,19 @@ func readEntry(d *Delta) (e entry, ok bool) {
 }
 
 // count returns the number of entries; 0 for a nil trial.
-func (t *planned) count() int64 {
+func (t *plannedTrial) count() int64 {
 	if t == nil {
 		return 0
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return int64(len(t.list))
+	return int64(len(t.entries))
 }
 
-func (t *planned) clone() *planned {
+func (t *plannedTrial) clone() *plannedTrial {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
+	return &plannedTrial{entries: slices.Clone(t.entries), isSorted: t.isSorted}
 }
 
 // Evaluation is the evaluation of a planned trial: the plan, the progress, and the sums over the first
@@ -169,14 +169,14 @@ func NewEvaluation(k Arm, name string) Evaluation {
 func (e Evaluation) OnOutcome() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
 
 // evaluate evaluates the trial over the present entries.
-func (t *planned) evaluate(k Arm, name string) Evaluation {
+func (t *plannedTrial) evaluate(k Arm, name string) Evaluation {
 	out := NewEvaluation(k, name)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sort()
-	out.Rewarded = int64(len(t.list))
+	out.Rewarded = int64(len(t.entries))
 	out.Taken = out.Planned > 0 && out.Rewarded >= out.Planned
-	for _, e := range t.list[:min(out.Rewarded, out.Planned)] {
+	for _, e := range t.entries[:min(out.Rewarded, out.Planned)] {
 		z := fromFixed(e.z)
 		out.Z += z
 		out.ZZ += z * z
@@ -191,10 +191,10 @@ func (t *planned) evaluate(k Arm, name string) Evaluation {
 }
 
 // sort orders the entries. The caller holds mu.
-func (t *planned) sort() {
-	if !t.sorted {
-		slices.SortFunc(t.list, func(x, y entry) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.tie, y.tie)) })
-		t.sorted = true
+func (t *plannedTrial) sort() {
+	if !t.isSorted {
+		slices.SortFunc(t.entries, func(x, y entry) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.tieBreaker, y.tieBreaker)) })
+		t.isSorted = true
 	}
 }
 
@@ -208,24 +208,24 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 		return 0
 	}
 	k := (Normal(1-level/2) + Normal(power)) / detect
-	return int64(math.Ceil(math.Min(k*k*variance*Spread(epsilon), 1e12)))
+	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
 // MinTrialPicks returns the minimum number of picks of a planned trial. With fewer, or with fewer than
 // twenty on the rarer side of the coin, the interval of the evaluation would be invalid.
 func MinTrialPicks(epsilon float64) int64 {
-	const side = 20
-	rare := 0.5
+	const minPerArm = 20
+	rareShare := 0.5
 	if epsilon > 0 && epsilon < 1 {
-		rare = math.Min(epsilon, 1-epsilon)
+		rareShare = math.Min(epsilon, 1-epsilon)
 	}
-	return max(MinPicks, int64(math.Ceil(side/rare)))
+	return max(MinPicks, int64(math.Ceil(minPerArm/rareShare)))
 }
 
 // DetectableEffect returns the smallest effect that the given number of rewarded picks detects: the
 // inverse of PicksFor.
 func DetectableEffect(picks int64, power, level, epsilon, variance float64) float64 {
-	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*Spread(epsilon)/float64(max(picks, 1)))
+	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*VarianceFactor(epsilon)/float64(max(picks, 1)))
 }
 
 // PlannedWidth returns the half-width of the 95% interval of a planned trial with a number of picks

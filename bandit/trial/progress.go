@@ -17,13 +17,13 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	if s := c.scope(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
 		p = Progress{
-			Proven: s.row(rowMaxima)[iProvenAt] > 0, Concluded: s.concluded(), Reached: s.reached(until),
+			Proven: s.row(rowMaxima)[iProvenAt] > 0, Concluded: s.isConcluded(), Reached: s.hasReachedWidth(until),
 		}
 		s.mu.Unlock()
 	}
 	if n := Planned(planned); n > 0 && !p.Reached {
-		look := entryOf(&c.mu, c.planned, PlannedScope(k, planned), false)
-		p.Reached = look.count()+open >= n
+		t := entryOf(&c.mu, c.planned, PlannedScope(k, planned), false)
+		p.Reached = t.count()+open >= n
 	}
 	return p
 }
@@ -33,26 +33,26 @@ func (c *Counters) TrialPicks(k Arm, name string) int64 {
 	return entryOf(&c.mu, c.planned, PlannedScope(k, name), false).count()
 }
 
-// concluded reports whether the arm has its own verdict, so that the holdout may shrink. The caller
+// isConcluded reports whether the arm has its own verdict, so that the holdout may shrink. The caller
 // holds mu.
-func (s *sums) concluded() bool {
+func (s *sums) isConcluded() bool {
 	bar := Fixed(-math.Log(Alpha))
 	v := s.row(rowMaxima)
-	return v[iIdleAt] > 0 || v[iOutUp] >= bar && v[iOutDown] < bar
+	return v[iNoEffectAt] > 0 || v[iMaxAbove] >= bar && v[iMaxBelow] < bar
 }
 
-// reached reports whether the interval was as narrow as the trial requires. The width alone
+// hasReachedWidth reports whether the interval was as narrow as the trial requires. The width alone
 // decides, so that no trial ends because of the position of the interval. Reaching the width once
 // suffices, because the smaller holdout after the trial widens the interval again. The caller holds
 // mu.
-func (s *sums) reached(until float64) bool {
+func (s *sums) hasReachedWidth(until float64) bool {
 	total := s.row(rowTotal)
 	n := fromFixed(total[iN])
 	if !(until > 0) || n < MinPicks {
 		return false
 	}
 	_, v := Moments(n, fromFixed(total[iZ]), fromFixed(total[iZZ]))
-	w := HalfWidth(n, v, TightLesson)
+	w := HalfWidth(n, v, LessonTightestAt)
 	if s.narrowest == 0 || w < s.narrowest {
 		s.narrowest = w
 	}

@@ -31,10 +31,10 @@ type RewardSums struct {
 
 // Proof holds the extremes of the evidence so far.
 type Proof struct {
-	LogUp, LogDown float64 // running maxima of the e-values, as logarithms
-	OutUp, OutDown float64 // the smallest p at which the interval was above and below 0, as logarithms of 1/p
-	ProvenAt       int64   // unix seconds; 0 means not proven
-	IdleAt         int64   // unix seconds of the first interval within the material size; 0 means never
+	LogEHelps, LogEHarms float64 // running maxima of the e-values, as logarithms
+	MaxAbove, MaxBelow   float64 // the smallest p at which the interval was above and below 0, as logarithms of 1/p
+	ProvenAt             int64   // unix seconds; 0 means not proven
+	NoEffectAt           int64   // unix seconds of the first interval within the material size; 0 means never
 }
 
 // AllSessions are the counts of all sessions of a tenant, with and without a match.
@@ -113,7 +113,7 @@ func (s *sums) stats(day int32) Stats {
 	defer s.mu.Unlock()
 	maxima, total, overall := s.row(rowMaxima), s.row(rowTotal), s.row(rowOverall)
 	pos := func(i int) float64 { return math.Max(0, fromFixed(overall[i])) }
-	n := func(i int) int64 { return max(0, whole(overall[i])) }
+	n := func(i int) int64 { return max(0, intFromFixed(overall[i])) }
 	largest := func(i int) float64 { return math.Max(0, fromFixed(maxima[i])) }
 	out := Stats{
 		N: math.Max(0, fromFixed(total[iN])), Z: fromFixed(total[iZ]), ZZ: math.Max(0, fromFixed(total[iZZ])),
@@ -122,14 +122,14 @@ func (s *sums) stats(day int32) Stats {
 			Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
 		},
 		Proof: Proof{
-			LogUp: largest(iEmaxUp), LogDown: largest(iEmaxDown), OutUp: largest(iOutUp), OutDown: largest(iOutDown),
-			ProvenAt: maxima[iProvenAt], IdleAt: maxima[iIdleAt],
+			LogEHelps: largest(iEmaxUp), LogEHarms: largest(iEmaxDown), MaxAbove: largest(iMaxAbove), MaxBelow: largest(iMaxBelow),
+			ProvenAt: maxima[iProvenAt], NoEffectAt: maxima[iNoEffectAt],
 		},
 		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), Outside: n(iOutside)},
 		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
 	out.Spent, out.Refused = [2]Spending{spending(overall[iSpent : iSpent+3]), spending(overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
-	out.All.Closed, out.All.Members = max(0, whole(total[iClosed])), n(iMembers)
+	out.All.Closed, out.All.Members = max(0, intFromFixed(total[iClosed])), n(iMembers)
 	for i := range out.All.Excluded {
 		out.All.Excluded[i] = n(iExcluded + i)
 	}
@@ -150,23 +150,23 @@ func (s *sums) stats(day int32) Stats {
 // addRows adds the strata and the days. The caller holds mu.
 func (s *sums) addRows(out *Stats) {
 	var r Row
-	for rest := s.rows; rest.Next(&r); {
-		v := &r.V
+	for it := s.rows; it.Next(&r); {
+		v := &r.Values
 		switch r.Group {
 		case rowStrata:
 			out.Strata = append(out.Strata, stratum(&r))
-		case rowAny:
+		case rowAnyPick:
 			out.All.Any = append(out.All.Any, stratum(&r))
 		case rowDays:
 			out.Days = append(out.Days, DayStats{
 				Day: int32(r.At), N: fromFixed(v[iN]), Z: fromFixed(v[iZ]), ZZ: fromFixed(v[iZZ]), //nolint:gosec // a day
 				N1: fromFixed(v[iN1]), N0: fromFixed(v[iN0]), S1: fromFixed(v[iS1]), S0: fromFixed(v[iS0]),
 			})
-		case rowOutlays: // a session with a cost is closed, so the day is in Days
+		case rowCosts: // a session with a cost is closed, so the day is in Days
 			i, found := slices.BinarySearchFunc(out.Days, r.At, func(d DayStats, at int64) int { return cmp.Compare(int64(d.Day), at) })
 			if found {
-				out.Days[i].Added = max(0, whole(v[iAdded]))
-				out.Days[i].Spent = [2]Spending{spending(v[iBilled : iBilled+3]), spending(v[iBilled+3 : outlays])}
+				out.Days[i].Added = max(0, intFromFixed(v[iAdded]))
+				out.Days[i].Spent = [2]Spending{spending(v[iBilled : iBilled+3]), spending(v[iBilled+3 : costCount])}
 			}
 		}
 	}
@@ -176,15 +176,15 @@ func (s *sums) addRows(out *Stats) {
 func stratum(x *Row) Stratum {
 	t := Stratum{Eps: fromFixed(x.At)}
 	for arm := range 2 {
-		t.Assigned[arm] = max(0, whole(x.V[iAssigned+arm]))
+		t.Assigned[arm] = max(0, intFromFixed(x.Values[iAssigned+arm]))
 		for tier := range tiers {
-			t.Rewarded[arm][tier] = max(0, whole(x.V[iRewardedBy+tiers*arm+tier]))
-			t.RewardedAtClose[arm][tier] = max(0, whole(x.V[iAtCloseBy+tiers*arm+tier]))
+			t.Rewarded[arm][tier] = max(0, intFromFixed(x.Values[iRewardedBy+tiers*arm+tier]))
+			t.RewardedAtClose[arm][tier] = max(0, intFromFixed(x.Values[iAtCloseBy+tiers*arm+tier]))
 		}
-		t.Graded[arm] = math.Max(0, fromFixed(x.V[iGraded+arm]))
-		t.GradedN[arm], t.GradedY[arm] = math.Max(0, fromFixed(x.V[iGradedN+arm])), math.Max(0, fromFixed(x.V[iGradedY+arm]))
-		t.Late[arm] = max(0, whole(x.V[iLate+arm]))
-		t.Y[arm] = math.Max(0, fromFixed(x.V[iRewards+arm]))
+		t.Graded[arm] = math.Max(0, fromFixed(x.Values[iGraded+arm]))
+		t.GradedN[arm], t.GradedY[arm] = math.Max(0, fromFixed(x.Values[iGradedN+arm])), math.Max(0, fromFixed(x.Values[iGradedY+arm]))
+		t.Late[arm] = max(0, intFromFixed(x.Values[iLate+arm]))
+		t.Y[arm] = math.Max(0, fromFixed(x.Values[iRewards+arm]))
 	}
 	return t
 }

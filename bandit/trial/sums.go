@@ -24,28 +24,28 @@ const (
 	rowSurrogate              // sums of the surrogate
 	rowOutcomes               // by outcome
 	rowStrata                 // by the probability of withholding, in millionths
-	rowAny                    // global: coin "any pick was injected", by the probability of none
+	rowAnyPick                // global: coin "any pick was injected", by the probability of none
 	rowDays                   // by day
-	rowOutlays                // global: costs, by day
+	rowCosts                  // global: costs, by day
 )
 
 // row returns the values of a group that has one row.
 func (s *sums) row(group uint8) [Columns]int64 { return s.rows.Row(group, 0) }
 
-// up returns the bets on a lesson that helps.
-func (s *sums) up() []int64 {
+// betsOnHelp returns the bets on a lesson that helps.
+func (s *sums) betsOnHelp() []int64 {
 	v := s.row(rowBets)
-	return v[:bets]
+	return v[:betCount]
 }
 
-// down returns the bets on a lesson that harms.
-func (s *sums) down() []int64 {
+// betsOnHarm returns the bets on a lesson that harms.
+func (s *sums) betsOnHarm() []int64 {
 	v := s.row(rowBets)
-	return v[bets : 2*bets]
+	return v[betCount : 2*betCount]
 }
 
 // add adds deltas, and calls note with the place of each delta of a known field. The caller holds mu.
-func (s *sums) add(ds []Delta, note func(d *Delta, pos place)) {
+func (s *sums) add(ds []Delta, note func(d *Delta, pos position)) {
 	s.rows.Change(func(row func(group uint8, at int64) *[Columns]int64) {
 		for i := range ds {
 			if pos, ok := s.addTo(row, &ds[i]); ok {
@@ -56,12 +56,12 @@ func (s *sums) add(ds []Delta, note func(d *Delta, pos place)) {
 }
 
 // addTo adds one delta to a row and returns the place of the delta. The caller holds mu.
-func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) (pos place, ok bool) {
+func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) (pos position, ok bool) {
 	if sum, model, ok := readModelField(d.Key.Field); ok {
 		s.model(model)[sum] += d.Value
-		return place{modelSum, sum}, true
+		return position{modelSum, sum}, true
 	}
-	pos, eps, anyPick, ok := find(d.Key.Field)
+	pos, eps, anyPick, ok := findPosition(d.Key.Field)
 	if !ok {
 		return pos, false
 	}
@@ -76,22 +76,22 @@ func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) 
 		}
 		row(rowDays, int64(d.Key.Day))[pos.index] += d.Value
 		row(rowTotal, 0)[pos.index] += d.Value
-	case outlay:
+	case dailyCost:
 		if d.Key.Scope == "" {
-			row(rowOutlays, int64(d.Key.Day))[pos.index] += d.Value
+			row(rowCosts, int64(d.Key.Day))[pos.index] += d.Value
 		}
 	case overall:
 		row(rowOverall, 0)[pos.index] += d.Value
 	case bet:
 		row(rowBets, 0)[pos.index] += d.Value
-	case observed:
-		row(rowOutcomes, int64(pos.index/outcomeSums))[pos.index%outcomeSums] += d.Value
-	case surrogate:
+	case outcomeSum:
+		row(rowOutcomes, int64(pos.index/outcomeSumCount))[pos.index%outcomeSumCount] += d.Value
+	case surrogateSum:
 		row(rowSurrogate, 0)[pos.index] += d.Value
-	case coins:
+	case stratumSum:
 		group := rowStrata
 		if anyPick {
-			group = rowAny
+			group = rowAnyPick
 		}
 		row(group, eps)[pos.index] += d.Value
 	}

@@ -28,13 +28,13 @@ const (
 	uGGR        // rewarded picks: sum of g squared
 	uYZ         // rewarded picks: sum of z(y) z(s)
 	uZZ         // rewarded picks: sum of z(s) squared
-	surrogates
+	surrogateSumCount
 )
 
 // surrogateFields are the stored names of the sums.
 //
 //nolint:gochecknoglobals // an immutable list
-var surrogateFields = [surrogates]string{
+var surrogateFields = [surrogateSumCount]string{
 	"all.n1", "all.n0", "all.g", "all.gg", "all.m1", "all.m0", "all.d", "all.dd", "all.dg", "all.gr", "all.ggr", "all.yz", "all.zz",
 }
 
@@ -54,13 +54,13 @@ func (p *Pick) surrogate() (z float64, ok bool) {
 
 // countSurrogate counts a pick with a surrogate under the field injected or the field withheld, and
 // returns z of the surrogate and g.
-func (p *Pick) countSurrogate(d *Deltas, injected, withheld int) (zs, g float64, ok bool) {
+func (p *Pick) countSurrogate(d *Deltas, injectedField, withheldField int) (zs, g float64, ok bool) {
 	if zs, ok = p.surrogate(); !ok {
 		return 0, 0, false
 	}
-	count := withheld
+	count := withheldField
 	if p.Injected {
-		count = injected
+		count = injectedField
 	}
 	d.Add(string(p.Arm), surrogateFields[count], 0, 1)
 	return zs, p.Watch.Weight * zs, true
@@ -86,8 +86,8 @@ func (p *Pick) rewardSurrogate(d *Deltas, zy float64) {
 	}
 }
 
-// weighedPicks is the number of rewarded picks of all lessons before the surrogate has a weight.
-const weighedPicks = 100
+// minWeighedPicks is the number of rewarded picks of all lessons before the surrogate has a weight.
+const minWeighedPicks = 100
 
 // weight returns l = Cov(z(y), z(s)) / Var(z(s)) over the closed and rewarded picks of all lessons,
 // between 0 and 1: the surrogate predicts rewards, whatever the lesson.
@@ -95,7 +95,7 @@ func (c *Counters) weight() float64 {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
 	v := &c.surrogates
-	if v[uM1]+v[uM0] < weighedPicks*One || v[uZZ] <= 0 {
+	if v[uM1]+v[uM0] < minWeighedPicks*One || v[uZZ] <= 0 {
 		return 0
 	}
 	return Round(clip(fromFixed(v[uYZ])/fromFixed(v[uZZ]), 0, 1))

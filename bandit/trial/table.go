@@ -8,7 +8,7 @@ import (
 )
 
 // Columns is the number of values in a row of a Table.
-const Columns = max(coinSums, overalls)
+const Columns = max(stratumSumCount, overallCount)
 
 // Table holds rows of integers in order, packed into bytes. Most rows of most lessons have few values
 // other than 0, and small values: unpacked, the evidence of one session of one lesson takes 1,700 bytes
@@ -19,9 +19,9 @@ type Table []byte
 
 // Row is one row of a Table. Tables are ordered by Group and At.
 type Row struct {
-	Group uint8
-	At    int64
-	V     [Columns]int64
+	Group  uint8
+	At     int64
+	Values [Columns]int64
 }
 
 // Next reads the first row into r and removes the row from t. Next reports whether there was a row.
@@ -31,19 +31,19 @@ func (t *Table) Next(r *Row) bool {
 	}
 	var mask uint64
 	var rest []byte
-	r.Group, r.At, mask, rest = head(*t)
-	r.V = [Columns]int64{}
+	r.Group, r.At, mask, rest = readHead(*t)
+	r.Values = [Columns]int64{}
 	for ; mask != 0; mask &= mask - 1 {
 		v, n := binary.Varint(rest)
-		r.V[bits.TrailingZeros64(mask)] = v
+		r.Values[bits.TrailingZeros64(mask)] = v
 		rest = rest[n:]
 	}
 	*t = rest
 	return true
 }
 
-// head reads a row up to its values.
-func head(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
+// readHead reads a row up to its values.
+func readHead(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
 	at, n := binary.Varint(b[1:])
 	mask, m := binary.Uvarint(b[1+n:])
 	return b[0], at, mask, b[1+n+m:]
@@ -52,9 +52,9 @@ func head(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
 // Row returns the values of a row, all 0 for a missing row.
 func (t Table) Row(group uint8, at int64) [Columns]int64 {
 	var r Row
-	for rest := t; rest.Next(&r); {
+	for it := t; it.Next(&r); {
 		if order := compare(r.Group, r.At, group, at); order == 0 {
-			return r.V
+			return r.Values
 		} else if order > 0 {
 			break
 		}
@@ -66,12 +66,12 @@ func compare(group uint8, at int64, otherGroup uint8, otherAt int64) int {
 	return cmp.Or(cmp.Compare(group, otherGroup), cmp.Compare(at, otherAt))
 }
 
-// changing is one row of a Table during a change.
-type changing struct {
+// rowChange is one row of a Table during a change.
+type rowChange struct {
 	group  uint8
 	at     int64
 	packed []byte          // the bytes in the table
-	v      *[Columns]int64 // nil means unchanged
+	values *[Columns]int64 // nil means unchanged
 }
 
 // Change calls f with a function that returns the values of a row for a change. The function adds a
@@ -79,14 +79,14 @@ type changing struct {
 func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) {
 	rows := t.split()
 	f(func(group uint8, at int64) *[Columns]int64 {
-		i, found := slices.BinarySearchFunc(rows, at, func(r changing, at int64) int { return compare(r.group, r.at, group, at) })
+		i, found := slices.BinarySearchFunc(rows, at, func(r rowChange, at int64) int { return compare(r.group, r.at, group, at) })
 		switch {
 		case !found:
-			rows = slices.Insert(rows, i, changing{group: group, at: at, v: new([Columns]int64)})
-		case rows[i].v == nil:
-			rows[i].v = new(Table(rows[i].packed).Row(group, at))
+			rows = slices.Insert(rows, i, rowChange{group: group, at: at, values: new([Columns]int64)})
+		case rows[i].values == nil:
+			rows[i].values = new(Table(rows[i].packed).Row(group, at))
 		}
-		return rows[i].v
+		return rows[i].values
 	})
 	out := make([]byte, 0, len(*t)+64)
 	for i := range rows {
@@ -96,36 +96,36 @@ func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) 
 }
 
 // split returns the rows without their values.
-func (t *Table) split() []changing {
-	rows := make([]changing, 0, len(*t)/16+16)
+func (t *Table) split() []rowChange {
+	rows := make([]rowChange, 0, len(*t)/16+16)
 	for b := []byte(*t); len(b) > 0; {
-		group, at, mask, rest := head(b)
+		group, at, mask, rest := readHead(b)
 		for left := bits.OnesCount64(mask); left > 0; rest = rest[1:] {
 			if rest[0] < 0x80 { // the last byte of a value
 				left--
 			}
 		}
 		n := len(b) - len(rest)
-		rows = append(rows, changing{group: group, at: at, packed: b[:n]})
+		rows = append(rows, rowChange{group: group, at: at, packed: b[:n]})
 		b = rest
 	}
 	return rows
 }
 
 // append packs a row.
-func (r *changing) append(out []byte) []byte {
-	if r.v == nil {
+func (r *rowChange) append(out []byte) []byte {
+	if r.values == nil {
 		return append(out, r.packed...)
 	}
 	out = binary.AppendVarint(append(out, r.group), r.at)
 	var mask uint64
-	for i, v := range r.v {
+	for i, v := range r.values {
 		if v != 0 {
 			mask |= 1 << i
 		}
 	}
 	out = binary.AppendUvarint(out, mask)
-	for _, v := range r.v {
+	for _, v := range r.values {
 		if v != 0 {
 			out = binary.AppendVarint(out, v)
 		}

@@ -35,12 +35,12 @@ func TestTableContainsValuesOfArrays(t *testing.T) {
 		}
 		var r, last trial.Row
 		n := 0
-		for rest := table; rest.Next(&r); n++ {
+		for it := table; it.Next(&r); n++ {
 			if n > 0 && (r.Group < last.Group || r.Group == last.Group && r.At <= last.At) {
 				t.Fatalf("row %d.%d is after row %d.%d, want rows in order", r.Group, r.At, last.Group, last.At)
 			}
-			if want, found := arrays[key{r.Group, r.At}]; !found || r.V != want {
-				t.Fatalf("row %d.%d = %v, want %v", r.Group, r.At, r.V, want)
+			if want, found := arrays[key{r.Group, r.At}]; !found || r.Values != want {
+				t.Fatalf("row %d.%d = %v, want %v", r.Group, r.At, r.Values, want)
 			}
 			last = r
 		}

@@ -45,5 +45,5 @@ type Spending struct {
 
 // spending reads three consecutive values: sessions, input, cached.
 func spending(v []int64) Spending {
-	return Spending{max(0, whole(v[0])), max(0, fromFixed(v[1])*kilo), max(0, fromFixed(v[2])*kilo)}
+	return Spending{max(0, intFromFixed(v[0])), max(0, fromFixed(v[1])*kilo), max(0, fromFixed(v[2])*kilo)}
 }

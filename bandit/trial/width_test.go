@@ -17,7 +17,7 @@ func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
 		100: {84.6, 46.1, 36.9}, 300: {41.1, 22.4, 17.9}, 1000: {21.6, 11.8, 9.4}, 3000: {12.8, 6.9, 5.6}, 10_000: {7.3, 4.0, 3.2}, 30_000: {4.4, 2.4, 1.9},
 	} {
 		for i, eps := range []float64{0.05, 0.2, 0.5} {
-			if got := 100 * trial.HalfWidth(n, 0.24*(1/(1-eps)+1/eps), trial.TightLesson); math.Abs(got-row[i]) > 0.051 {
+			if got := 100 * trial.HalfWidth(n, 0.24*(1/(1-eps)+1/eps), trial.LessonTightestAt); math.Abs(got-row[i]) > 0.051 {
 				t.Errorf("half-width of %v picks with Eps %v = %.2f points, want %v", n, eps, got, row[i])
 			}
 		}
@@ -40,13 +40,13 @@ func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 func TestPValueMatchesInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
-		tight := rapid.SampledFrom([]float64{trial.TightLesson, 5000, 100}).Draw(t, "tight")
-		h := trial.HalfWidth(n, v, tight)
-		if p := trial.Exclusion(h, n, v, tight); math.Abs(p-trial.Alpha) > 1e-9 {
+		tightestAt := rapid.SampledFrom([]float64{trial.LessonTightestAt, 5000, 100}).Draw(t, "tight")
+		h := trial.HalfWidth(n, v, tightestAt)
+		if p := trial.IntervalPValue(h, n, v, tightestAt); math.Abs(p-trial.Alpha) > 1e-9 {
 			t.Fatalf("0 at an end of the interval: p = %v, want %v", p, trial.Alpha)
 		}
 		far := rapid.Float64Range(0, 3).Draw(t, "far")
-		p, mirrored := trial.Exclusion(far*h, n, v, tight), trial.Exclusion(-far*h, n, v, tight)
+		p, mirrored := trial.IntervalPValue(far*h, n, v, tightestAt), trial.IntervalPValue(-far*h, n, v, tightestAt)
 		if p != mirrored || p > 1 || p < 0 || far > 1.001 && p >= trial.Alpha || far < 0.999 && p <= trial.Alpha {
 			t.Fatalf("0 at %v half-widths: p = %v, and %v with the other sign, want equal, and below alpha only outside", far, p, mirrored)
 		}
@@ -77,7 +77,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{99, 49, 50, true, false},
 		{100, 50, 50, true, true},
 	} {
-		if shown, claimed := trial.Enough(c.n, c.injected, c.withheld), trial.Claimable(c.injected, c.withheld); shown != c.shown || claimed != c.claimed {
+		if shown, claimed := trial.EnoughPicks(c.n, c.injected, c.withheld), trial.Claimable(c.injected, c.withheld); shown != c.shown || claimed != c.claimed {
 			t.Errorf("%+v: Enough = %v and Claimable = %v, want %v and %v", c, shown, claimed, c.shown, c.claimed)
 		}
 	}
@@ -126,7 +126,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 			mean := p.z / p.n
 			v := p.zz/p.n - mean*mean
 			if p.n >= 50 && p.n1 >= 50 && p.n0 >= 50 {
-				far := -math.Log(trial.Exclusion(mean, p.n, v, 1000))
+				far := -math.Log(trial.IntervalPValue(mean, p.n, v, 1000))
 				if mean > 0 {
 					up = max(up, far)
 				} else {
@@ -137,8 +137,8 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 				idle = int64(i)
 			}
 			s := p.Stats("a@1")
-			if math.Abs(s.Proof.OutUp-up) > 1e-3 || math.Abs(s.Proof.OutDown-down) > 1e-3 || s.Proof.IdleAt != idle {
-				t.Fatalf("%s after %d picks: OutUp = %v, OutDown = %v, IdleAt = %d; want %v, %v, %d", name, i, s.Proof.OutUp, s.Proof.OutDown, s.Proof.IdleAt, up, down, idle)
+			if math.Abs(s.Proof.MaxAbove-up) > 1e-3 || math.Abs(s.Proof.MaxBelow-down) > 1e-3 || s.Proof.NoEffectAt != idle {
+				t.Fatalf("%s after %d picks: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d; want %v, %v, %d", name, i, s.Proof.MaxAbove, s.Proof.MaxBelow, s.Proof.NoEffectAt, up, down, idle)
 			}
 			above, below := up >= math.Log(20), down >= math.Log(20)
 			if got := p.Progress("a@1", 0, "", 0).Concluded; got != (idle > 0 || above && !below) {
@@ -146,7 +146,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 			}
 		}
 		if reached := map[string]bool{"lesson helps": up > 3, "lesson harms": down > 3, "lesson has no effect": idle > 0}; !reached[name] {
-			t.Errorf("%s: OutUp = %v, OutDown = %v, IdleAt = %d, want the maximum for this effect", name, up, down, idle)
+			t.Errorf("%s: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d, want the maximum for this effect", name, up, down, idle)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 			} else {
 				n0++
 			}
-			if mean, v := trial.Moments(n, z, zz); trial.Enough(n, n1, n0) && math.Abs(mean) > trial.HalfWidth(n, v, trial.TightLesson) {
+			if mean, v := trial.Moments(n, z, zz); trial.EnoughPicks(n, n1, n0) && math.Abs(mean) > trial.HalfWidth(n, v, trial.LessonTightestAt) {
 				missed++
 				break
 			}

@@ -230,7 +230,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 		return nil, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
 	survey := report.NewSurvey(now)
-	survey.Whole = true
+	survey.Complete = true
 	err := newestFirst(now, func(since, until time.Time) error {
 		survey.Since = since
 		return w.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
@@ -250,7 +250,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 		})
 	})
 	if errors.Is(err, errStopScan) {
-		survey.Whole, err = false, nil
+		survey.Complete, err = false, nil
 	}
 	if err != nil {
 		return nil, err
