@@ -76,7 +76,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	switch {
 	case p.err != nil:
 		return p.err
-	case e.Format == "experiment" && !selectsDraws(q):
+	case e.Format == "experiment" && !appliesToExperiment(q):
 		return echo.NewHTTPError(http.StatusBadRequest, "format=experiment is selected by tenant, since, until and lesson: "+
 			"omit family, quality, agent and session")
 	case q.After != "":

@@ -134,7 +134,7 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 			g.Text(". "), h.A(h.Href("#history"), g.Text("All changes")),
 		),
 		h.P(g.Text(measurement(v.row))),
-		g.Iff(f.Acts && undo != "" && undoable, func() g.Node {
+		g.Iff(f.MayAct && undo != "" && undoable, func() g.Node {
 			return f.decision(v.lesson, undo, f.lesson(v.lesson.Slug), h.Button(h.Class("main"), g.Text(actionName(undo))))
 		}),
 	)

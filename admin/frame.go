@@ -40,7 +40,7 @@ type frame struct {
 	Nav    []link
 	Tenant string
 	CSRF   string // empty for a program that sends a token; its pages have no forms
-	Acts   bool   // true for a browser whose user may change data; the page then has forms
+	MayAct bool   // true for a browser whose user may change data; the page then has forms
 	Viewer bool   // true for a viewer, whose pages have no links to operators' pages
 	Notice notice // result of the last action
 
@@ -51,7 +51,7 @@ type frame struct {
 // link is an entry of the navigation.
 type link struct {
 	Name, Href, Badge string
-	Here              bool
+	IsCurrent         bool
 }
 
 // frameOf returns a frame with the path and the query of a request, which is enough to make links.

@@ -22,7 +22,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 	f := frameOf(c)
 	f.page, f.Viewer = v, holderOf(c).role == viewer
 	if sess, ok := c.Get(sessionKey).(*session); ok {
-		f.CSRF, f.Acts = sess.csrf, !f.Viewer
+		f.CSRF, f.MayAct = sess.csrf, !f.Viewer
 		if c.Request().Header.Get(refreshHeader) == "" { // a refreshed page in another tab must not take the notice that belongs to a form
 			f.Notice = s.sessions.notice(sess)
 		}
@@ -32,7 +32,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 			continue
 		}
 		l := link{Name: p.Name, Href: f.Link(p.Path)}
-		l.Here = f.path == p.Path || p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/")
+		l.IsCurrent = f.path == p.Path || p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/")
 		if p.Badge != nil {
 			if n := p.Badge(); n > 0 {
 				l.Badge = count(n)
@@ -97,7 +97,7 @@ func topBar(f frame) g.Node {
 		h.A(h.Class("name"), h.Href(f.Link("/")), icon("22"), g.Text("precept")),
 		h.Nav(labelled("Pages"), h.Ul(g.Map(f.Nav, func(l link) g.Node {
 			return h.Li(h.A(
-				h.Href(l.Href), g.If(l.Here, h.Aria("current", "page")), g.Text(l.Name),
+				h.Href(l.Href), g.If(l.IsCurrent, h.Aria("current", "page")), g.Text(l.Name),
 				g.If(l.Badge != "", g.Group{space(), h.Span(h.Class("badge"), g.Text(l.Badge))}),
 			))
 		}))),

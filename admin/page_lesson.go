@@ -128,7 +128,7 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.row != nil, func() g.Node {
 			return g.Group{verdictLine(v.row), figures(lessonFigures(f, v.row, v.truth)), lessonSessions(f, v.row.Slug)}
 		}),
-		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson, v.row) }),
+		g.Iff(v.lesson != nil && f.MayAct, func() g.Node { return actionForms(f, v.lesson, v.row) }),
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
 			return section("outcomes", "Outcomes of every session", outcomeTable(f, v.row))
 		}),

@@ -142,7 +142,7 @@ func (x *queueItem) html(f frame) g.Node {
 		quiet(about),
 		x.duplicates(f),
 		h.Div(h.Class("pair"), x.text(), x.decisionFacts(f)),
-		g.If(f.Acts, h.Div(
+		g.If(f.MayAct, h.Div(
 			h.Class("decide"),
 			x.button(f, lesson.Approve, "Approve", "a", "main"),
 			x.button(f, lesson.StartTrial, "Put on trial", "t", ""),

@@ -134,7 +134,7 @@ func (v *samplesView) exports(f frame) g.Node {
 		"export", "Export this selection",
 		quiet(g.Text("All matching samples, not only this page, as a stream.")),
 		h.Ul(h.Class("exports"), g.Map(ExportFormats(), func(format string) g.Node {
-			if format == "experiment" && !selectsDraws(v.query) {
+			if format == "experiment" && !appliesToExperiment(v.query) {
 				return nil
 			}
 			return h.Li(

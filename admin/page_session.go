@@ -59,8 +59,8 @@ func (v *sessionView) html(f frame) g.Node {
 			h.Class("split"),
 			v.turns(f),
 			h.Aside(
-				labelled("About this session"), lessonFates(f, &v.session), rewardSection(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
-				aboutSession(f, &v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
+				labelled("About this session"), lessonFates(f, &v.session), rewardSection(&v.session), g.If(f.MayAct, rateForm(f, v.session.SessionItem.ID)),
+				aboutSession(f, &v.session.SessionItem), g.If(f.MayAct, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
 	}

@@ -34,7 +34,7 @@ func (v *viewsView) html(f frame) g.Node {
 		}),
 		g.Iff(len(v.list) > 0, func() g.Node {
 			return scroll(labelled("Saved views"), h.Table(
-				h.Class("list cards"), columns(words("Name"), words("Filters"), words("Saved"), g.If(f.Acts, words("Change"))),
+				h.Class("list cards"), columns(words("Name"), words("Filters"), words("Saved"), g.If(f.MayAct, words("Change"))),
 				h.TBody(g.Map(v.list, func(w View) g.Node { return w.row(f) })),
 			))
 		}),
@@ -68,7 +68,7 @@ func (w *View) row(f frame) g.Node {
 			return h.Span(h.Class("slug"), h.Span(h.Class("quiet"), g.Text(strings.ReplaceAll(key, "_", " ")+" ")), quoted(short(filters.Get(key))))
 		})),
 		cell("Saved", h.Class("text when"), timeOf(w.Saved), small(quoted(w.By))),
-		g.If(f.Acts, cell("Change", h.Class("text"), h.Div(
+		g.If(f.MayAct, cell("Change", h.Class("text"), h.Div(
 			h.Class("view-forms"),
 			h.Form(
 				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/rename")), f.csrfInput(), hiddenField(versionField, w.version()),
@@ -109,7 +109,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 			))
 		}))),
 		g.If(len(v.views) == 0 && len(present) == 0, quiet(g.Text("Choose filters to save them as a view."))),
-		g.Iff(f.Acts && len(present) > 0 && (current == nil || changed), func() g.Node {
+		g.Iff(f.MayAct && len(present) > 0 && (current == nil || changed), func() g.Node {
 			hidden := g.Group{f.csrfInput(), g.Map(slices.Sorted(maps.Keys(present)), func(key string) g.Node { return hiddenField(key, present.Get(key)) })}
 			return g.Group{
 				g.Iff(changed, func() g.Node {
@@ -129,7 +129,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 				),
 			}
 		}),
-		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views", listKey, f.currentList("/sessions"))), g.Text(ifElse(f.Acts, "Rename, delete, authors", "All views with their authors"))))),
+		g.If(len(v.views) > 0, h.P(h.Class("note"), h.A(h.Href(f.Link("/views", listKey, f.currentList("/sessions"))), g.Text(ifElse(f.MayAct, "Rename, delete, authors", "All views with their authors"))))),
 	)
 }
 

@@ -41,14 +41,14 @@ type cachedValue[V any] struct {
 	startedAt   time.Time // start of the computation
 	duration    time.Duration
 	requestedAt time.Time // last request of a page
-	pinned      bool      // exempt from evict and from unusedAfter
+	pinned      bool      // exempt from evict and from maxIdle
 }
 
 const (
 	maxPageWait = 100 * time.Millisecond // maximum time that a page waits for a newer value
 	maxShared   = 16                     // maximum number of stored values, and of pending flights
 	renewEvery  = 5 * time.Second        // interval between checks for values to recompute
-	unusedAfter = time.Hour              // the worker does not renew a value that no page asked for in this time
+	maxIdle     = time.Hour              // the worker does not renew a value that no page asked for in this time
 )
 
 // errComputing is the error of a key whose first computation takes longer than the caller waits.
@@ -232,7 +232,7 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 }
 
 // renewOld removes the values that no page requested for the time unused. For each other value that is older than warm
-// allows, renewOld starts a computation, unless no page requested the value for unusedAfter. Pinned values need no
+// allows, renewOld starts a computation, unless no page requested the value for maxIdle. Pinned values need no
 // request.
 func (s *sharedCache[K, V]) renewOld() {
 	s.mu.Lock()
@@ -244,7 +244,7 @@ func (s *sharedCache[K, V]) renewOld() {
 			continue
 		}
 		age := s.renewAfter(x.duration)
-		if age > 0 && now.Sub(x.startedAt) > age && (x.pinned || now.Sub(x.requestedAt) <= unusedAfter) {
+		if age > 0 && now.Sub(x.startedAt) > age && (x.pinned || now.Sub(x.requestedAt) <= maxIdle) {
 			s.startFlight(key, x.pinned)
 		}
 	}

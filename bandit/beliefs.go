@@ -16,7 +16,7 @@ func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).d
 // TrialBegan reports whether an arm has a rewarded pick in a planned trial, of a closed or an open session.
 func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	c.mu.RLock()
-	open := c.open[trial.PlannedScope(k, name)]
+	open := c.openPicks[trial.PlannedScope(k, name)]
 	c.mu.RUnlock()
 	return open > 0 || c.measured.TrialPicks(k, name) > 0
 }
@@ -32,7 +32,7 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	var open int64
 	if withOpen && k.Trial != "" {
 		c.mu.RLock()
-		open = c.open[trial.PlannedScope(k.Arm, k.Trial)]
+		open = c.openPicks[trial.PlannedScope(k.Arm, k.Trial)]
 		c.mu.RUnlock()
 	}
 	progress := c.measured.Progress(k.Arm, k.Until, k.Trial, open)
@@ -55,7 +55,7 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 	if b == nil {
 		return 0, 0
 	}
-	return fromFixed(b.v[iCN] + b.provisional[iCN]), fromFixed(b.v[iCS] + b.provisional[iCS])
+	return fromFixed(b.closed[iCN] + b.provisional[iCN]), fromFixed(b.closed[iCS] + b.provisional[iCS])
 }
 
 // Admit bounds the number of models with counters. If the tenant has too many models, Admit replaces

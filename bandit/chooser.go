@@ -19,20 +19,20 @@ import (
 type Chooser struct {
 	measured *trial.Counters
 
-	mu         sync.RWMutex
-	arms       map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
-	categories map[string]*baseline                  // by scope of a category
-	cells      map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellOf
-	all        baseline                              // sums over all categories
-	open       map[string]int64                      // rewarded picks of open sessions, by the scope of their planned trial
-	tenant     [globalFieldCount]int64
-	clock      *clock
-	priors     Priors
+	mu            sync.RWMutex
+	arms          map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
+	categories    map[string]*baseline                  // by scope of a category
+	cells         map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellOf
+	allCategories baseline                              // sums over all categories
+	openPicks     map[string]int64                      // rewarded picks of open sessions, by the scope of their planned trial
+	tenant        [globalFieldCount]int64
+	clock         *clock
+	priors        Priors
 }
 
 // baseline holds the rewards of a category, less the predicted effects of the lessons.
 type baseline struct {
-	v, provisional [baselineFieldCount]int64
+	closed, provisional [baselineFieldCount]int64
 }
 
 // New returns a chooser without evidence and with the default priors. All evidence has full weight
@@ -41,7 +41,7 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
-		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, open: map[string]int64{},
+		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, openPicks: map[string]int64{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -91,7 +91,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		defer c.mu.Unlock()
 		targets := [][]int64{c.tenant[:]}
 		if kind == categoryKind {
-			targets = [][]int64{c.category(categoryOf(scope)).v[:], c.all.v[:], c.cell(scope)[:]}
+			targets = [][]int64{c.category(categoryOf(scope)).closed[:], c.allCategories.closed[:], c.cell(scope)[:]}
 		}
 		for i := range ds {
 			if pos, ok := findPosition(&ds[i]); ok {
@@ -180,12 +180,12 @@ func (c *Chooser) Clone() *Chooser {
 		out.link(a.clone())
 	}
 	for k, b := range c.categories {
-		out.categories[k] = &baseline{v: b.v}
+		out.categories[k] = &baseline{closed: b.closed}
 	}
 	for k, v := range c.cells {
 		out.cells[k] = new(*v)
 	}
-	out.all.v = c.all.v
+	out.allCategories.closed = c.allCategories.closed
 	return out
 }
 

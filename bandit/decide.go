@@ -116,7 +116,7 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 		// consequence of an injection, and a centre that depends on the treatment would bias the
 		// comparison of treated and control.
 		a.Looped = len(fresh) == 0
-		del, _ := expected(a)
+		del, _ := expectedEffects(a)
 		a.C = trial.Round(clip(a.Base+del, clipLo, clipHi))
 	}
 	return fresh, forced
@@ -147,7 +147,7 @@ func flip(
 			Turn: turn, Trial: cfg.trialName(k),
 		})
 	}
-	del, inj := expected(a)
+	del, inj := expectedEffects(a)
 	for i := range chosen {
 		p := &a.Picks[from+i]
 		m, matched := a.Match(p.Arm)

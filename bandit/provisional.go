@@ -77,12 +77,12 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 			if *b == (baseline{}) {
 				delete(c.categories, name)
 			}
-			c.all.provisional[p.position.index] += sign * p.value
+			c.allCategories.provisional[p.position.index] += sign * p.value
 		}
 	}
 	for _, scope := range e.trials {
-		if c.open[scope] += sign; c.open[scope] == 0 {
-			delete(c.open, scope)
+		if c.openPicks[scope] += sign; c.openPicks[scope] == 0 {
+			delete(c.openPicks, scope)
 		}
 	}
 }
@@ -115,6 +115,6 @@ func (c *Chooser) Inherit(from *Chooser) {
 			c.category(scope).provisional = old.provisional
 		}
 	}
-	c.all.provisional = from.all.provisional
-	maps.Copy(c.open, from.open)
+	c.allCategories.provisional = from.allCategories.provisional
+	maps.Copy(c.openPicks, from.openPicks)
 }

@@ -96,11 +96,11 @@ func factsOf(cell string) (f [factCount]string) {
 func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r, n := c.priors.Regression, fromFixed(c.all.v[iCN]+c.all.provisional[iCN])
+	r, n := c.priors.Regression, fromFixed(c.allCategories.closed[iCN]+c.allCategories.provisional[iCN])
 	if r == nil || !(n > 0) {
 		return 0, false
 	}
-	return fromFixed(c.all.v[iCS]+c.all.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
+	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
 }
 
 // relative returns the predicted reward of a session with these facts, less the running mean of the tenant.

@@ -25,7 +25,7 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 // category, and of the prediction without the lesson for each matched or picked lesson. All predictions were frozen
 // at the decisions of the session.
 func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
-	del, inj := expected(a)
+	del, inj := expectedEffects(a)
 	if y > 0 && y < 1 {
 		d.Add("", fGraded, 0, 1)
 	}
@@ -54,9 +54,9 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 }
 
-// expected returns the sums of the match effects and of the effects of the injected lessons in the
+// expectedEffects returns the sums of the match effects and of the effects of the injected lessons in the
 // frozen record.
-func expected(a *trial.Assignment) (del, inj float64) {
+func expectedEffects(a *trial.Assignment) (del, inj float64) {
 	for i := range a.Matched {
 		del += a.Matched[i].Del
 	}

@@ -24,7 +24,7 @@ func Build(in Input) Report {
 		Lessons:     []Row{},
 	}
 	if in.Window > 0 {
-		r.Window = span(in.Window)
+		r.Window = windowText(in.Window)
 	}
 	g := in.Counters.Global()
 	b := builder{in: in, global: g, sigma2: in.Chooser.Sigma2()}
@@ -93,7 +93,7 @@ func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
 	all := sumsOfArm(s)
 	r := Row{
-		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)),
+		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, contentHash(l.Arm)),
 		State:   l.State,
 		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.Rewards.M1), NWithheld: int64(s.Rewards.M0),
 		Rewarded:    int64(s.Rewards.M1 + s.Rewards.M0),
@@ -127,8 +127,8 @@ func (b *builder) row(l Lesson) Row {
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
-	r.Explained = explained(all, s.Strata)
-	r.PicksSaved = savedPicks(r.Explained, all.n)
+	r.Explained = explainedShare(all, s.Strata)
+	r.PicksSaved = savedPicks(r.Explained, all.count)
 	surrogate := b.in.Counters.Surrogate(l.Arm)
 	r.AllSessions = r.allSessions(&surrogate, all)
 	r.Outcomes = b.rowOutcomes(&r, l.Arm)
@@ -142,7 +142,7 @@ func (b *builder) row(l Lesson) Row {
 		r.Days = bands(s, trial.LessonTightestAt)
 	}
 	if b.in.Window > 0 {
-		r.setWindow(s, since(b.in))
+		r.setWindow(s, windowStart(b.in))
 	}
 	return r
 }
@@ -213,8 +213,8 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 // setWindow narrows counts and effect to the sessions that started since a day. The verdict remains the verdict of all
 // sessions, because a search for a window with an effect also finds effects that do not exist.
 func (r *Row) setWindow(s trial.Stats, from int32) {
-	w := windowed(s, from)
-	r.NInjected, r.NWithheld, r.Rewarded = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
+	w := sumsSince(s, from)
+	r.NInjected, r.NWithheld, r.Rewarded = int64(w.injected), int64(w.withheld), int64(w.injected+w.withheld)
 	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
 	r.setEffect(w)
 }

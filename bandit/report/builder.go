@@ -40,8 +40,8 @@ func isPast(state string) bool {
 // of a lesson that is a caution now.
 func (r *Row) ShownOtherwise() bool { return r.State == stateShown }
 
-// hash returns the content hash in the name of an arm.
-func hash(k trial.Arm) string {
+// contentHash returns the content hash in the name of an arm.
+func contentHash(k trial.Arm) string {
 	slug := k.Slug()
 	if len(slug) == len(k) {
 		return ""
@@ -57,11 +57,11 @@ func mean(sum, n float64) *float64 {
 	return new(sum / n)
 }
 
-// date formats a day since 1970.
-func date(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
+// formatDay formats a day since 1970.
+func formatDay(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
 
-// span formats a window, in days if possible.
-func span(d time.Duration) string {
+// windowText formats a window, in days if possible.
+func windowText(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
@@ -69,11 +69,11 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-// since returns the first day of the window.
-func since(in Input) int32 { return trial.Day(in.Now.Add(-in.Window)) }
+// windowStart returns the first day of the window.
+func windowStart(in Input) int32 { return trial.Day(in.Now.Add(-in.Window)) }
 
-// windowed returns the sums of the days from the given day on.
-func windowed(s trial.Stats, from int32) (w sums) {
+// sumsSince returns the sums of the days from the given day on.
+func sumsSince(s trial.Stats, from int32) (w sums) {
 	for _, d := range s.Days {
 		if d.Day >= from {
 			w.add(&d)
@@ -91,7 +91,7 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 		t.add(&d)
 		if t.hasEnoughPicks() {
 			e, lo, hi := t.interval(tightestAt)
-			out = append(out, Band{date(d.Day), e, lo, hi})
+			out = append(out, Band{formatDay(d.Day), e, lo, hi})
 		}
 	}
 	return out
@@ -102,7 +102,7 @@ func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s
 
 // TextOf returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
 // stored by this name.
-func TextOf(arm trial.Arm) string { return arm.Slug() + "@" + hash(arm) }
+func TextOf(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
 
 // running is the state of an unfinished trial.
 const running = "running"

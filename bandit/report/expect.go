@@ -20,8 +20,8 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 	if w := b.in.WhatIf; w > 0 && w < 1 {
 		r.WhatIf = &WhatIf{
 			Epsilon:      w,
-			HalfWidth:    trial.HalfWidth(math.Max(all.n, trial.MinPicks), sigma2*trial.VarianceFactor(w), trial.LessonTightestAt),
-			Needs3Points: remaining(picksForWidth(trial.Material, sigma2*trial.VarianceFactor(w)), all.n),
+			HalfWidth:    trial.HalfWidth(math.Max(all.count, trial.MinPicks), sigma2*trial.VarianceFactor(w), trial.LessonTightestAt),
+			Needs3Points: remaining(picksForWidth(trial.Material, sigma2*trial.VarianceFactor(w)), all.count),
 		}
 		if isUndecided(r.Verdict) {
 			r.WhatIf.NeedsPicks = b.remainingPicks(all, sigma2, w)
@@ -32,7 +32,7 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 // setNeedsPicks sets the picks until a verdict, the weeks that these picks take, and the picks until the half-width is
 // trial.Material.
 func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
-	r.Needs3Points = remaining(picksForWidth(trial.Material, r.Variance*trial.VarianceFactor(r.Epsilon)), all.n)
+	r.Needs3Points = remaining(picksForWidth(trial.Material, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
 	if isUndecided(r.Verdict) {
 		r.NeedsPicks = b.remainingPicks(all, r.Variance, r.Epsilon)
 		if untilEvaluation > 0 {
@@ -59,14 +59,14 @@ func isUndecided(v Verdict) bool {
 func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	if all.hasEnoughPicks() {
 		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.Material, b.nextClaimBar)
-		return max(remaining(wanted, all.n), all.picksUntilArms(trial.MinClaimPerArm, eps), 1)
+		return max(remaining(wanted, all.count), all.picksUntilArms(trial.MinClaimPerArm, eps), 1)
 	}
-	return max(remaining(trial.MinPicks, all.n), all.picksUntilArms(trial.MinPerArm, eps), 1)
+	return max(remaining(trial.MinPicks, all.count), all.picksUntilArms(trial.MinPerArm, eps), 1)
 }
 
 // picksUntilArms returns the number of picks until both arms have at least perArm picks.
 func (s sums) picksUntilArms(perArm, eps float64) int64 {
-	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.n1)/(1-eps), (perArm-s.n0)/eps))))
+	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.injected)/(1-eps), (perArm-s.withheld)/eps))))
 }
 
 // remaining returns wanted-have, rounded up, and 0 if have is larger.

@@ -29,9 +29,9 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	}
 	if all := sumsOfArm(s); all.hasEnoughPicks() {
 		v := all.variance()
-		err := math.Sqrt(v / all.n)
+		err := math.Sqrt(v / all.count)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
-		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.n, v, trial.LessonTightestAt)), new(trial.PlannedWidth(all.n, v)), new(all.pValue())
+		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.count, v, trial.LessonTightestAt)), new(trial.PlannedWidth(all.count, v)), new(all.pValue())
 	}
 	e.Smallest = math.Exp(-math.Max(maxDistances(s)))
 	e.ClaimBar = requiredP(e.Smallest, b.claimBar, b.nextClaimBar)
@@ -61,7 +61,7 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 		}
 		found = true
 		for _, line := range row.explanation(r.Open) {
-			if _, err := io.WriteString(w, hang(line, columns)); err != nil {
+			if _, err := io.WriteString(w, wrapHanging(line, columns)); err != nil {
 				return fmt.Errorf("write the explanation: %w", err)
 			}
 		}
@@ -88,7 +88,7 @@ func (r *Row) explanation(open *Open) []string {
 	}
 	for _, p := range e.Propensities {
 		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; rewarded %d and %d; mean reward %s and %s; e %.3g",
-			p.Epsilon, p.Injected, p.Withheld, p.RewardedInjected, p.RewardedWithheld, number("%.3f", p.MeanInjected, 1), number("%.3f", p.MeanWithheld, 1), p.EValue))
+			p.Epsilon, p.Injected, p.Withheld, p.RewardedInjected, p.RewardedWithheld, formatOptional("%.3f", p.MeanInjected, 1), formatOptional("%.3f", p.MeanWithheld, 1), p.EValue))
 	}
 	if e.Mean == nil {
 		out = append(out, fmt.Sprintf(
@@ -99,7 +99,7 @@ func (r *Row) explanation(open *Open) []string {
 		out = append(out,
 			fmt.Sprintf(
 				"  effect    sum z / n = %.4f / %.0f = %+.2f points (plain means differ by %s)",
-				e.SumZ, e.N, 100**e.Mean, number("%+.2f", e.Difference, 100),
+				e.SumZ, e.N, 100**e.Mean, formatOptional("%+.2f", e.Difference, 100),
 			),
 			fmt.Sprintf(
 				"  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f; %s",
@@ -143,8 +143,8 @@ func (r *Row) explanation(open *Open) []string {
 	return append(out, "  missing   "+r.missingData(waiting))
 }
 
-// hang wraps a long line; continuation lines are indented.
-func hang(line string, columns int) string {
+// wrapHanging wraps a long line; continuation lines are indented.
+func wrapHanging(line string, columns int) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line + "\n"
 	}
@@ -190,8 +190,8 @@ func (r *Row) missingData(waiting int) string {
 	return strings.Join(parts, "; ")
 }
 
-// number formats a number that may be nil, scaled by units.
-func number(format string, x *float64, units float64) string {
+// formatOptional formats a number that may be nil, scaled by units.
+func formatOptional(format string, x *float64, units float64) string {
 	if x == nil {
 		return "-"
 	}

@@ -32,18 +32,18 @@ func reporting(g trial.Stats, bar float64) Reporting {
 // reporting failed.
 func global(in Input, s trial.Stats, valid bool) Global {
 	var n1, n0, y1, y0 float64
-	all := sums{n: s.N, z: s.Z, zz: s.ZZ}
+	all := sums{count: s.N, sum: s.Z, sumOfSquares: s.ZZ}
 	var days []Day
 	for _, d := range s.Days {
-		all.n1 += d.N1
-		all.n0 += d.N0
-		if in.Window > 0 && d.Day < since(in) {
+		all.injected += d.N1
+		all.withheld += d.N0
+		if in.Window > 0 && d.Day < windowStart(in) {
 			continue
 		}
 		n1, n0, y1, y0 = n1+d.N1, n0+d.N0, y1+d.S1, y0+d.S0
 		if d.N1+d.N0 > 0 || d.Added > 0 || d.Spent != [2]trial.Spending{} {
 			days = append(days, Day{
-				date(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0), d.Added,
+				formatDay(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0), d.Added,
 				spent(d.Spent[1]), spent(d.Spent[0]),
 			})
 		}
@@ -55,7 +55,7 @@ func global(in Input, s trial.Stats, valid bool) Global {
 	}
 	shown := all
 	if in.Window > 0 {
-		shown = windowed(s, since(in))
+		shown = sumsSince(s, windowStart(in))
 	}
 	if shown.hasEnoughPicks() {
 		e, lo, hi := shown.interval(globalTightestAt)

@@ -12,19 +12,19 @@ const globalTightestAt = 5000
 
 // sums is the input of an interval: count, sum and sum of squares of z, and the sessions of both
 // arms.
-type sums struct{ n, z, zz, n1, n0 float64 }
+type sums struct{ count, sum, sumOfSquares, injected, withheld float64 }
 
 // add adds the sessions of one day.
 func (s *sums) add(d *trial.DayStats) {
-	s.n, s.z, s.zz, s.n1, s.n0 = s.n+d.N, s.z+d.Z, s.zz+d.ZZ, s.n1+d.N1, s.n0+d.N0
+	s.count, s.sum, s.sumOfSquares, s.injected, s.withheld = s.count+d.N, s.sum+d.Z, s.sumOfSquares+d.ZZ, s.injected+d.N1, s.withheld+d.N0
 }
 
-func (s sums) hasEnoughPicks() bool { return trial.EnoughPicks(s.n, s.n1, s.n0) }
+func (s sums) hasEnoughPicks() bool { return trial.EnoughPicks(s.count, s.injected, s.withheld) }
 
-func (s sums) effect() float64 { return s.z / s.n }
+func (s sums) effect() float64 { return s.sum / s.count }
 
 func (s sums) variance() float64 {
-	_, v := trial.Moments(s.n, s.z, s.zz)
+	_, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	return v
 }
 
@@ -34,14 +34,14 @@ func (s sums) variance() float64 {
 // interval for one planned evaluation (Wald, Wilson) that is read daily misses the true effect at some time in half
 // of the runs.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
-	effect, v := trial.Moments(s.n, s.z, s.zz)
-	h := trial.HalfWidth(s.n, v, tightestAt)
+	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
+	h := trial.HalfWidth(s.count, v, tightestAt)
 	return effect, effect - h, effect + h
 }
 
 // pValue returns the p-value of a lesson's interval: below trial.Alpha the interval excludes 0.
 func (s sums) pValue() float64 {
-	return trial.IntervalPValue(s.effect(), s.n, s.variance(), trial.LessonTightestAt)
+	return trial.IntervalPValue(s.effect(), s.count, s.variance(), trial.LessonTightestAt)
 }
 
 // maxPicks is the largest number of picks that a prediction names.

@@ -32,15 +32,15 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 		z := (y - c) / (1 - eps)
 		if r.Float64() < eps {
 			z = -(y - c) / eps
-			s.n0++
+			s.withheld++
 			y0 += y
 		} else {
-			s.n1++
+			s.injected++
 			y1 += y
 		}
-		s.n++
-		s.z += z
-		s.zz += z * z
+		s.count++
+		s.sum += z
+		s.sumOfSquares += z * z
 		onSession(s, y1, y0)
 	}
 }
@@ -54,13 +54,13 @@ func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	for range lessons {
 		ever, everWald := false, false
 		simulateNoEffect(r, sessions, 0.2, func(s sums, y1, y0 float64) {
-			if !s.hasEnoughPicks() || int(s.n)%10 != 0 {
+			if !s.hasEnoughPicks() || int(s.count)%10 != 0 {
 				return
 			}
 			_, lo, hi := s.interval(trial.LessonTightestAt)
 			ever = ever || lo > 0 || hi < 0
-			a, b := y1/s.n1, y0/s.n0
-			se := math.Sqrt(a*(1-a)/s.n1 + b*(1-b)/s.n0)
+			a, b := y1/s.injected, y0/s.withheld
+			se := math.Sqrt(a*(1-a)/s.injected + b*(1-b)/s.withheld)
 			everWald = everWald || math.Abs(a-b) > 1.96*se
 		})
 		if ever {
@@ -118,12 +118,12 @@ func TestNoiseExcludesRandomizationVariance(t *testing.T) {
 		var last sums
 		simulateNoEffect(r, 20_000, eps, func(s sums, _, _ float64) { last = s })
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
-		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
+		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.withheld), int64(last.injected), 999
 		if got := rewardVariance(last, strata, 9); got < 0.18 || got > 0.28 {
 			t.Errorf("epsilon %v: noise = %v for a binary reward, want 0.18 to 0.28", eps, got)
 		}
 	}
-	for _, s := range []sums{{}, {n: 60, n1: 50, n0: 10, zz: 60}} {
+	for _, s := range []sums{{}, {count: 60, injected: 50, withheld: 10, sumOfSquares: 60}} {
 		if got := rewardVariance(s, nil, 0.24); got != 0.24 {
 			t.Errorf("sums %+v without strata: noise = %v, want the assumed 0.24", s, got)
 		}

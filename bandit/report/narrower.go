@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// explained returns the share of the variance of z that the centres remove, compared with the best centre that
+// explainedShare returns the share of the variance of z that the centres remove, compared with the best centre that
 // is equal for all sessions of a stratum. The result is nil while there is not enough data.
-func explained(all sums, strata []trial.Stratum) *float64 {
+func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	if !all.hasEnoughPicks() {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	e, v := s.Effect()
 	h := trial.HalfWidth(s.M1+s.M0, v, trial.LessonTightestAt)
 	a.Effect, a.Lo, a.Hi = new(e), new(e-h), new(e+h)
-	if own := rewarded.variance() / rewarded.n; rewarded.n > 0 && own > 0 {
+	if own := rewarded.variance() / rewarded.count; rewarded.count > 0 && own > 0 {
 		a.Gain = 1 - v/(s.M1+s.M0)/own
 	}
 	return a

@@ -84,7 +84,9 @@ const outcomeArm = 15
 func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
 
 // claimable reports whether each arm has enough picks for a finding from the interval.
-func claimable(s sums) bool { return s.hasEnoughPicks() && s.n1 >= outcomeArm && s.n0 >= outcomeArm }
+func claimable(s sums) bool {
+	return s.hasEnoughPicks() && s.injected >= outcomeArm && s.withheld >= outcomeArm
+}
 
 // recurrenceShare is the share of the error budget of `proven` that the falls of recurrence get. A
 // lesson about an error is meant to lower its recurrence. The share keeps the tests of the six other
@@ -253,12 +255,12 @@ func materialChange(o trial.Outcome) float64 {
 // picksNeeded returns the number of picks until the present effect passes as a finding. level is the p-value that a
 // finding from the interval needs.
 func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
-	arm := max(0, remaining(outcomeArm, all.n1), remaining(outcomeArm, all.n0))
+	arm := max(0, remaining(outcomeArm, all.injected), remaining(outcomeArm, all.withheld))
 	if !all.hasEnoughPicks() {
-		arm = max(remaining(trial.MinPicks, all.n), remaining(trial.MinPerArm, all.n1), remaining(trial.MinPerArm, all.n0))
+		arm = max(remaining(trial.MinPicks, all.count), remaining(trial.MinPerArm, all.injected), remaining(trial.MinPerArm, all.withheld))
 		return max(arm, 1)
 	}
-	return max(remaining(picksAtVerdict(all.effect(), all.variance(), materialChange(o), level), all.n), arm, 1)
+	return max(remaining(picksAtVerdict(all.effect(), all.variance(), materialChange(o), level), all.count), arm, 1)
 }
 
 // Units of outcomes.

@@ -60,13 +60,13 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 		return out
 	}
 	e, v := s.effect(), s.variance()
-	h := trial.PlannedWidth(s.n, v)
+	h := trial.PlannedWidth(s.count, v)
 	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
 	if o, ok := l.OnOutcome(); ok {
 		out.Effect, out.Lo, out.Hi = new(inUnit(o, e)), new(inUnit(o, e-h)), new(inUnit(o, e+h))
 	}
 	if l.Taken {
-		out.P = new(trial.PlannedP(e, s.n, v))
+		out.P = new(trial.PlannedP(e, s.count, v))
 	}
 	return out
 }

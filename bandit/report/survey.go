@@ -125,11 +125,11 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 			c = &sums{}
 			s.cells[k] = c
 		}
-		c.n, c.z, c.zz = c.n+1, c.z+z, c.zz+z*z
+		c.count, c.sum, c.sumOfSquares = c.count+1, c.sum+z, c.sumOfSquares+z*z
 		if injected {
-			c.n1++
+			c.injected++
 		} else {
-			c.n0++
+			c.withheld++
 		}
 	}
 }
@@ -147,8 +147,8 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 			continue
 		}
 		x := Cell{
-			Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0),
-			HasEffect: trial.EnoughPicks(c.n, c.n1, c.n0),
+			Value: k.value, Slug: k.slug, Injected: int64(c.injected), Withheld: int64(c.withheld),
+			HasEffect: trial.EnoughPicks(c.count, c.injected, c.withheld),
 		}
 		if x.HasEffect {
 			shown++
@@ -169,7 +169,7 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 			continue
 		}
 		c := s.cells[cellKey{dimension, x.Value, x.Slug}]
-		x.Effect, variances[i] = c.effect(), c.variance()/c.n
+		x.Effect, variances[i] = c.effect(), c.variance()/c.count
 		h := wide * math.Sqrt(variances[i])
 		x.Lo, x.Hi = x.Effect-h, x.Effect+h
 		bySlug[x.Slug] = append(bySlug[x.Slug], i)

@@ -86,11 +86,11 @@ func (a *Assignment) countReporting(d *Deltas) {
 // (Uncut) counts for the arms of the sections alone.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.Rules {
-		d.Add("", fRefused+bit(!a.Control), 0, 1)
+		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
 	}
 	for i := range a.Picks {
 		if p := &a.Picks[i]; a.Refused || a.Uncut && p.Arm.IsRule() {
-			d.Add(string(p.Arm), fRefused+bit(p.Injected), 0, 1)
+			d.Add(string(p.Arm), fRefused+armDigit(p.Injected), 0, 1)
 		}
 	}
 }

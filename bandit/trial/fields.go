@@ -225,8 +225,8 @@ func findPosition(name string) (pos position, eps int64, anyPick, ok bool) {
 // Counters.Maxima makes such deltas.
 func (k Key) Monotone() bool { return fields[k.Field].kind == maximum }
 
-// bit returns "1" for injected or treated, "0" for withheld or control.
-func bit(injected bool) string {
+// armDigit returns "1" for injected or treated, "0" for withheld or control.
+func armDigit(injected bool) string {
 	if injected {
 		return "1"
 	}
@@ -236,7 +236,7 @@ func bit(injected bool) string {
 // stratumField names a counter of one stratum, the sessions with one probability of withholding. Sums over
 // different probabilities would be subject to Simpson's paradox.
 func stratumField(field string, injected bool, eps float64) string {
-	return field + bit(injected) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
+	return field + armDigit(injected) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
 // tierField names a counter of one stratum and one tier.
@@ -244,7 +244,7 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 	if tier < 1 || tier >= tiers {
 		tier = 0
 	}
-	return field + bit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
+	return field + armDigit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
 // anyPrefix is the prefix of the counters of the coin "any pick was injected", in the global scope.

@@ -53,7 +53,7 @@ func readHead(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
 func (t Table) Row(group uint8, at int64) [Columns]int64 {
 	var r Row
 	for it := t; it.Next(&r); {
-		if order := compare(r.Group, r.At, group, at); order == 0 {
+		if order := comparePositions(r.Group, r.At, group, at); order == 0 {
 			return r.Values
 		} else if order > 0 {
 			break
@@ -62,7 +62,7 @@ func (t Table) Row(group uint8, at int64) [Columns]int64 {
 	return [Columns]int64{}
 }
 
-func compare(group uint8, at int64, otherGroup uint8, otherAt int64) int {
+func comparePositions(group uint8, at int64, otherGroup uint8, otherAt int64) int {
 	return cmp.Or(cmp.Compare(group, otherGroup), cmp.Compare(at, otherAt))
 }
 
@@ -79,7 +79,7 @@ type rowChange struct {
 func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) {
 	rows := t.split()
 	f(func(group uint8, at int64) *[Columns]int64 {
-		i, found := slices.BinarySearchFunc(rows, at, func(r rowChange, at int64) int { return compare(r.group, r.at, group, at) })
+		i, found := slices.BinarySearchFunc(rows, at, func(r rowChange, at int64) int { return comparePositions(r.group, r.at, group, at) })
 		switch {
 		case !found:
 			rows = slices.Insert(rows, i, rowChange{group: group, at: at, values: new([Columns]int64)})

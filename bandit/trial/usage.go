@@ -23,7 +23,7 @@ func (a *Assignment) CostDeltas(u Usage) []Delta {
 		d.Add(scope, input, day, float64(u.Input)/kilo)
 		d.Add(scope, cached, day, float64(min(u.Cached, u.Input))/kilo)
 	}
-	if b := bit(!a.Control); a.InComparison() {
+	if b := armDigit(!a.Control); a.InComparison() {
 		spend("", a.Day, fBilled+b, fBilledInput+b, fBilledCached+b)
 	}
 	for i := range a.Picks {
@@ -31,7 +31,7 @@ func (a *Assignment) CostDeltas(u Usage) []Delta {
 		if !(p.Eps > 0 && p.Eps < 1) {
 			continue
 		}
-		b := bit(p.Injected)
+		b := armDigit(p.Injected)
 		spend(string(p.Arm), 0, fSpent+b, fInput+b, fCached+b)
 	}
 	return d
