@@ -188,7 +188,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
 		"note":                   {func(w *pageData) { w.row.Note = "as if" }, []string{"(as if)"}},
-		"note of an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the coins are off" }, []string{"Do not use the effect. Look at Health", "(the coins are off)"}},
+		"note of an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Look at Health", "(the random assignment is faulty)"}},
 		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "The verdict needs 12,345 more picks"}},
 		"prompt cache":           {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
 		"prompt cache change":    {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},

@@ -219,11 +219,5 @@ func definitionText(definition string) string {
 			tiers[i] += " with the sentiment of messages"
 		}
 	}
-	age := d.CloseAfter.String()
-	for _, zero := range []struct{ suffix, short string }{{"m0s", "m"}, {"h0m", "h"}} {
-		if rest, found := strings.CutSuffix(age, zero.suffix); found {
-			age = rest + zero.short
-		}
-	}
-	return strings.Join(tiers, ", else ") + "; a session closes " + age + " after its first request"
+	return strings.Join(tiers, ", else ") + "; a session closes " + report.ShortDuration(d.CloseAfter.String()) + " after its first request"
 }

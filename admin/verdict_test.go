@@ -26,7 +26,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		report.Invalid:     {"", "bad", "invalid"},
 		report.Unproven:    {needs, "", "open"},
 	} {
-		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the coins are off"}
+		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
 		if got.Next != verdict.Advice()+c.more || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
 			t.Errorf("%s: got %+v, want Next = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+c.more, c.tone, c.group, string(verdict))

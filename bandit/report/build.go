@@ -87,8 +87,8 @@ func countLate(strata []trial.Stratum) (n int64) {
 	return max(0, n)
 }
 
-// row returns the row of a lesson: the counts, the measured effect, the verdict and the expected time
-// of the next verdict.
+// row returns the row of a lesson: the counts, the measured effect, the verdict, and the expected time of a verdict
+// that is still missing.
 func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
 	all := sumsOfArm(s)
@@ -147,8 +147,8 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// alarmLevel returns the alarm level of all checks with coins: two per lesson, one more for a lesson with
-// rewards after the closing, and two of all sessions.
+// alarmLevel returns the e-value at which a check fails, over all checks of the report: two checks for each lesson, a
+// third check for a lesson with rewards after the closing, and two checks for all sessions together.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
 	logEs := []float64{assignmentLogE(b.global.Strata), allReportingLogE(b.global)}
 	for _, l := range rows {
@@ -162,8 +162,8 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// perInjection returns the mean number of tokens per injection; before the first injection, the number
-// of tokens in listed.
+// perInjection returns the mean number of tokens per injection; before the first injection, listed, the tokens of the
+// listed lesson.
 func perInjection(s trial.Stats, listed int) int64 {
 	var n int64
 	for _, x := range s.Strata {
@@ -197,8 +197,8 @@ func (r *Row) setCosts(s trial.Stats) {
 	}
 }
 
-// setLOODelta compares the sessions with the lesson with all others, as a dashboard without coins
-// would. The gap to the effect is the error of that comparison.
+// setLOODelta sets the difference between the mean rewards of the sessions with the lesson and of all other sessions,
+// which an analysis without random assignment would call the effect. LOOGap is the error of this difference.
 func (r *Row) setLOODelta(s, g trial.Stats) {
 	rest := float64(g.All.Rewarded) - s.Rewards.M1
 	if s.Rewards.M1 <= 0 || rest <= 0 {
@@ -210,8 +210,8 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 	}
 }
 
-// setWindow narrows counts and effect to the sessions that started since a day. The verdict remains the verdict of all
-// sessions, because a search for a window with an effect also finds effects that do not exist.
+// setWindow restricts counts and effect to the sessions that started on the day from or later. The verdict remains the
+// verdict of all sessions, because a search for a window with an effect also finds effects that do not exist.
 func (r *Row) setWindow(s trial.Stats, from int32) {
 	w := sumsSince(s, from)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.injected), int64(w.withheld), int64(w.injected+w.withheld)

@@ -14,13 +14,13 @@ type builder struct {
 	global   trial.Stats
 	proofBar float64 // largest p-value at which a row is proven
 	claimBar float64 // largest p-value at which a row helps or harms without being proven
-	sigma2   float64
+	sigma2   float64 // variance of a reward around the chooser's model
 
-	nextProofBar, nextClaimBar float64 // thresholds if one more row passed
+	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed
 
 	trials      map[trial.Arm][]PlannedTrial
 	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds of the findings of each outcome
-	alarmBar    float64                         // e-value at which a check of the coins fails
+	alarmBar    float64                         // e-value at which a check of the random assignment or of the reporting fails
 }
 
 // States of rows whose arm belongs to no current lesson.
@@ -97,7 +97,8 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 	return out
 }
 
-// sumsOfArm returns the sums of an arm over all rewarded sessions with a coin.
+// sumsOfArm returns the sums of an arm: count, sum and sumOfSquares of the rewarded picks that were assigned at random,
+// injected and withheld of all rewarded picks.
 func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
 // TextOf returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are

@@ -9,8 +9,8 @@ import (
 )
 
 // setNeeds sets the number of picks that the row needs for a verdict, and the number that the row would need with the
-// withheld share Input.WhatIf. untilEvaluation is the number of rewarded picks until the evaluation of the planned
-// trial; 0 means no trial is planned.
+// holdout Input.WhatIf. untilEvaluation is the number of rewarded picks until the evaluation of the planned trial; 0
+// means no trial is planned.
 func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
 	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
@@ -72,8 +72,8 @@ func (s sums) picksUntilArms(perArm, eps float64) int64 {
 // remaining returns wanted-have, rounded up, and 0 if have is larger.
 func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// maxTimeShare is the largest share of the expected time to a verdict with which the report suggests a change.
-// A change must save at least a quarter of the time.
+// maxTimeShare is the largest share of the expected time to a verdict that a suggested change may still take. A change
+// must save at least a quarter of the time.
 const maxTimeShare = 0.75
 
 // rareShare is the share of the sessions below which the report suggests wider triggers of a lesson instead
@@ -123,8 +123,8 @@ func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// trialTimeShare returns the time of a trial, with half of the picks withheld and a pick at each match, as a
-// share of the row's weeks. The result is 0 if the share is unknown or above maxTimeShare.
+// trialTimeShare returns the time to a verdict in a trial, which withholds half of the picks and picks the lesson at
+// each match, as a share of the row's weeks. The result is 0 if the share is unknown or above maxTimeShare.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	rate := b.picksPerWeek(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -138,8 +138,8 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	return x
 }
 
-// picksPerWeek returns the rewarded picks per week until the row's verdict. A benched lesson is picked in few sessions.
-// During a trial, even a benched lesson is picked at each match.
+// picksPerWeek returns the expected rewarded picks per week until the row's verdict. A benched lesson is picked in few
+// sessions. During a trial, even a benched lesson is picked at each match.
 func (b *builder) picksPerWeek(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

@@ -47,7 +47,7 @@ func requiredP(p, bar, next float64) float64 {
 	return next
 }
 
-// explainIndent is the indentation of the text of an explanation.
+// explainIndent is the indentation of the text of an explanation, after the label.
 const explainIndent = 12
 
 // Explain writes the derivation of the rows of a lesson, about ten lines each, wrapped at the given
@@ -92,7 +92,7 @@ func (r *Row) explanation(open *Open) []string {
 	}
 	if e.Mean == nil {
 		out = append(out, fmt.Sprintf(
-			"  effect    hidden below 50 rewarded picks, 5 in each arm; present: %.0f with a coin",
+			"  effect    hidden below 50 rewarded picks, 5 in each arm; present: %.0f assigned at random",
 			e.N,
 		))
 	} else {
@@ -115,9 +115,9 @@ func (r *Row) explanation(open *Open) []string {
 	out = append(out,
 		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",
 			r.EHelps, r.EHarms, math.Min(1, 1/r.EHelps), math.Min(1, 1/r.EHarms), e.ProofBar),
-		fmt.Sprintf("  checks    coins e %.3g, reporting e %.3g; %.0f is an alarm", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
+		fmt.Sprintf("  checks    assignment e %.3g, reporting e %.3g; %.0f is an alarm", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
 	if r.Late > 0 {
-		out = append(out, fmt.Sprintf("  late      %d of the rewarded sessions got the reward after the closing; by the coins e %.3g", r.Late, r.LateReporting.EValue))
+		out = append(out, fmt.Sprintf("  late      %d of the rewarded sessions got the reward after the closing; assignment e %.3g", r.Late, r.LateReporting.EValue))
 	}
 	if r.AllSessions != nil {
 		out = append(out, "  all       "+r.AllSessions.Sentence())

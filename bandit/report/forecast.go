@@ -34,11 +34,11 @@ type Forecast struct {
 	PlannedTrials int           `json:"looks"`      // planned trials, including this one
 	Variance      float64       `json:"variance"`   // variance of a reward around the expectation of its session
 	Width         float64       `json:"half_width"` // half-width of the 95% interval of the planned evaluation
-	Anytime       float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
+	Anytime       float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after the same number of picks
 	Sessions      int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
 	PerWeek       float64       `json:"picks_per_week"`
 	Days          *float64      `json:"days"`         // at the present rate; null: no picks
-	Withheld      float64       `json:"withheld"`     // sessions without the lesson
+	Withheld      float64       `json:"withheld"`     // sessions from which the lesson is withheld
 	Reward        float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
 	Extra         float64       `json:"reward_extra"` // part of the cost that the trial adds
 	Believed      float64       `json:"believed"`     // effect that the cost assumes

@@ -7,9 +7,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// allReportingLogE returns the logarithm of the e-value against "lessons do not change which sessions
-// have a reward". Few sessions are control, so with the control coin alone the check would need twice
-// as many sessions. The check therefore also compares the sessions whose first picks were all withheld.
+// allReportingLogE returns the logarithm of the e-value against "lessons do not change which sessions have a reward".
+// Few sessions are control, so the comparison with control alone would need twice as many sessions. The check therefore
+// also compares the sessions whose first picks were all withheld.
 func allReportingLogE(g trial.Stats) float64 {
 	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(soundStrata(g.All.Any)))
 }
@@ -28,7 +28,7 @@ func reporting(g trial.Stats, bar float64) Reporting {
 	return r
 }
 
-// global returns the row of all lessons together. valid is false if a check of the coins or of the
+// global returns the row of all lessons together. valid is false if a check of the random assignment or of the
 // reporting failed.
 func global(in Input, s trial.Stats, valid bool) Global {
 	var n1, n0, y1, y0 float64

@@ -6,12 +6,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// globalTightestAt is the number of sessions at which the interval of all lessons together is tightest.
-// Control sessions are few, so this comparison is read later than a lesson's (trial.TightLesson).
+// globalTightestAt is the number of sessions at which the interval of all lessons together is tightest. Control
+// sessions are few, so this comparison is read later than the comparison of one lesson (trial.LessonTightestAt).
 const globalTightestAt = 5000
 
-// sums is the input of an interval: count, sum and sum of squares of z, and the sessions of both
-// arms.
+// sums is the input of an interval. count, sum and sumOfSquares are of z. injected and withheld are the sessions of
+// both arms; for all lessons together, treated and control.
 type sums struct{ count, sum, sumOfSquares, injected, withheld float64 }
 
 // add adds the sessions of one day.
@@ -28,11 +28,10 @@ func (s sums) variance() float64 {
 	return v
 }
 
-// interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha,
-// Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences, 2021).
-// The sequence is valid at all times simultaneously: a person may read the interval daily, and stop at any moment. An
-// interval for one planned evaluation (Wald, Wilson) that is read daily misses the true effect at some time in half
-// of the runs.
+// interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
+// Time-uniform central limit theory and asymptotic confidence sequences, 2021). The sequence is valid at all times
+// simultaneously: an operator may read the interval daily, and stop at any moment. An interval for one planned
+// evaluation (Wald, Wilson) that is read daily misses the true effect at some time in half of the runs.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	h := trial.HalfWidth(s.count, v, tightestAt)
@@ -86,8 +85,8 @@ func leastPicks(holds func(n float64) bool) float64 {
 	return math.Min(hi, maxPicks)
 }
 
-// rewardVariance returns the variance of a reward around its centre. The variance of z is divided by the factor that the
-// coins add. noise returns sigma2 while there is not enough data.
+// rewardVariance returns the variance of a reward around its centre: the variance of z, divided by the factor by which
+// random assignment inflates the variance. rewardVariance returns sigma2 while there is not enough data.
 func rewardVariance(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.hasEnoughPicks() {
 		return sigma2

@@ -19,7 +19,7 @@ type Models struct {
 // verdict uses it.
 type ModelEffect struct {
 	Model     string   `json:"model"`      // as requested; "other": all models beyond the first 32 of the tenant
-	Picks     int64    `json:"picks"`      // closed picks with a coin
+	Picks     int64    `json:"picks"`      // closed picks that were assigned at random
 	NInjected int64    `json:"n_injected"` // rewarded picks
 	NWithheld int64    `json:"n_withheld"` // rewarded picks
 	Effect    *float64 `json:"effect"`     // null below 50 rewarded picks, 5 in each arm
@@ -28,8 +28,8 @@ type ModelEffect struct {
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
 }
 
-// models returns the models of a row. A model is seen if it has enough picks for the verdict: rewarded picks
-// for a verdict of the coins about the reward, closed picks for another verdict.
+// models returns the models of a row. A model is seen if it has enough picks for the verdict: rewarded picks for a
+// verdict from the holdout about the reward, closed picks for another verdict.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{Seen: []string{}, Open: []string{}}
 	shown := 0
@@ -57,8 +57,8 @@ func (r *Row) models(effects []trial.ModelEffect) Models {
 	return m
 }
 
-// sign returns the sign of the effect that a verdict states, 0 for none. causal reports whether the
-// coins support the verdict.
+// sign returns the sign of the effect that a verdict states, 0 for none. causal reports whether the holdout supports
+// the verdict.
 func (v Verdict) sign() (sign float64, causal bool) {
 	switch v {
 	case ProvenHelps, TrialHelps, Helps:

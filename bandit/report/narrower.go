@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// explainedShare returns the share of the variance of z that the centres remove, compared with the best centre that
-// is equal for all sessions of a stratum. The result is nil while there is not enough data.
+// explainedShare returns the share of the variance of z that the centres remove, compared with the best centre that is
+// equal for all sessions of a stratum. The result is nil while there is not enough data.
 func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	if !all.hasEnoughPicks() {
 		return nil
@@ -37,8 +37,7 @@ func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	return new(1 - all.variance()/constant)
 }
 
-// savedPicks returns the number of further picks that an interval of the same width needs without the
-// centres.
+// savedPicks returns the number of additional picks that an interval of the same width would need without the centres.
 func savedPicks(share *float64, n float64) int64 {
 	if share == nil || *share <= 0 || *share >= 1 {
 		return 0
@@ -58,8 +57,8 @@ type AllSessions struct {
 	Off      string   `json:"off,omitempty"` // reason why the estimate is off
 }
 
-// maxDissimilarity is the difference between rewarded and other sessions, in standard errors, at which the
-// estimate from all sessions is off.
+// maxDissimilarity is the difference between rewarded and other sessions, in standard errors, above which the estimate
+// from all sessions is off.
 const maxDissimilarity = 1.96
 
 // allSessions returns the estimate from all sessions. The result is nil while no outcome predicts rewards, and while
@@ -107,13 +106,13 @@ func (a *AllSessions) Sentence() string {
 // centresText describes the share of the variance that the centres explain.
 func (r *Row) centresText() string {
 	if r.PicksSaved == 0 {
-		return "facts before the coin explain none of the variance"
+		return "facts before the assignment explain none of the variance"
 	}
-	return fmt.Sprintf("facts before the coin explain %.1f%% of the variance and save %d picks", 100**r.Explained, r.PicksSaved)
+	return fmt.Sprintf("facts before the assignment explain %.1f%% of the variance and save %d picks", 100**r.Explained, r.PicksSaved)
 }
 
-// Sources describes the data behind the effect in sentences: the facts before the coin, the rewards
-// after the closing, and the sessions without a reward.
+// Sources describes the data behind the effect in sentences: the facts before the assignment, the rewards after the
+// closing, and the sessions without a reward.
 func (r *Row) Sources() (out []string) {
 	if r.Explained != nil {
 		out = append(out, strings.ToUpper(r.centresText()[:1])+r.centresText()[1:]+".")

@@ -24,7 +24,7 @@ const (
 	Dearer      Finding = "dearer"                     // more turns, tokens or seconds
 	NoChange    Finding = "no material effect"         // the interval is within the smallest change that an operator would act on
 	NotProven   Finding = "unproven"                   // needs more picks
-	Broken      Finding = "invalid"                    // the coins are broken: no conclusion
+	Broken      Finding = "invalid"                    // the random assignment is faulty: no conclusion
 )
 
 // Direction reports whether the finding is a fall (-1) or a rise (+1) of the outcome, 0 for none.
@@ -45,13 +45,13 @@ func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenPrefi
 // provenPrefix is the prefix of every proven finding.
 const provenPrefix = "proven: "
 
-// Outcome is the measurement of one outcome of a row: a quantity of the sessions after the pick, compared with and
-// without the lesson by the same coins as the reward.
+// Outcome is the measurement of one outcome of a row: a quantity of the sessions after the pick, compared between the
+// sessions with and without the lesson, which are assigned at random as for the reward.
 type Outcome struct {
 	Name         string   `json:"name"`       // recurrence, errors, loops, corrections, turns, tokens or seconds
-	NInjected    int64    `json:"n_injected"` // closed picks with a coin, rewarded or not
+	NInjected    int64    `json:"n_injected"` // closed picks that were assigned at random, rewarded or not
 	NWithheld    int64    `json:"n_withheld"`
-	MeanInjected *float64 `json:"mean_injected"` // turns, tokens and seconds: geometric mean of 1 + x, less 1
+	MeanInjected *float64 `json:"mean_injected"` // turns, tokens and seconds: geometric mean of 1 + x, minus 1
 	MeanWithheld *float64 `json:"mean_withheld"`
 	Effect       *float64 `json:"effect"` // null below 50 picks, 5 in each arm
 	Lo           *float64 `json:"lo"`     // 95%, valid at any time
@@ -88,15 +88,15 @@ func claimable(s sums) bool {
 	return s.hasEnoughPicks() && s.injected >= outcomeArm && s.withheld >= outcomeArm
 }
 
-// recurrenceShare is the share of the error budget of `proven` that the falls of recurrence get. A
-// lesson about an error is meant to lower its recurrence. The share keeps the tests of the six other
-// outcomes and of all rises from delaying this proof.
+// recurrenceShare is the share of the error budget of the proven findings that the tests for a fall of recurrence get.
+// A lesson about an error is meant to lower its recurrence. With this share, the tests of the six other outcomes and of
+// all rises do not delay this proof much.
 const recurrenceShare = 0.8
 
-// findOutcomeBars returns the thresholds of each outcome. The p-values of the intervals have a correction for
-// each outcome. The e-values of `proven` are one family over all lessons, outcomes and directions, so
-// at most one in twenty of all proven rows may be wrong: e-BH with weights, whose mean over the family
-// is 1 (Wang and Ramdas, False discovery rate control with e-values, 2022).
+// findOutcomeBars returns the thresholds of each outcome. The p-values of the intervals have a correction for each
+// outcome. The e-values of the proven findings are one family over all lessons, outcomes and directions, so at most one
+// in twenty of all proven rows may be wrong. The correction of this family is e-BH with weights whose mean is 1 (Wang
+// and Ramdas, False discovery rate control with e-values, 2022).
 func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
 	var ps, fewer, more [trial.OutcomeCount][]float64
 	tests := 0
@@ -182,8 +182,8 @@ func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 	return out
 }
 
-// varianceFactorOf returns the factor by which the coins inflate the variance of a value, for the share of the picks
-// that was withheld.
+// varianceFactorOf returns the factor by which random assignment inflates the variance of a value, for the share of the
+// picks that was withheld.
 func varianceFactorOf(s *trial.OutcomeStats) float64 {
 	return trial.VarianceFactor(s.N0 / (s.N1 + s.N0))
 }
@@ -296,7 +296,7 @@ func meanOf(o trial.Outcome, sum, n float64) *float64 {
 	return m
 }
 
-// guardedRises returns the rises among the outcomes that the operator guards (report.guardrails).
+// guardedRises returns the findings of a rise among the outcomes that the operator guards (report.guardrails).
 func (r *Row) guardedRises(guarded []string) string {
 	var out []string
 	for i := range r.Outcomes {

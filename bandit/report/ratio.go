@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// minAlarmLevel is the e-value at which a check fails in a report with few checks. By Ville's
-	// inequality an honest coin reaches this value at any time with a probability of at most one in
-	// a thousand.
+	// minAlarmLevel is the e-value at which a check fails in a report with few checks. With a sound random assignment,
+	// the e-value ever reaches this level with a probability of at most one in a thousand (Ville's inequality).
 	minAlarmLevel = 1000
 	// alarmRate is the probability of any false alarm in a sound experiment, over all lessons and
 	// checks.
@@ -24,15 +23,15 @@ const (
 	concentration = 100
 )
 
-// shareLogE returns the logarithm of the e-value against "k of n with probability p": a Beta mixture of
-// the alternatives over the promised share (Lindon and Malek, Anytime-valid inference for
-// multinomial count data, 2022).
+// shareLogE returns the logarithm of the e-value of k in n sessions, against the hypothesis that each session belongs
+// to the k with the probability p. The alternatives are a Beta mixture around the promised share p (Lindon and Malek,
+// Anytime-valid inference for multinomial count data, 2022).
 func shareLogE(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
 		return 0
 	}
-	if p <= 0 || p >= 1 { // one case of an impossible outcome is a proof
+	if p <= 0 || p >= 1 { // one impossible assignment is a proof
 		if (p <= 0 && k > 0) || (p >= 1 && k < n) {
 			return math.Log(maxE)
 		}
@@ -50,11 +49,10 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// combineLogE returns the logarithm of one e-value made of several e-values of independent coins: the
-// mean over all subsets of the products, which for n e-values is the product of (1 + e)/2. Each
-// further e-value halves the evidence of a single one at most, evidence in several multiplies, and
-// an e-value without data changes nothing. (The largest of several e-values is not an e-value, because
-// the maximum grows by chance with their number.)
+// combineLogE returns the logarithm of one e-value made of several independent e-values. This e-value is the mean over
+// all subsets of the products, which for n e-values is the product of (1 + e)/2. Each further e-value halves the
+// evidence of the others at most, evidence in several e-values multiplies, and an e-value of 1 changes nothing. The
+// largest of several e-values would not be an e-value, because the maximum grows by chance with their number.
 func combineLogE(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
 		logE += meanLogE(0, l)
@@ -68,7 +66,7 @@ func meanLogE(a, b float64) float64 {
 	return top + math.Log((math.Exp(a-top)+math.Exp(b-top))/2)
 }
 
-// check returns an e-value as the report shows it, with the alarm level.
+// check returns the result of a check with an e-value. The check fails at the e-value bar.
 func check(logE, bar float64) SRM {
 	e := maxE
 	if logE < math.Log(maxE) {
@@ -77,8 +75,8 @@ func check(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// assignmentLogE returns the logarithm of the e-value against the coins, combined from one e-value for each stratum.
-// A pooled e-value would show a mismatch whenever the probability of withholding changes.
+// assignmentLogE returns the logarithm of the e-value against the random assignment, combined from one e-value for each
+// stratum. A pooled e-value would show a mismatch whenever the probability of withholding changes.
 func assignmentLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -87,11 +85,10 @@ func assignmentLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// reportingLogE returns the logarithm of the e-value against "the lesson changes neither which sessions
-// have a reward nor the tier of a reward". If reporting does not depend on the arm, the coin falls as promised
-// among the sessions with a reward at the closing, among the other sessions, and among the sessions
-// of each tier. The result is the mean of the test of rewarded and unrewarded sessions and the test
-// of the tiers.
+// reportingLogE returns the logarithm of the e-value against "the lesson changes neither which sessions have a reward
+// nor the tier of a reward". If reporting does not depend on the arm, the promised share is withheld among the sessions
+// with a reward at the closing, among the other sessions, and among the sessions of each tier. The result is the mean
+// of two tests: the test of rewarded and unrewarded sessions, and the test of the tiers.
 func reportingLogE(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -121,17 +118,17 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardedLogEs returns the logarithms of the e-values against "the coin falls as promised" among the sessions
-// of a stratum with a reward at the closing, and among the other sessions.
+// rewardedLogEs returns the logarithms of the e-values against "the promised share is withheld" among the sessions of a
+// stratum with a reward at the closing, and among the other sessions.
 func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
 	return shareLogE(rewarded0, rewarded0+rewarded1, s.Eps), shareLogE(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
-// reportingProductLogE returns the logarithm of the product of the e-values of rewardedLogEs over many strata.
-// Given which sessions have a reward, all coins are independent, even the coins of one session, and a
-// fault in reporting shows in all strata.
+// reportingProductLogE returns the logarithm of the product of the e-values of rewardedLogEs over many strata. The
+// product is an e-value, because all assignments are independent, even the assignments of one session, given which
+// sessions have a reward. A product is sensitive here, because a fault in reporting shows in all strata.
 func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -142,18 +139,17 @@ func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// soundStrata returns the strata whose coins fall as promised. The other strata are left out, because broken coins
-// invalidate only their lesson, not the reporting of all sessions.
+// soundStrata returns the strata in which the promised share is withheld. The other strata are left out, because a
+// faulty assignment invalidates only its lesson, not the reporting of all sessions.
 func soundStrata(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return assignmentLogE([]trial.Stratum{s}) >= math.Log(minAlarmLevel)
 	})
 }
 
-// alarmLevel returns the e-value at which a check fails, over all checks with coins: e-BH at
-// alarmRate (Wang and Ramdas, False discovery rate control with e-values, 2022), and at least the
-// level of a single check. In a sound experiment the mean of all e-values is an e-value, too, so
-// the probability of any false alarm is at most alarmRate.
+// alarmLevel returns the e-value at which a check fails, over all checks: e-BH at alarmRate (Wang and Ramdas, False
+// discovery rate control with e-values, 2022), and at least minAlarmLevel. In a sound experiment the mean of all
+// e-values is an e-value, too, so the probability of any false alarm is at most alarmRate.
 func alarmLevel(logEs []float64) float64 {
 	es := slices.Clone(logEs)
 	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })
@@ -167,10 +163,10 @@ func alarmLevel(logEs []float64) float64 {
 	return math.Max(minAlarmLevel, needed)
 }
 
-// worstCase bounds the effect for the case that every closed session without a reward had the
-// worst, or the best, reward (Manski's bounds): the remaining statement if reporting is in doubt.
-// The bounds are taken within each stratum and weighted by sessions, because pooled differences over
-// changing probabilities of withholding are subject to Simpson's paradox.
+// worstCase returns the smallest and the largest effect that the counts permit: every closed session without a reward
+// could have had the worst or the best reward (Manski's bounds). The bounds stay valid if reporting is in doubt. The
+// bounds are taken within each stratum and weighted by sessions, because pooled differences over changing probabilities
+// of withholding are subject to Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {

@@ -13,12 +13,12 @@ type Verdict string
 
 // The verdicts, in the order in which they are tested. A row has the first verdict that holds.
 const (
-	Invalid     Verdict = "invalid"                // the coins or the reporting are broken: no conclusion
+	Invalid     Verdict = "invalid"                // the random assignment or the reporting is faulty: no conclusion
 	ProvenHelps Verdict = "proven helps"           // survives the correction for all lessons ever tested
 	ProvenHarms Verdict = "proven harms"           // as ProvenHelps
 	TrialHelps  Verdict = "proven in trial: helps" // the planned trial survives the correction for all planned trials
 	TrialHarms  Verdict = "proven in trial: harms" // as TrialHelps
-	Helps       Verdict = "helps"                  // the interval excludes 0, or did at some time, corrected for the other lessons; one in ten of these rows may be wrong
+	Helps       Verdict = "helps"                  // the interval excludes 0 now or excluded 0 earlier, after correction for the other lessons; one in ten of these rows may be wrong
 	Harms       Verdict = "harms"                  // as Helps
 	NoEffect    Verdict = "no material effect"     // the interval is within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // by the chooser's model; not a proof
@@ -31,8 +31,8 @@ const (
 type Report struct {
 	GeneratedAt      time.Time     `json:"generated_at"`
 	RewardDefinition string        `json:"reward_definition"`
-	Elsewhere        []Counted     `json:"other_definitions,omitempty"` // sessions that are not in these numbers
-	Objective        string        `json:"objective"`                   // objective at the time of the report; effects are effects of the holdout for any objective
+	Elsewhere        []Counted     `json:"other_definitions,omitempty"` // sessions that closed under other definitions of reward, and are not in these numbers
+	Objective        string        `json:"objective"`                   // objective at the time of the report; under every objective, the effects come from the holdout
 	Holdout          string        `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
 	Tenant           string        `json:"tenant,omitempty"`
 	Window           string        `json:"window,omitempty"`      // effects of sessions that started in the window; empty: all
@@ -58,8 +58,8 @@ type Open struct {
 	Inserted int `json:"inserted,omitempty"`
 	// Matched holds the number of the sessions with a match, by arm.
 	Matched map[trial.Arm]int `json:"matched,omitempty"`
-	// NTreated and NControl are the present counts of rewarded sessions with the open sessions, before the first
-	// session counts.
+	// NTreated and NControl are the counts of rewarded sessions, open sessions included. They are set only while no
+	// closed session counts.
 	NTreated int64 `json:"n_treated,omitempty"`
 	NControl int64 `json:"n_control,omitempty"`
 }
@@ -86,16 +86,21 @@ func (o *Open) String() string {
 
 // closes returns the sentence with the time at which the first session closes.
 func (o *Open) closes() string {
-	age := o.CloseAfter
-	for _, zero := range []string{"m0s", "h0m"} { // 24h0m0s becomes 24h
-		if strings.HasSuffix(age, zero) {
-			age = age[:len(age)-2]
-		}
-	}
+	age := ShortDuration(o.CloseAfter)
 	if o.FirstCloses.IsZero() {
 		return fmt.Sprintf(" A session counts at the age of reward.close_after (%s).", age)
 	}
 	return fmt.Sprintf(" The first session closes at %s and then counts (reward.close_after = %s).", o.FirstCloses.UTC().Format("2006-01-02 15:04 UTC"), age)
+}
+
+// ShortDuration removes the zero minutes and seconds from the end of a duration: 24h0m0s becomes 24h.
+func ShortDuration(text string) string {
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 // MatchedArm returns the number of open sessions in which an arm matched; 0 for a nil Open.
@@ -156,9 +161,10 @@ func (s *Spent) Add(o Spent) {
 	s.Sessions, s.Input, s.Cached = s.Sessions+o.Sessions, s.Input+o.Input, s.Cached+o.Cached
 }
 
-// SRM is the check for a sample-ratio mismatch: whether the coins fall as often as intended.
+// SRM is the check for a sample-ratio mismatch: whether lessons are withheld as often as their probabilities of
+// withholding promise.
 type SRM struct {
-	EValue float64 `json:"e_value"` // evidence against the coins, capped at 1e12
+	EValue float64 `json:"e_value"` // evidence against the random assignment, capped at 1e12
 	Alarm  float64 `json:"alarm"`   // e-value at which the check fails: over all lessons and checks, one sound experiment in twenty ever has a false alarm
 	OK     bool    `json:"ok"`
 }
@@ -174,7 +180,7 @@ type Reporting struct {
 	OK              bool    `json:"ok"`
 }
 
-// Row is one arm: a lesson with one text.
+// Row is the report about one arm: a lesson with one text in one presentation.
 type Row struct {
 	Slug           string         `json:"slug"`
 	ContentHash    string         `json:"content_hash"`
@@ -195,12 +201,12 @@ type Row struct {
 	Hi             *float64       `json:"hi"`
 	Posterior      float64        `json:"posterior_mean"` // model-based
 	PHelps         float64        `json:"p_helps"`        // model-based: P(effect > 0)
-	LOODelta       *float64       `json:"loo_delta"`      // observational: sessions with the lesson less all others
-	LOOGap         *float64       `json:"loo_gap"`        // loo_delta less effect: the error of observation alone
+	LOODelta       *float64       `json:"loo_delta"`      // observational: mean reward of the sessions with the lesson minus the mean of all other sessions
+	LOOGap         *float64       `json:"loo_gap"`        // loo_delta minus effect: the error of an analysis without random assignment
 	Success        int64          `json:"success_count"`  // rewarded sessions with an injection, reward at least .5
 	Failure        int64          `json:"failure_count"`  // rewarded sessions with an injection, reward below .5
-	Better         float64        `json:"better"`         // sessions with an injection: sum of the differences of the rewards above the expectation
-	Worse          float64        `json:"worse"`          // sessions with an injection: sum of the differences of the rewards below the expectation
+	Better         float64        `json:"better"`         // injected sessions with a reward above the expectation: sum of reward minus expectation
+	Worse          float64        `json:"worse"`          // injected sessions with a reward below the expectation: sum of expectation minus reward
 	Caution        bool           `json:"caution"`        // the lesson is presented as a caution
 	Tokens         int64          `json:"tokens"`         // per injection
 	TokensTotal    int64          `json:"tokens_total"`
@@ -208,7 +214,7 @@ type Row struct {
 	InputWith      *float64       `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
 	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, for sessions in which the pick was withheld
 	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
-	CachedChange   *float64       `json:"cached_change"`   // difference of the shares: causal, by the coins
+	CachedChange   *float64       `json:"cached_change"`   // difference of the shares of both arms; causal, because the assignment is random
 	Trial          string         `json:"trial,omitempty"` // state of the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
 	Next           string         `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
@@ -219,24 +225,24 @@ type Row struct {
 	NeedsPicks     int64          `json:"needs_picks"`                // rewarded picks until a verdict is likely; 0 with a verdict
 	Needs3Points   int64          `json:"needs_3_points"`             // rewarded picks until the half-width is 3 points
 	PerWeek        float64        `json:"picks_per_week"`             // rewarded picks, over the last four weeks
-	Weeks          *float64       `json:"weeks_to_verdict"`           // needs_picks at this rate; null: no picks
+	Weeks          *float64       `json:"weeks_to_verdict"`           // weeks until needs_picks at this rate; null: no picks
 	Expected       string         `json:"verdict_expected,omitempty"` // day on which needs_picks are reached
-	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // rewarded sessions of the tenant until then
+	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // rewarded sessions of the tenant until verdict_expected
 	Sooner         []string       `json:"sooner,omitempty"`           // ways to a faster verdict
 	EHelps         float64        `json:"e_helps"`                    // running maximum of the e-value for help, capped at 1e12
 	EHarms         float64        `json:"e_harms"`                    // running maximum of the e-value for harm, capped at 1e12
 	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: lower bound if every unrewarded session had reward 0
 	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: upper bound if every unrewarded session had reward 1
-	SRM            SRM            `json:"srm"`                        // check of the coins of this row
-	Reporting      SRM            `json:"reporting"`                  // check whether lessons change which sessions report a reward, in total and by tier
+	SRM            SRM            `json:"srm"`                        // check of the random assignment of this row
+	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, in total and by tier
 	Retire         string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
 	Note           string         `json:"note,omitempty"`             // limits of the verdict
 	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for another holdout, if requested
 	Days           []Band         `json:"days,omitempty"`             // effect over time, if requested
 	Explain        *Explanation   `json:"explain,omitempty"`          // derivation of the row, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
-	Explained      *float64       `json:"explained"`      // share of the variance of z that facts before the coin explain; null with a null effect
-	PicksSaved     int64          `json:"picks_saved"`    // further picks for the same interval without these facts
+	Explained      *float64       `json:"explained"`      // share of the variance of z that facts before the assignment explain; null with a null effect
+	PicksSaved     int64          `json:"picks_saved"`    // additional picks that the same interval would need without these facts
 	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after the closing
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
 	Models         Models         `json:"models"`
@@ -264,7 +270,7 @@ type WhatIf struct {
 // verdict can be computed by hand.
 type Explanation struct {
 	Propensities []Propensity `json:"propensities"`
-	N            float64      `json:"n"`               // rewarded picks with a coin
+	N            float64      `json:"n"`               // rewarded picks that were assigned at random
 	SumZ         float64      `json:"sum_z"`           // z = (y - c) (A/(1-eps) - (1-A)/eps)
 	SumZZ        float64      `json:"sum_zz"`          // sum of z squared
 	Mean         *float64     `json:"mean_z"`          // sum_z / n: the effect
@@ -277,10 +283,10 @@ type Explanation struct {
 	Smallest     float64      `json:"p_smallest"`      // smallest such level so far, with enough rewarded picks in each arm for a claim; 1: none
 	ProofBar     float64      `json:"proof_bar"`       // p at which the row is certain to be proven
 	ClaimBar     float64      `json:"claim_bar"`       // p at which the row is certain to be called helps or harms
-	Difference   *float64     `json:"mean_difference"` // difference of the plain means: injected less withheld
+	Difference   *float64     `json:"mean_difference"` // difference of the plain means: injected minus withheld
 }
 
-// Propensity holds the sessions whose coins had one probability of withholding.
+// Propensity holds the sessions in which the lesson had one probability of withholding.
 type Propensity struct {
 	Epsilon          float64  `json:"epsilon"`  // the probability of withholding
 	Injected         int64    `json:"injected"` // closed sessions
@@ -289,7 +295,7 @@ type Propensity struct {
 	RewardedWithheld int64    `json:"told_withheld"`
 	MeanInjected     *float64 `json:"mean_injected"`
 	MeanWithheld     *float64 `json:"mean_withheld"`
-	EValue           float64  `json:"e_value"` // e-value for these coins alone
+	EValue           float64  `json:"e_value"` // e-value against the random assignment of these sessions alone
 }
 
 // Opinions sums the judges' opinions about a lesson in the sessions with the lesson. Opinions are
@@ -301,15 +307,15 @@ type Opinions struct {
 	Contradicted int64 `json:"contradicted"`
 }
 
-// PlannedTrials is the correction of the planned trials for the words "proven in trial". Each planned trial
-// is a separate test, so the level applies to the whole list: at most one in twenty of the rows
-// called so may be wrong.
+// PlannedTrials describes all planned trials, and the correction for their number. Each planned trial is a separate
+// test, so the level applies to the whole list: of the rows with a verdict "proven in trial" at most one in twenty may
+// be wrong.
 type PlannedTrials struct {
 	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, including running and abandoned ones
-	Taken   int     `json:"taken"`
-	Proven  int     `json:"proven"`
-	Level   float64 `json:"level"` // false discovery rate of the list
-	Bar     float64 `json:"bar"`   // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
+	Taken   int     `json:"taken"`   // evaluated trials
+	Proven  int     `json:"proven"`  // trials whose p is at most Bar
+	Level   float64 `json:"level"`   // false discovery rate of the list
+	Bar     float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }
 
 // PlannedTrial is a planned trial of a row. An evaluated trial uses the first Planned rewarded
@@ -317,12 +323,12 @@ type PlannedTrials struct {
 // numbers cover the picks so far and support no conclusion.
 type PlannedTrial struct {
 	Began     time.Time `json:"began"`
-	Outcome   string    `json:"outcome,omitempty"` // outcome of the trial, with its unit and words; empty: the reward
+	Outcome   string    `json:"outcome,omitempty"` // outcome that the trial measures; empty: the reward
 	Planned   int64     `json:"planned"`           // rewarded picks; of a trial on an outcome: closed picks
 	Rewarded  int64     `json:"told"`              // rewarded picks of closed sessions so far
-	Taken     bool      `json:"taken"`
-	Last      time.Time `json:"last,omitzero"` // start of the last session in the sums
-	NInjected int64     `json:"n_injected"`    // picks in the sums
+	Taken     bool      `json:"taken"`             // the evaluation is final
+	Last      time.Time `json:"last,omitzero"`     // start of the last session in the sums
+	NInjected int64     `json:"n_injected"`        // picks in the sums
 	NWithheld int64     `json:"n_withheld"`
 	Effect    *float64  `json:"effect"`
 	Lo        *float64  `json:"lo"` // 95%, for one evaluation after a number of picks that was set beforehand

@@ -10,10 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Survey reads stored sessions for facts that the counters do not hold: the distribution of rewards
-// in both arms of a lesson, and the effects for one agent, model or length of task. A survey
-// explores and makes no verdict. A Survey holds sums, and one session of each version of a lesson as
-// an example.
+// Survey reads stored sessions for facts that the counters do not hold: the distribution of rewards in both arms of a
+// lesson, and the effects for one agent, model or length of task. A Survey explores and makes no verdict. A Survey
+// holds sums and, for each text of a lesson, one session as an example.
 type Survey struct {
 	Since    time.Time // no session in the survey started before
 	Sessions int64     // closed and rewarded sessions
@@ -62,8 +61,7 @@ func NewSurvey(now time.Time) *Survey {
 	}
 }
 
-// AddExample records the session as the example of each injected text, unless the example that is
-// recorded for the text is newer.
+// AddExample records the session as the example of each injected text, unless a newer session is recorded for the text.
 func (s *Survey) AddExample(a *trial.Assignment, session string, began time.Time) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -180,8 +178,8 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	return cells, shown
 }
 
-// shrink moves the effects of one lesson towards their mean: a normal prior whose variance is the
-// difference beyond chance.
+// shrink moves the effects of one lesson towards their mean. list holds the indices of the lesson's cells. The prior of
+// the effects is normal, and its variance is the variance of the effects beyond chance.
 func shrink(cells []Cell, variances []float64, list []int) {
 	effects, ownVariances := make([]float64, len(list)), make([]float64, len(list))
 	for i, cell := range list {
@@ -194,8 +192,8 @@ func shrink(cells []Cell, variances []float64, list []int) {
 	}
 }
 
-// widenedHalfWidth returns the half-width of a 95% interval in standard errors, widened for the number of
-// intervals in view (Bonferroni).
+// widenedHalfWidth returns the half-width of a 95% interval in standard errors, widened for the number of intervals
+// that are shown together (Bonferroni).
 func widenedHalfWidth(shown int) float64 {
 	return math.Sqrt2 * math.Erfinv(1-trial.Alpha/float64(max(shown, 1)))
 }

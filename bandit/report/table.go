@@ -158,8 +158,7 @@ func (t table) row(name, verdict, effect, axis, counts string) {
 	)
 }
 
-// head writes the title of the table, and the sentences about the data that the report does not
-// contain.
+// head writes the title of the table, and sentences about the data that the report does not contain.
 func (t table) head(r Report) {
 	title := "Effect of lessons, " + r.GeneratedAt.Format("2006-01-02 15:04 UTC")
 	if r.Window != "" {
@@ -191,12 +190,12 @@ func (t table) head(r Report) {
 		t.sentence("Holdout: %s, %s", r.Holdout, note)
 	}
 	t.sentence(
-		"effect: mean reward of the sessions with the lesson minus mean reward of the sessions in which a random " +
-			"draw (the coin) withheld the lesson, in points of 100. In brackets: the 95%% interval of the effect, valid " +
+		"effect: mean reward of the sessions with the lesson minus mean reward of the sessions in which the lesson " +
+			"was withheld at random, in points of 100. In brackets: the 95%% interval of the effect, valid " +
 			"however often you read the report.",
 	)
 	t.sentence(
-		"sessions: rewarded sessions with the lesson / in which the coin withheld the lesson. The first row compares " +
+		"sessions: rewarded sessions with the lesson / in which the lesson was withheld. The first row compares " +
 			"treated sessions / control sessions; a control session gets no lesson at all.",
 	)
 	fmt.Fprintln(t.w)
@@ -205,8 +204,8 @@ func (t table) head(r Report) {
 	t.row("lesson", "verdict", "effect", axis, "sessions")
 }
 
-// objectives explains the objectives other than the default. The reported effects come from the coins
-// under every objective.
+// objectives explains the objectives other than the default. The reported effects come from the random assignment under
+// every objective.
 func objectives() map[string]string {
 	return map[string]string{
 		"raw":    "which picks the lessons whose sessions succeed most, even if these sessions are only easier: the choice is biased, the effects are not",

@@ -155,7 +155,7 @@ func TestExplanationShowsNumbersOfRow(t *testing.T) {
 	}
 	for _, want := range []string{
 		"a@1 (removed): proven in trial: helps", "400 rewarded: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
-		"standard error", "whenever you look", "evidence  E+", "coins e", "1000 is an alarm", "one look", "missing",
+		"standard error", "whenever you look", "evidence  E+", "assignment e", "1000 is an alarm", "one look", "missing",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("explanation lacks %q:\n%s", want, text.String())

@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// likelyDeviations is the distance from 0, in posterior standard deviations of the chooser's model, for the verdict "likely".
+// likelyDeviations is the distance of the mean effect from 0 for the verdicts "likely helps" and "likely harms", in
+// posterior standard deviations of the chooser's model.
 const likelyDeviations = 2.5
 
 // verdict returns the first verdict that holds.
@@ -26,13 +27,13 @@ func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 		return LikelyHelps
 	case z < -likelyDeviations:
 		return LikelyHarms
-	case p.Benched && r.Slug != trial.LoopArm.Slug(): // the warning is never benched: only its coin decides
+	case p.Benched && r.Slug != trial.LoopArm.Slug(): // the loop warning is never benched, because it is always picked
 		return Benched
 	}
 	return Unproven
 }
 
-// holdoutVerdict returns the verdict of the coins alone, without the chooser's beliefs. The row has an effect.
+// holdoutVerdict returns the verdict from the holdout alone, without the chooser's beliefs. The row has an effect.
 func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
 		return v
@@ -58,9 +59,8 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	return Unproven
 }
 
-// maxDistances returns the largest distances of the row's interval above and below 0 at any time, as
-// logarithms of 1/p. An earlier distance remains valid, because the interval is valid at all times
-// simultaneously.
+// maxDistances returns the largest distances of the row's interval above and below 0 at any time, as logarithms of 1/p.
+// An earlier distance remains valid, because the interval is valid at all times simultaneously.
 func maxDistances(s trial.Stats) (up, down float64) {
 	up, down = s.Proof.MaxAbove, s.Proof.MaxBelow
 	if all := sumsOfArm(s); all.hasEnoughPicks() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
@@ -165,13 +165,13 @@ func joined(first, second string) string {
 
 func invalidReason(r *Row) string {
 	if !r.SRM.OK {
-		return fmt.Sprintf("the coins do not fall as promised (e-value %.3g)", r.SRM.EValue)
+		return fmt.Sprintf("the random assignment deviates from its probabilities (e-value %.3g)", r.SRM.EValue)
 	}
 	if r.Reporting.OK {
-		return fmt.Sprintf("having the lesson changes which sessions get a reward after the closing (e-value %.3g)", r.LateReporting.EValue)
+		return fmt.Sprintf("the lesson changes which sessions get a reward after the closing (e-value %.3g)", r.LateReporting.EValue)
 	}
 	return fmt.Sprintf(
-		"having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue,
+		"the lesson changes which sessions have a reward, or the source of the reward (e-value %.3g)", r.Reporting.EValue,
 	)
 }
 

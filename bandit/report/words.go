@@ -23,7 +23,8 @@ func weeksText(x float64) string {
 	return fmt.Sprintf("%.0f weeks", x)
 }
 
-// Printable replaces control characters by spaces, so that foreign names cannot control a terminal.
+// Printable replaces each character that is not printable by a space, so that a name from outside cannot control a
+// terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
@@ -50,7 +51,7 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// assumedRate returns the rewarded picks per week that the row's verdict assumes, if Weeks is known.
+// assumedRate returns the rewarded picks per week with which Weeks was computed. Weeks must be known.
 func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
 // Points returns an effect on the reward in points for people, from -100 to 100: an interval of few
@@ -94,7 +95,7 @@ func (p *PlannedTrial) text() string {
 	case !p.Taken:
 		return s
 	case p.Effect == nil:
-		return s + ", too few on one side of the coin"
+		return s + ", too few picks in one arm"
 	}
 	return s + ", one look (p " + fmt.Sprintf("%.2g", *p.P) + ")"
 }

@@ -10,7 +10,7 @@ The output has:
   the coins (srm) and of the shares and sources of rewards in both arms (reporting);
 - for each planned trial: its look, after the planned number of rewarded picks, in the order in which their sessions began;
 - for each outcome of a lesson: the effect after the pick, the interval, and the e-values for a fall and a rise;
-- for each lesson: the share of the variance that facts before the coin explain (explained), the estimate from all
+- for each lesson: the share of the variance that facts before the assignment explain (explained), the estimate from all
   sessions, rewarded or not (all_sessions), and the effects on the models, moved towards the lesson's effect (models).
 
 docs/EXPERIMENT.md explains the terms and the formulas.
@@ -326,5 +326,5 @@ else:
         points = "not enough data" if r["effect"] is None else "%+5.1f [%+5.1f, %+5.1f]" % tuple(scale * r[k] for k in ("effect", "lo", "hi"))
         look = "  trial %s, %s" % (r["trial"], "one look" if r["taken"] else "does not count yet") if "trial" in r else ""
         look = look or "name" in r and "  %s, e-values %.3g for a fall, %.3g for a rise" % (r["name"], r["e_fewer"], r["e_more"])
-        look = look or "  coins e %.3g, reporting e %.3g" % (r["srm"], r["reporting"])
+        look = look or "  assignment e %.3g, reporting e %.3g" % (r["srm"], r["reporting"])
         print("%-40s %6d/%-6d %s%s" % (r["arm"] or "all lessons together", r["n_with"], r["n_without"], points, look))
