@@ -107,8 +107,8 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// roundedAxis returns an axis that contains the part of lo to hi between -1 and 1. Its ends are multiples of its step. The
-// step is the smallest one with which the axis has at most six steps.
+// roundedAxis returns an axis that contains the part of lo to hi between -1 and 1. Its ends are multiples of its step.
+// The step is the smallest one with which the axis has at most six steps.
 func roundedAxis(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
@@ -120,8 +120,8 @@ func roundedAxis(lo, hi float64) axis {
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// xCoordinate returns the x coordinate of an effect in the drawing. An effect beyond the axis gets the coordinate of the
-// nearer end of the axis.
+// xCoordinate returns the x coordinate of an effect in the drawing. An effect beyond the axis gets the coordinate of
+// the nearer end of the axis.
 func (a axis) xCoordinate(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))

@@ -82,8 +82,8 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// linkInReport returns the address of another page whose figures count the same sessions as the figures of this page. The
-// address keeps the tenant, the window and the choice of open sessions.
+// linkInReport returns the address of another page whose figures count the same sessions as the figures of this page.
+// The address keeps the tenant, the window and the choice of open sessions.
 func (f frame) linkInReport(path string, query ...string) string {
 	return f.Link(path, append([]string{"window", f.query.Get("window"), "provisional", f.query.Get("provisional")}, query...)...)
 }
@@ -127,13 +127,14 @@ func (f frame) session(id string) string {
 	return f.Link(joinPath("/sessions/", id, nil), listKey, f.currentList(sessionLists()...))
 }
 
-// rewardedSessions returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or withheld.
-// The list covers the window of this page's report. An empty slug means any lesson.
+// rewardedSessions returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or
+// withheld. The list covers the window of this page's report. An empty slug means any lesson.
 func (f frame) rewardedSessions(slug, arm string, more ...string) string {
 	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, more...)...)
 }
 
-// sessionsInWindow returns the address of the list of sessions with filters. The list covers the window of this page's report.
+// sessionsInWindow returns the address of the list of sessions with filters. The list covers the window of this page's
+// report.
 func (f frame) sessionsInWindow(filters ...string) string {
 	var query []string
 	window := f.query.Get("window")
@@ -145,8 +146,8 @@ func (f frame) sessionsInWindow(filters ...string) string {
 	return f.Link("/sessions", append(query, filters...)...)
 }
 
-// armLink returns n, the number of a lesson's rewarded sessions in an arm, as a link to the list of these sessions. more
-// holds further keys and values of the link's query.
+// armLink returns n, the number of a lesson's rewarded sessions in an arm, as a link to the list of these sessions.
+// more holds further keys and values of the link's query.
 func (f frame) armLink(n int64, slug, arm string, more ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")
@@ -216,8 +217,8 @@ func joinPath(prefix, name string, action []string) string {
 	return strings.Join(append([]string{prefix + url.PathEscape(name)}, action...), "/")
 }
 
-// withoutFilters returns the address of this page without the filters in keys and without the saved view. If the query has none
-// of the keys, clear returns an empty string. The order, the tenant and other parameters stay.
+// withoutFilters returns the address of this page without the filters in keys and without the saved view. If the query
+// has none of the keys, clear returns an empty string. The order, the tenant and other parameters stay.
 func (f frame) withoutFilters(keys ...string) string {
 	if !f.hasQuery(keys...) {
 		return ""

@@ -26,8 +26,8 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// sessionsOfWeek returns the address of the list of sessions of an arm in the last seven days, or in the window of the query if
-// the window is shorter. more holds further keys and values of the query.
+// sessionsOfWeek returns the address of the list of sessions of an arm in the last seven days, or in the window of the
+// query if the window is shorter. more holds further keys and values of the query.
 func (f frame) sessionsOfWeek(arm string, more ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {

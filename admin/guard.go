@@ -12,8 +12,8 @@ import (
 	"precept/internal/redact"
 )
 
-// securityHeaders sets the security headers of every response. Scripts and styles come only from this server. No response may
-// be stored or framed.
+// securityHeaders sets the security headers of every response. Scripts and styles come only from this server. No
+// response may be stored or framed.
 func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()

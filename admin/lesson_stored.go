@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// storedFigures holds the figures of a lesson that are computed from the stored sessions, because the counters do not have
-// them.
+// storedFigures holds the figures of a lesson that are computed from the stored sessions, because the counters do not
+// have them.
 type storedFigures struct {
 	survey *report.Survey // nil means the sessions were not read
 	old    bool           // newer sessions are being read, and the page will refresh itself

@@ -123,8 +123,8 @@ func (s *sessions) get(cookie string) (*session, bool) {
 	return &session{id, csrfOf(cookie), x.proof}, true
 }
 
-// recordUse stores the time of a use of a session, at most once in usedEvery. A failed write is not reported here, because
-// the next login or logout reports such a failure.
+// recordUse stores the time of a use of a session, at most once in usedEvery. A failed write is not reported here,
+// because the next login or logout reports such a failure.
 func (s *sessions) recordUse(sess *session) {
 	now := s.now()
 	s.mu.Lock()

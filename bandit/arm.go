@@ -6,9 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// arm is the chooser's state of one arm. mu guards all fields but key and next, and is a leaf lock.
-// local and cached are pointers, because most arms have no open session and no snapshot, and are not
-// read on most days.
+// arm is the chooser's state of one arm. mu guards all fields except key and next, and is a leaf lock. local and cached
+// are pointers, because most arms have no open session and no snapshot, and are not read on most days.
 type arm struct {
 	key  trial.Arm
 	next *arm // another text of the same lesson; guarded by Chooser.mu
@@ -25,7 +24,7 @@ type localState struct {
 	snapshots   snapshots            // earlier states of the evidence
 }
 
-// discounted is the evidence as of a clock.
+// discounted holds the evidence weighted by age, as of a clock.
 type discounted struct {
 	stamp uint64 // stamp of the clock
 	evidence
@@ -72,11 +71,11 @@ type bucket struct {
 	sums [armFieldCount]int64
 }
 
-// appendBuckets appends the sums by day, oldest first.
+// appendBuckets appends the sums by day to dst, oldest first.
 func (a *arm) appendBuckets(dst []bucket) []bucket {
 	var r trial.Row
 	for it := a.buckets; it.Next(&r); {
-		dst = append(dst, bucket{int32(r.At), [armFieldCount]int64(r.Values[:armFieldCount])}) //nolint:gosec // a day number fits into 32 bits
+		dst = append(dst, bucket{int32(r.At), [armFieldCount]int64(r.Values[:armFieldCount])}) //nolint:gosec // a day number fits in an int32
 	}
 	return dst
 }

@@ -46,8 +46,8 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	}
 }
 
-// Baseline returns the number of rewarded sessions of a category and the sum of their rewards, less
-// the predicted effects of the lessons.
+// Baseline returns the number of rewarded sessions of a category, and the sum of their rewards minus the predicted
+// effects of the lessons.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -109,9 +109,9 @@ func (c *Chooser) read(k trial.Arm, evidenceOfArm evidenceFunc) evidence {
 	return evidenceOfArm(a, c.clock)
 }
 
-// prior returns the prior mean of an action. The successor of a superseded lesson gets half of the
-// predecessor's mean, but at least the mean of a new lesson. An edited text gets half of the old
-// text's mean, but at least a mean with which the lesson can be tried. The caller holds mu.
+// prior returns the prior mean of an action. A lesson that supersedes another lesson gets half of the mean of the
+// superseded lesson, but at least the mean of a new lesson. An edited text gets half of the old text's mean, but at
+// least a mean with which the lesson can be tried. The caller holds mu.
 func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	own := c.priors.mean(k.Confidence)
 	parent, floor := c.previousArm(k), minPrior
@@ -165,5 +165,5 @@ func (c *Chooser) firstUse(k trial.Arm) (day int32, ok bool) {
 	var first trial.Row
 	oldest := a.buckets
 	ok = oldest.Next(&first)
-	return int32(first.At), ok //nolint:gosec // a day
+	return int32(first.At), ok //nolint:gosec // a day number fits in an int32
 }

@@ -15,9 +15,8 @@ import (
 // would never be tried.
 const temper = 0.25
 
-// rankingTemper is the temper of the order among eligible lessons. A session has few slots. If many
-// lessons match, noise in the order costs more than exploration gains. Eligibility itself needs
-// more noise.
+// rankingTemper is the temper of the order among eligible lessons. A session has few slots. If many lessons match,
+// noise in the order costs more than exploration gains. The decision whether a lesson is eligible needs more noise.
 const rankingTemper = 0.15
 
 // seasonedPicks is the number of picks after which bad luck at the start does not explain a negative
@@ -35,8 +34,7 @@ func (b belief) isBenched() bool {
 	return b.mean < -temper*math.Sqrt(b.variance)
 }
 
-// leaningPicks is the number of picks before the holdout may shrink. With fewer picks the prior
-// dominates.
+// leaningPicks is the number of picks before the holdout may shrink. With fewer picks the prior decides the belief.
 const leaningPicks = 50
 
 // isLeaning reports whether the belief in a positive effect exceeds one standard deviation.
@@ -46,7 +44,7 @@ func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > ma
 // lesson needs for the smallest holdout.
 const trustedSpread = 1.7
 
-// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. trusted reads the present belief, so a
+// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. isTrusted reads the present belief, so a
 // lesson whose early sessions were lucky gets the full holdout again. With the small holdout alone, few withheld
 // sessions would show the error.
 func (b belief) isTrusted() bool {

@@ -10,12 +10,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// Chooser holds the counters of one tenant and the Beliefs that follow from the counters. Chooser
-// is safe for concurrent use: Decide reads on the request path while the learner adds.
+// Chooser holds the counters of one tenant and the Beliefs that follow from the counters. Chooser is safe for
+// concurrent use: Decide reads on the request path while the learner adds.
 //
-// Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a
-// few numbers, or to replace clock or priors, so a request waits for a map insert or the six sums
-// of one arm at most. No lock of package trial is taken under Chooser.mu or arm.mu.
+// Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a few numbers, or to
+// replace clock or priors, so a request waits at most for a map insert or for the six sums of one arm. No lock of
+// package trial is taken under Chooser.mu or arm.mu.
 type Chooser struct {
 	measured *trial.Counters
 
@@ -30,7 +30,7 @@ type Chooser struct {
 	priors        Priors
 }
 
-// baseline holds the rewards of a category, less the predicted effects of the lessons.
+// baseline holds the rewards of a category minus the predicted effects of the lessons: of closed and of open sessions.
 type baseline struct {
 	closed, provisional [baselineFieldCount]int64
 }
@@ -46,7 +46,7 @@ func newChooser(measured *trial.Counters) *Chooser {
 	}
 }
 
-// Measured returns the evidence of the coins, the only input of a report's effects.
+// Measured returns the counters of the trial, the only input of a report's effects.
 func (c *Chooser) Measured() *trial.Counters { return c.measured }
 
 // Watch returns the measurement of the outcomes of a pick (trial.Counters.Watch). The chooser reads

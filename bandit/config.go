@@ -9,7 +9,7 @@ type Objective string
 const (
 	Uplift Objective = "uplift" // Thompson sampling on the effect that the holdout measures
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
-	Random Objective = "random" // K random matches
+	Random Objective = "random" // K matches, drawn at random
 	All    Objective = "all"    // every match may be picked, ordered by confidence and slug; no draw, no bench
 )
 

@@ -47,8 +47,8 @@ func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fr
 	}
 }
 
-// fitRoom takes the picks by rank and drops each pick that exceeds the remaining room. The coins are flipped
-// later, because a withheld pick takes its room, too.
+// fitRoom keeps the picks by rank and drops each pick that exceeds the remaining room. fitRoom runs before the coins
+// are flipped, because a withheld pick takes its room, too.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -83,11 +83,10 @@ func openAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) 
 // startBase and baseWeight define the mean that a new category starts from: ten sessions of which half succeeded.
 const startBase, baseWeight = 0.5, 10
 
-// damping is the part of a match effect that enters the expected reward of a session. Lessons that
-// match together explain the same difficulty. With the full effects the difficulty counts several
-// times, the residuals of the next sessions overshoot, and with late rewards (a tenth of all
-// sessions open is enough) the oscillation grows until the chooser is no better than chance. The
-// report is unaffected, because any centre that is fixed before the coin is valid.
+// damping is the part of a match effect that enters the expected reward of a session. Lessons that match together
+// explain the same difficulty. With the full effects, the difficulty counts several times, and the residuals of the
+// next sessions overshoot. With late rewards the oscillation grows until the chooser is no better than chance; a tenth
+// of all sessions open is enough. The report is unaffected, because any centre that is fixed before the coin is valid.
 const damping = 0.65
 
 // recordMatches records the actions that are new to the session as matches, and returns these actions. A forced

@@ -2,8 +2,8 @@ package bandit
 
 import "precept/bandit/trial"
 
-// Stored names of the counters that only the chooser reads. A residual is the reward of a session
-// less the reward that the session's record predicts without the lesson (residuals.go).
+// Stored names of the counters that only the chooser reads. A residual is the reward of a session minus the reward that
+// the session's record predicts without the lesson (residuals.go).
 const (
 	fSumInjected   = "s1"     // per arm and day: residuals of sessions in which the lesson was injected
 	fSumWithheld   = "s0"     // per arm and day: residuals of sessions in which the lesson was withheld
@@ -11,7 +11,7 @@ const (
 	fGraded        = "graded" // global: number of rewards other than 0 and 1
 	fSquares       = "res2"   // global: sum of the squared residuals of the whole prediction
 	fCategoryCount = "cn"     // per category: number of rewarded sessions
-	fCategorySum   = "cs"     // per category: sum of the rewards less the predicted effects of the lessons
+	fCategorySum   = "cs"     // per category: sum of the rewards minus the predicted effects of the lessons
 )
 
 // categoryPrefix is the prefix of the scope of a category.
@@ -69,7 +69,7 @@ const (
 	globalFieldCount
 )
 
-// position says where the chooser keeps the value of a counter: the kind of the scope, and the index in its values.
+// position is the position of the value of a counter: the kind of the scope, and the index in the values of the scope.
 type position struct {
 	scope scopeKind
 	index int
@@ -86,7 +86,7 @@ var fields = map[string]position{
 	trial.FieldRewarded: {globalKind, iRewarded}, fGraded: {globalKind, iGraded}, fSquares: {globalKind, iSquares},
 }
 
-// findPosition looks up a counter. ok is false for a counter that the chooser does not read.
+// findPosition returns the position of a counter. ok is false for a counter that the chooser does not read.
 func findPosition(d *trial.Delta) (pos position, ok bool) {
 	pos = fields[d.Key.Field]
 	return pos, pos.scope != otherKind && pos.scope == kindOf(d.Key.Scope)

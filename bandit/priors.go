@@ -71,7 +71,8 @@ func (p Priors) mean(confidence float64) float64 {
 	return math.Max(minPrior, p.Mu0+confidenceSlope*(confidence-0.5))
 }
 
-// evidence is the chooser's view of an arm: discounted counts and sums of residuals.
+// evidence is the chooser's view of an arm: discounted counts (n1, n0, nu) and sums of residuals (s1, s0, su) of the
+// sessions in which the lesson was injected, was withheld, and matched without a pick.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
 func evidenceOf(s [armFieldCount]float64) evidence {
@@ -81,7 +82,7 @@ func evidenceOf(s [armFieldCount]float64) evidence {
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// nonNegative drops negative counts, which arise if an undo arrives before its addition.
+// nonNegative replaces negative counts and their sums by 0. A count is negative if an undo arrives before its addition.
 func (e evidence) nonNegative() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
@@ -94,12 +95,13 @@ func (e evidence) nonNegative() evidence {
 	return e
 }
 
-// belief is the posterior of an arm: mean and variance of the effect (m, v) and of the match effect
-// (del, matchVariance), with the number of picks.
+// belief is the posterior of an arm, with the number of picks: mean and variance of the effect, and of the match effect
+// (match and matchVariance).
 type belief struct{ mean, variance, match, matchVariance, picks float64 }
 
-// update returns the posterior of a linear model with two parameters, del and effect. The expected residual of a
-// session with a match is del without an injection, and del + effect with an injection. The noise of both is Sigma2.
+// update returns the posterior of a linear model with two parameters, the match effect and the effect. The expected
+// residual of a session with a match is the match effect without an injection, and the sum of both effects with an
+// injection. The variance of the noise is Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su

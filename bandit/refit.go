@@ -21,8 +21,8 @@ func (c *Chooser) Priors() Priors {
 	return c.priors
 }
 
-// Refit fits the priors to the lessons with at least five injections, after the discount, and returns the
-// result with the next version. Refit does not change the chooser; SetPriors does.
+// Refit fits the priors to the lessons with at least five injections after the discount by age, and returns the result
+// with the next version. Refit does not change the chooser; SetPriors does.
 func (c *Chooser) Refit() Priors {
 	p, es := c.fitInput()
 	p = p.refit(es)

@@ -11,10 +11,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Regression predicts the reward of a session without a lesson, less the running mean of the tenant. The
-// prediction uses facts that are known at the first request, before any coin. The prediction becomes
-// part of a centre, and a better centre makes the interval of an effect narrower.
-// A replica fits a Regression to the closed sessions and publishes it with the priors.
+// Regression predicts the reward of a session without a lesson, minus the running mean of the tenant. The prediction
+// uses facts that are known at the first request, before any coin. The prediction becomes part of a centre, and a
+// better centre makes the interval of an effect narrower. A replica fits a Regression to the closed sessions and
+// publishes it with the priors.
 type Regression struct {
 	Sessions float64                       `json:"sessions"` // rewarded sessions of the fit
 	Offset   float64                       `json:"offset"`   // for a session without a known fact
@@ -103,7 +103,7 @@ func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
 }
 
-// relative returns the predicted reward of a session with these facts, less the running mean of the tenant.
+// relative returns the predicted reward of a session with these facts, minus the running mean of the tenant.
 func (r *Regression) relative(facts [factCount]string) float64 {
 	y := r.Offset
 	for f, value := range facts {
@@ -131,7 +131,7 @@ func (r *Regression) isUsable() bool {
 // cell holds the sums over the closed and rewarded sessions with the same facts.
 type cell struct {
 	facts  [factCount]string
-	n, sum float64 // sessions, and rewards less the predicted effects of the lessons
+	n, sum float64 // sessions, and rewards minus the predicted effects of the lessons
 }
 
 // sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order.
@@ -209,8 +209,8 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 	return r
 }
 
-// momentsOf returns X'X/sigma2 and X'r/sigma2. X has a row for each session, with 1 for the offset and for each
-// column of the session's facts. r is the reward less the mean, and sigma2 the variance of a reward.
+// momentsOf returns X'X/sigma2 and X'r/sigma2. X has a row for each session, with 1 for the offset and for each column
+// of the session's facts. r is the reward minus the mean, and sigma2 the variance of a reward.
 func momentsOf(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gram, moment []float64) {
 	k := len(column) + 1
 	gram, moment = make([]float64, k*k), make([]float64, k)

@@ -2,14 +2,13 @@ package bandit
 
 import "precept/bandit/trial"
 
-// FlipSections flips the coins of sections of rules files at the first request that contains the
-// sections. fresh are the new picks, which share the memory of a.Picks; earlier are copies of the
-// picks of sections whose coin an earlier request flipped. The caller sets Slug, Arm, Eps, Tokens,
-// Turn and Trial of each section. A control session keeps all sections and stays out of the arms of
-// the sections.
+// FlipSections flips the coins of sections of rules files at the first request that contains the sections. fresh are
+// the new picks, which share the memory of a.Picks; earlier are copies of the picks of sections whose coin an earlier
+// request flipped. The caller sets Slug, Arm, Eps, Tokens, Turn and Trial of each section. A control session keeps all
+// sections and stays out of the arms of the sections.
 //
-// No draw selects the sections, because a person registered them. The centre of the reward is the baseline of the
-// session, because any centre that is fixed before the coin is valid.
+// No draw selects the sections, because an operator registered the sections. The centre of the reward is the baseline
+// of the session, because any centre that is fixed before the coin is valid.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
 	openAssignment(a, cfg, b, unit)
 	if a.Control {

@@ -10,14 +10,14 @@ import (
 // matches.
 const maxUnitMatches = 512
 
-// Share decides like Decide, for one session of a unit with several sessions (a run and its agents). The
-// sessions share the assignment of the unit, and a decision for one session holds for all. given
-// are the earlier picks of lessons that match again, in order; fresh are new picks. A lesson that
-// matched before without a pick stays without a pick. spent is the number of picks of this session:
-// the limits of a decision and of a session apply to the session itself, independent of the coins.
+// Share decides like Decide, for one session of a unit with several sessions (a run and its agents). The sessions share
+// the assignment of the unit, and a decision for one session holds for all. given are the earlier picks of lessons that
+// match again, in order; fresh are new picks. A lesson that matched before without a pick stays without a pick. spent
+// is the number of picks of this session: the limits of a decision and of a session apply to each session alone, and do
+// not depend on the coins.
 //
-// An earlier pick of another text of the lesson (edited, or presented differently) is not given:
-// the arm of the unit is not the text that would be inserted.
+// An earlier pick of another text of the lesson (edited, or presented differently) is not given: the arm of the unit is
+// not the text that would be inserted.
 func Share(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
 ) (given, fresh []trial.Pick) {

@@ -25,7 +25,8 @@ func tierNames() []string { return []string{"user", "verifier", "implicit"} }
 
 const sentimentSuffix = "+sentiment"
 
-// String returns a text like "user>verifier>implicit@24h0m0s". Equal definitions have equal texts.
+// String returns the text of the definition, such as "user>verifier>implicit@24h0m0s". Equal definitions have equal
+// texts.
 func (d Definition) String() string {
 	var words []string
 	for i, name := range tierNames() {

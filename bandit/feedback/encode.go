@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// RankSize is the length of a rank in bytes.
+// RankSize is the length of a rank in bytes: the seconds and the nanoseconds of a time, and a hash.
 const RankSize = 8 + 4 + sha256.Size
 
 // Encode returns the stored form of the entry. A time has one text form, so that a repeated entry

@@ -12,7 +12,7 @@ import (
 
 // The tiers, highest first. The highest present tier decides the reward of a session.
 const (
-	TierUser     = 1 // a person: POST /v1/feedback with source user
+	TierUser     = 1 // the user: POST /v1/feedback with source user
 	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test, lint or build in the traffic
 	TierImplicit = 3 // the traffic: refusals, interrupts, and with Definition.Sentiment the words of the user
 )
@@ -89,7 +89,7 @@ func (e *Entry) ContentHash() string {
 // Post is one validated body of POST /v1/feedback.
 type Post struct {
 	Entry                                             Entry
-	SessionID, RequestID, ResponseID, SampleID, RunID string // of all eight fields below Entry, exactly one is set
+	SessionID, RequestID, ResponseID, SampleID, RunID string // of these five fields and the next three, exactly one is set
 	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
 	IfAnswered                                        bool   // a known session or run without a successful reply gets no rating
 	Keyed                                             bool   // the sender gave the id, and may repeat the post; set by Received

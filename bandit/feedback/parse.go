@@ -167,7 +167,7 @@ func (p *Post) ratingText(scored bool) string {
 	return "type " + p.Entry.Type
 }
 
-// fieldReader reads the fields of an object and keeps the first error. null equals an absent key.
+// fieldReader reads the fields of an object and keeps the first error. A null value counts as an absent key.
 type fieldReader struct {
 	fields map[string]json.RawMessage
 	err    error

@@ -71,7 +71,7 @@ func joinChecks(byRater map[string]Entry) {
 	})
 }
 
-// latest keeps the latest entry of each key.
+// latest returns the latest entry of each key.
 func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	out := map[string]Entry{}
 	for e := range entries {
@@ -83,7 +83,7 @@ func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	return out
 }
 
-// isLater orders entries by time, then by content. Entries equal in both are equivalent.
+// isLater reports whether a is later than b: by time, then by content. Entries equal in both are equivalent.
 func isLater(a, b Entry) bool {
 	if c := a.At.Compare(b.At); c != 0 {
 		return c > 0

@@ -12,14 +12,13 @@ import "slices"
 //
 // Both copies may be repeated, because the ids follow from the source.
 
-// The bounds of the copies, because a unit may have thousands of members.
+// Bounds of the copies. They are needed because a unit may have thousands of members.
 const (
 	maxSignalMembers = 1024 // members whose implicit feedback is copied to the unit; feedback of people is always copied
 	maxSharedEntries = 32   // entries of the unit that are copied to each member
 )
 
-// ForUnit returns a member's entries as the unit counts them. number is the number of the member in
-// the unit.
+// ForUnit returns copies of a member's entries for the unit. memberNumber is the number of the member in the unit.
 func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.Via == "" && (e.Rule == "" || memberNumber <= maxSignalMembers) {
@@ -29,8 +28,8 @@ func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	return list
 }
 
-// ForMembers returns the entries about a unit as a whole, as the members count the entries: the first
-// maxSharedEntries entries in the given order.
+// ForMembers returns copies of the entries about a unit for a member: the first maxSharedEntries entries in the given
+// order.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < maxSharedEntries {

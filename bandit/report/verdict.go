@@ -92,8 +92,8 @@ const claimRate = 0.50
 // claimError is the resulting error rate, rounded up.
 const claimError = 0.10
 
-// claimBars returns the largest p-value at which a row gets the verdict "helps" or "harms", and the p-value at which one
-// more row would get such a verdict. An interval that excludes 0 does not suffice. The intervals of one in twenty
+// claimBars returns the largest p-value at which a row gets the verdict "helps" or "harms", and the p-value at which
+// one more row would get such a verdict. An interval that excludes 0 does not suffice. The intervals of one in twenty
 // lessons without an effect exclude 0. If few lessons have an effect, most rows with such a verdict would be wrong.
 func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 	var ps []float64

@@ -50,10 +50,10 @@ func (a Arm) Like() Arm {
 type Match struct {
 	Arm    Arm     `json:"arm"`
 	Del    float64 `json:"del"`           // change of the expected reward given the match, in units of reward
-	Passed Passed  `json:"why,omitempty"` // reason for which the lesson was not picked; empty for a pick and in a control session
+	Passed Passed  `json:"why,omitempty"` // reason why the lesson was not picked; empty for a pick and in a control session
 }
 
-// Passed is the reason for which a matching lesson was not picked.
+// Passed is the reason why a matching lesson was not picked.
 type Passed string
 
 // The reasons.
@@ -63,14 +63,14 @@ const (
 	PassedRank  Passed = "rank"  // the chooser expects no gain above the cost
 )
 
-// Pick is a chosen lesson with the result of the coin and the frozen offset.
+// Pick is a chosen lesson, with the result of its coin and with frozen expectations.
 type Pick struct {
 	Slug       string  `json:"slug"`
 	Arm        Arm     `json:"arm"`
 	Eps        float64 `json:"eps"` // probability of withholding
 	Injected   bool    `json:"inj"`
 	M          float64 `json:"m"`   // posterior mean effect at the pick
-	Off        float64 `json:"off"` // expected reward of the session without the lesson
+	Off        float64 `json:"off"` // offset: expected reward of the session without the lesson
 	C          float64 `json:"c"`   // centre of the reward in the report
 	Tokens     int     `json:"tok,omitempty"`
 	Turn       int     `json:"turn"`
@@ -113,8 +113,8 @@ type AtClosing struct {
 	Tier int     `json:"tier,omitempty"`
 }
 
-// Open flips the control coin once: with probability control the session gets no lessons. Open
-// reports whether this call flipped the coin.
+// Open flips the control coin once: with the probability control the session gets no lessons. Open reports whether this
+// call flipped the coin.
 func (a *Assignment) Open(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
@@ -143,7 +143,7 @@ func (a *Assignment) Clone() Assignment {
 	return out
 }
 
-// Pick returns the pick of a slug, with the coin that was flipped earlier in the session.
+// Pick returns the pick of a slug. The second result is false if the session has no such pick.
 func (a *Assignment) Pick(slug string) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Slug == slug }); i >= 0 {
 		return a.Picks[i], true
@@ -151,7 +151,7 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 	return Pick{}, false
 }
 
-// PickOf returns the pick of an arm: of one text of a lesson, or one version of a section.
+// PickOf returns the pick of an arm, which is one text of a lesson or one version of a section.
 func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Arm == arm }); i >= 0 {
 		return a.Picks[i], true
@@ -159,8 +159,8 @@ func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match returns the match of an arm. A forced arm has no match, because a loop is found after the first
-// turn and must not change a baseline that was fixed before.
+// Match returns the match of an arm. The loop warning has no match, because a loop is found after the first turn and
+// must not change a baseline that was fixed before.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -172,9 +172,9 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 // events do not count, because a warning or a lesson may have caused them.
 func (a *Assignment) Considered() bool { return a.Looped || len(a.Matched) > 0 }
 
-// InComparison reports whether the session belongs to the comparison by the control coin. A session with a
-// section under measurement does not, because a treated session may lose the section and a control session
-// keeps the section.
+// InComparison reports whether the session is in the comparison of treated and control sessions. A session with a
+// section under measurement is not, because a treated session may lose the section and a control session keeps the
+// section.
 func (a *Assignment) InComparison() bool { return a.Considered() && !a.Rules }
 
 // Merge joins two copies of the assignment of one unit that diverged on two replicas. The coins are

@@ -16,9 +16,9 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 	}
 }
 
-// Closing returns the additions of a session at the closing, rewarded or not: matches, picks and
-// coins. The ratio of the coins reveals a broken assignment, so the ratio must not depend on
-// rewards. An excluded session adds its reason alone.
+// Closing returns the additions of a session at the closing, rewarded or not: matches, picks and the results of the
+// coins. The share of withheld picks reveals a faulty assignment, so this share must not depend on rewards. An excluded
+// session adds its reason alone.
 func (a *Assignment) Closing() []Delta {
 	if a.Excluded {
 		return a.closeExcluded()
@@ -80,10 +80,9 @@ func (a *Assignment) countReporting(d *Deltas) {
 	}
 }
 
-// countRefusals counts a session whose changed request the upstream refused, by the coin of each pick.
-// The session keeps its arm and its reward. Only a session with an injection can be refused, so leaving
-// the session out would bias the comparison. A refusal of a request without the cut sections
-// (Uncut) counts for the arms of the sections alone.
+// countRefusals counts a session whose changed request the upstream refused, for each pick by its arm. The session
+// keeps its arm and its reward. Only a session with an injection can be refused, so leaving the session out would bias
+// the comparison. A refusal of a request without the cut sections (Uncut) counts for the arms of the sections alone.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.Rules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
@@ -141,9 +140,9 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	}
 }
 
-// anyInjected reports whether one of the first picks was injected, and returns the probability that
-// none was; 0 without a coin. Later picks are left out, because the first coins may decide whether
-// later picks exist.
+// anyInjected reports whether one of the first picks was injected, and returns the probability that none was. The
+// probability is 0 without a pick, and if one of the first picks was not randomised. Later picks are left out, because
+// the coins of the first picks may decide whether later picks exist.
 func (a *Assignment) anyInjected() (injected bool, none float64) {
 	first := 0 // turn of the first picks; a loop warning may come earlier
 	for i := range a.Picks {
@@ -211,8 +210,8 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	}
 }
 
-// Z weighs a centred reward by the inverse probability of the arm (Horvitz and Thompson 1952). The
-// mean of z is the effect of the injection for any centre. ok is false if there is no coin.
+// Z weighs a centred reward by the inverse probability of the arm (Horvitz and Thompson 1952). The mean of z is the
+// effect of the injection for any centre. ok is false if the pick was not randomised.
 func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false
@@ -223,5 +222,5 @@ func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	return -r / eps, true
 }
 
-// VarianceFactor returns the factor by which the coin inflates the variance of a reward in z.
+// VarianceFactor returns the factor by which random assignment inflates the variance of a reward in z.
 func VarianceFactor(eps float64) float64 { return 1/(1-eps) + 1/eps }

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// Counters holds the evidence of one tenant in memory. Counters is safe for concurrent use: the
-// chooser reads on the request path while the learner adds.
+// Counters holds the evidence of one tenant in memory. Counters is safe for concurrent use: the chooser reads on the
+// request path while the learner adds.
 //
-// Lock order: Counters.mu, then one sums.mu or planned.mu, then poolMu. dirtyMu and modelsMu are leaf locks.
-// Counters.mu is held for writing only to add a scope or to change the day, so a request waits for a map insert or
-// the sums of one arm at most.
+// Lock order: Counters.mu, then one sums.mu or plannedTrial.mu, then poolMu. dirtyMu and modelsMu are leaf locks.
+// Counters.mu is held for writing only to add a scope or to change the day, so a request waits at most for a map insert
+// or for the sums of one arm.
 type Counters struct {
 	mu      sync.RWMutex
 	arms    map[Arm]*sums
@@ -26,8 +26,8 @@ type Counters struct {
 	dirtyArms map[Arm]struct{} // arms that changed since the last call of Maxima
 
 	poolMu     sync.Mutex                        // guards pool and surrogates
-	pool       [OutcomeCount][poolSumCount]int64 // outcomes of all arms
-	surrogates [surrogateSumCount]int64          // surrogate of all arms
+	pool       [OutcomeCount][poolSumCount]int64 // sums of the outcomes over all arms
+	surrogates [surrogateSumCount]int64          // sums of the surrogate over all arms
 
 	modelsMu sync.Mutex
 	models   map[string]struct{} // the models that are counted by name
@@ -101,7 +101,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	}
 }
 
-// addPool adds the outcomes of one arm to the outcomes of all arms.
+// addPool adds the sums of the outcomes of one arm to the sums over all arms.
 func (c *Counters) addPool(sums *[OutcomeCount][poolSumCount]int64) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
@@ -112,14 +112,14 @@ func (c *Counters) addPool(sums *[OutcomeCount][poolSumCount]int64) {
 	}
 }
 
-// addSurrogate adds to the surrogate of all arms.
+// addSurrogate adds v to a sum of the surrogate over all arms.
 func (c *Counters) addSurrogate(index int, v int64) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
 	c.surrogates[index] += v
 }
 
-// Raise merges maxima of other replicas.
+// Raise merges the running maxima of other replicas.
 func (c *Counters) Raise(maxima []Delta) {
 	for _, d := range maxima {
 		if d.Key.Monotone() {
@@ -136,7 +136,7 @@ func (c *Counters) scope(name string, create bool) *sums {
 	return entryOf(&c.mu, c.arms, Arm(name), create)
 }
 
-// entryOf reads a map that only grows; with create, a missing entry is added.
+// entryOf returns the entry of a map that only grows; with create, a missing entry is added.
 func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
 	mu.RLock()
 	v := m[key]

@@ -27,7 +27,7 @@ func (c *Counters) ClosedPerDay(day int32) float64 {
 	first := day
 	var b Row
 	for it := g.rows; it.Next(&b); {
-		at := int32(b.At) //nolint:gosec // a day
+		at := int32(b.At) //nolint:gosec // a day number fits in an int32
 		if b.Group == rowDays && at > day-rateWindow && at <= day && b.Values[iClosed] > 0 {
 			first = min(first, at)
 			n += b.Values[iClosed]

@@ -9,8 +9,9 @@ import (
 // One is the scale of the integer counters: a counter holds millionths.
 const One = 1_000_000
 
-// Key names one counter of a tenant. Scope is an arm, empty for the global counters, or "x:" and a
-// category for a baseline.
+// Key names one counter of a tenant. Scope is an arm for the counters of an arm, empty for the global counters, a text
+// with the prefix "x:" for the baseline of a category, or a text with the prefix "t:" for the entries of a planned
+// trial.
 type Key struct {
 	Scope string
 	Field string // see fields.go

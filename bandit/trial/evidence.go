@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// betCount is the number of bet sizes that the e-value averages over.
+// betCount is the number of bet sizes. An e-value is the mean over the bets of all sizes.
 const betCount = 6
 
 // lambda returns the k-th bet against "no effect", for a pick with holdout eps. The cap keeps 1 +
@@ -14,9 +14,9 @@ func lambda(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
 
-// logE returns the logarithm of an e-value: of the mean of exp(W) over the bets. w holds one W per bet,
-// in millionths. Under "no effect" the expectation of the e-value is 1 at every moment, so 1/max E is a
-// p-value that is valid at any time.
+// logE returns the logarithm of an e-value: of the mean of exp(W) over the bets. W is the sum of ln(1 + lambda z) for
+// one bet size; w holds each W in millionths. Under "no effect" the expectation of the e-value is 1 at every moment, so
+// 1/max E is a p-value that is valid at any time.
 func logE(w []int64) float64 {
 	top := math.Inf(-1)
 	for _, x := range w {
@@ -29,7 +29,7 @@ func logE(w []int64) float64 {
 	return top + math.Log(sum/float64(len(w)))
 }
 
-// PValue converts the logarithm of a running maximum to a p-value.
+// PValue returns the p-value for the logarithm of the running maximum of an e-value.
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
 // Discoveries runs the Benjamini-Hochberg procedure at level q and returns the largest p-value that

@@ -2,7 +2,7 @@ package trial
 
 import "slices"
 
-// ExclusionReason is the reason for which a session is outside of the experiment.
+// ExclusionReason is the reason why a session is outside of the experiment.
 type ExclusionReason string
 
 // The reasons. The counters of a tenant hold the first four of them.
@@ -24,8 +24,8 @@ func ExclusionReasons() [exclusionReasons]ExclusionReason {
 	return [exclusionReasons]ExclusionReason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedUnknown}
 }
 
-// Exclude takes the session out of the experiment. An earlier reason stays. A reason that only
-// treated sessions can meet must not exclude a session.
+// Exclude takes the session out of the experiment. An earlier reason stays. A reason that only treated sessions can
+// have must not exclude a session, because the exclusion would bias the comparison.
 func (a *Assignment) Exclude(why ExclusionReason) {
 	if !a.Excluded {
 		a.Excluded, a.ExcludedFor = true, why

@@ -49,9 +49,9 @@ const (
 	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )
 
-// Fields of the sessions whose coins had the same probability of withholding, with suffix 0 (withheld) or 1
-// (injected). The fields of rewarded sessions also have the tier of the reward. The probability follows in
-// millionths: "told1.2@200000".
+// Fields of one stratum, the sessions with one probability of withholding, with suffix 0 (withheld) or 1 (injected).
+// The fields of rewarded sessions also have the tier of the reward. The probability follows in millionths:
+// "told1.2@200000".
 const (
 	fAssigned    = "a"     // closed sessions
 	fAtClose     = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
@@ -207,8 +207,8 @@ func newFieldTable() map[string]position {
 	return t
 }
 
-// findPosition looks up the name of a counter. eps is the probability of withholding in the name of a coin's counter,
-// in millionths. anyPick reports whether name has the prefix anyPrefix.
+// findPosition returns the position of the counter with this name. For a counter of a stratum, eps is the probability
+// of withholding in millionths. anyPick reports whether name has the prefix anyPrefix.
 func findPosition(name string) (pos position, eps int64, anyPick, ok bool) {
 	plain, rate, flipped := strings.Cut(name, epsSeparator)
 	if !flipped {
@@ -233,8 +233,7 @@ func armDigit(injected bool) string {
 	return "0"
 }
 
-// stratumField names a counter of one stratum, the sessions with one probability of withholding. Sums over
-// different probabilities would be subject to Simpson's paradox.
+// stratumField names a counter of one stratum. Sums over several strata would be subject to Simpson's paradox.
 func stratumField(field string, injected bool, eps float64) string {
 	return field + armDigit(injected) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
@@ -247,7 +246,8 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 	return field + armDigit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// anyPrefix is the prefix of the counters of the coin "any pick was injected", in the global scope.
+// anyPrefix is the prefix of the global counters that compare the sessions with an injected first pick with the
+// sessions whose first picks were all withheld.
 const anyPrefix = "any."
 
 // tiers is the number of sources of reward: user, verifier, implicit. Tier 0 holds rewards of

@@ -19,8 +19,8 @@ const modelPrefix = "model."
 
 // Indices of the sums of one model. The sums are not dated.
 const (
-	vC1 = iota // closed picks with a coin, injected
-	vC0        // closed picks with a coin, withheld
+	vC1 = iota // closed randomised picks, injected
+	vC0        // closed randomised picks, withheld
 	vM1        // rewarded picks, injected
 	vM0        // rewarded picks, withheld
 	vZ         // sum of z
@@ -111,7 +111,7 @@ func (c *Counters) addModel(model string) {
 // interval and no verdict of a lesson uses it.
 type ModelEffect struct {
 	Model      string
-	C1, C0     float64 // closed picks with a coin: injected, withheld
+	C1, C0     float64 // closed randomised picks: injected, withheld
 	M1, M0     float64 // rewarded picks: injected, withheld
 	HasEffect  bool    // enough rewarded picks for an effect
 	Effect     float64 // mean of z; 0 without enough picks

@@ -17,13 +17,13 @@ func outcomeLambda(k int, eps float64) float64 {
 
 // Indices of the sums of one outcome. The sums are not dated.
 const (
-	oN1             = iota                  // closed picks with a coin, injected
-	oN0                                     // closed picks with a coin, withheld
+	oN1             = iota                  // closed randomised picks, injected
+	oN0                                     // closed randomised picks, withheld
 	oY1                                     // sum of the values, injected
 	oY0                                     // sum of the values, withheld
 	oZ                                      // sum of z
 	oZZ                                     // sum of z squared
-	oUp                                     // sums of ln(1 + lambda_k u), u the capped and scaled z
+	oUp                                     // sums of ln(1 + lambda_k u), where u is z scaled by Watch.Width and capped
 	oDown           = oUp + outcomeBetCount // sums of ln(1 - lambda_k u)
 	outcomeSumCount = oDown + outcomeBetCount
 )
@@ -45,8 +45,8 @@ func namesOfOutcomes() (out [OutcomeCount][outcomeSumCount]string) {
 	return out
 }
 
-// addOutcomes adds the outcomes of each pick with a coin. A session closes once, so its outcomes count
-// once, with or without a reward.
+// addOutcomes adds the outcomes of each randomised pick. A session closes once, so its outcomes count once, with or
+// without a reward.
 func (a *Assignment) addOutcomes(d *Deltas) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -79,8 +79,8 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	if !(width > 0) {
 		return
 	}
-	// A cap that is symmetric around a centre fixed before the coin keeps the mean of u at 0 where
-	// the lesson changes nothing.
+	// The mean of u stays 0 where the lesson changes nothing, because the cap is symmetric around a centre that was
+	// fixed before the coin.
 	u, _ := Z(clip((y-p.Watch.C[o])/width, -1, 1), p.Injected, p.Eps)
 	for k := range outcomeBetCount {
 		l := outcomeLambda(k, p.Eps) * u
@@ -91,7 +91,7 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 
 // OutcomeStats is the input of the report for one outcome of an arm.
 type OutcomeStats struct {
-	N1, N0              float64 // closed picks with a coin: injected, withheld
+	N1, N0              float64 // closed randomised picks: injected, withheld
 	Y1, Y0              float64 // sums of the values
 	Z, ZZ               float64
 	LogEMore, LogEFewer float64 // logarithms of the present e-values: for larger and for smaller values with the lesson
@@ -122,8 +122,7 @@ func outcomeStats(v []int64) OutcomeStats {
 	}
 }
 
-// pseudoPicks is the number of picks with the mean of all lessons that each mean of a centre starts
-// with.
+// pseudoPicks is the number of picks, with the mean of all lessons, from which each mean of a centre starts.
 const pseudoPicks = 10
 
 // startMean returns the assumed mean of an outcome before the first session. A wrong mean makes an

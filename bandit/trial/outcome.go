@@ -13,7 +13,7 @@ const (
 	Recurrence  Outcome = iota // 1 if an error that the lesson is about occurs again
 	Errors                     // failed tool calls
 	Loops                      // 1 if a loop is found
-	Corrections                // 1 if a person corrects or rejects
+	Corrections                // 1 if the user corrects or rejects
 	Turns                      // requests of the agent
 	Tokens                     // tokens, as reported by the upstream
 	Seconds                    // time up to the newest request or reply
@@ -80,9 +80,8 @@ func Change(effect float64) float64 { return 100 * (math.Exp2(logRange*effect) -
 // EffectOf converts a change in per cent to an effect on a logarithmic outcome.
 func EffectOf(change float64) float64 { return math.Log2(1+change/100) / logRange }
 
-// Tally holds the running sums of a session, or of all sessions of a unit. The outcomes of a pick are
-// the differences between the sums at the closing and the sums at the pick. The sums read the
-// traffic and never the arm.
+// Tally holds the running sums of a session, or of all sessions of a unit. The outcomes of a pick are the differences
+// between the sums at the closing and the sums at the pick. The sums are computed from the traffic, without the arm.
 type Tally struct {
 	Errors      int64 `json:"e,omitempty"`
 	Loops       int64 `json:"l,omitempty"`
@@ -98,8 +97,7 @@ func (t *Tally) Add(o Tally) {
 	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)
 }
 
-// Join joins two states of the sums that one replica counts. Each sum only grows, so the larger sum
-// is the newer sum.
+// Join merges two states of the sums that one replica counts. Each sum only grows, so the larger sum is the newer sum.
 func (t *Tally) Join(o Tally) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
 	t.Turns, t.Tokens, t.At = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.At, o.At)
@@ -126,8 +124,8 @@ func SetOf(list ...Outcome) (s OutcomeSet) {
 // Has reports whether the set contains an outcome.
 func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 
-// Watch is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow
-// from earlier sessions alone, so they do not depend on the coin of the pick. Recurred, Closed and After are
+// Watch is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow from
+// earlier sessions alone, so these numbers do not depend on the coin of the pick. Recurred, Closed and After are
 // observed after the pick.
 type Watch struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none

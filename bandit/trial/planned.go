@@ -28,9 +28,8 @@ const plannedPrefix = "t:"
 // PlannedScope returns the scope of the entries of a trial.
 func PlannedScope(k Arm, name string) string { return plannedPrefix + string(k) + "#" + name }
 
-// Name returns the name of a planned trial, made of the start and the number of rewarded picks,
-// because a lesson may go through several trials, and the outcome of a trial on an outcome. The name
-// is empty for a trial without a planned number.
+// Name returns the name of a planned trial: the start and the number of rewarded picks, which distinguish several
+// trials of a lesson, and the outcome of a trial on an outcome. The name is empty for a trial without a planned number.
 func Name(started time.Time, picks int64, outcome string) string {
 	if picks <= 0 {
 		return ""
@@ -48,7 +47,7 @@ func Planned(name string) int64 { return NewEvaluation("", name).Planned }
 // entry is one pick of a planned trial: a rewarded pick or, in a trial on an outcome, a closed pick.
 type entry struct {
 	at         int64  // start of the session, in seconds since 1970
-	tieBreaker string // first digits of the session's id, which order the sessions of one second
+	tieBreaker string // first digits of the session's id, which order the sessions that start in one second
 	z          int64  // in millionths
 	injected   bool
 }
@@ -64,9 +63,9 @@ type plannedTrial struct {
 // one second, too few to identify a session.
 const tieBreakerDigits = 8
 
-// TrialEntries returns the additions of a session at the closing to the planned trials of its picks. y is
-// the reward at the closing; without a reward, y is not a number, and only trials on an outcome have
-// an addition. The value of an addition encodes z and the coin, and is never 0.
+// TrialEntries returns the additions of a session at the closing to the planned trials of its picks. y is the reward at
+// the closing; without a reward, y is not a number, and only trials on an outcome have an addition. The value of an
+// addition encodes z and the arm, and is never 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
@@ -91,7 +90,8 @@ func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	return d
 }
 
-// trialZ returns z of the pick's planned trial. ok is false if the pick has no coin, reward or outcome.
+// trialZ returns z of the pick in its planned trial. ok is false if the pick was not randomised, or has no reward or
+// outcome.
 func (p *Pick) trialZ(y float64) (z float64, ok bool) {
 	o, hasOutcome := NewEvaluation(p.Arm, p.Trial).OnOutcome()
 	if !hasOutcome {
@@ -211,8 +211,8 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
-// MinTrialPicks returns the minimum number of picks of a planned trial. With fewer, or with fewer than
-// twenty on the rarer side of the coin, the interval of the evaluation would be invalid.
+// MinTrialPicks returns the minimum number of picks of a planned trial. With fewer picks, or with fewer than twenty in
+// the smaller arm, the interval of the evaluation would be invalid.
 func MinTrialPicks(epsilon float64) int64 {
 	const minPerArm = 20
 	rareShare := 0.5

@@ -2,8 +2,8 @@ package trial
 
 import "math"
 
-// Progress is the state of the evidence of an arm, by the coins alone. Progress decides the size of
-// the holdout and the end of a trial.
+// Progress is the state of the measurement of an arm, from the holdout alone. Progress decides the size of the holdout
+// and the end of a trial.
 type Progress struct {
 	Proven    bool // E+ reached 20 at some time
 	Concluded bool // the interval was above 0 and never below 0, or within the material size at some time
@@ -33,7 +33,7 @@ func (c *Counters) TrialPicks(k Arm, name string) int64 {
 	return entryOf(&c.mu, c.planned, PlannedScope(k, name), false).count()
 }
 
-// isConcluded reports whether the arm has its own verdict, so that the holdout may shrink. The caller
+// isConcluded reports whether the interval of the arm alone gives a verdict, so that the holdout may shrink. The caller
 // holds mu.
 func (s *sums) isConcluded() bool {
 	bar := Fixed(-math.Log(Alpha))

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Stats is the input of the report for one scope: counts of sessions, sums, and the coins by their
-// probability of withholding. Stats contains no belief of the chooser.
+// Stats is the input of the report for one scope: counts of sessions, sums, and the strata. Stats contains no belief of
+// the chooser.
 type Stats struct {
 	N, Z, ZZ        float64 // randomised sessions with a reward: number, sum of z, sum of z squared
 	Rewards         RewardSums
@@ -45,10 +45,10 @@ type AllSessions struct {
 	Closed   int64                   // closed sessions in the experiment
 	Members  int64                   // closed sessions that count with their unit
 	Excluded [exclusionReasons]int64 // closed sessions outside of the experiment, in the order of ExclusionReasons
-	Any      []Stratum               // coin "any pick was injected", by the probability of none
+	Any      []Stratum               // sessions with an injected first pick against sessions whose first picks were all withheld, by the probability of the latter
 }
 
-// Stratum holds the coins with one probability of withholding.
+// Stratum holds the counts and sums of the sessions with one probability of withholding.
 type Stratum struct {
 	Eps             float64         // the probability
 	Assigned        [2]int64        // closed sessions: withheld, injected
@@ -159,7 +159,7 @@ func (s *sums) addRows(out *Stats) {
 			out.All.Any = append(out.All.Any, stratum(&r))
 		case rowDays:
 			out.Days = append(out.Days, DayStats{
-				Day: int32(r.At), N: fromFixed(v[iN]), Z: fromFixed(v[iZ]), ZZ: fromFixed(v[iZZ]), //nolint:gosec // a day
+				Day: int32(r.At), N: fromFixed(v[iN]), Z: fromFixed(v[iZ]), ZZ: fromFixed(v[iZZ]), //nolint:gosec // a day number fits in an int32
 				N1: fromFixed(v[iN1]), N0: fromFixed(v[iN0]), S1: fromFixed(v[iS1]), S0: fromFixed(v[iS0]),
 			})
 		case rowCosts: // a session with a cost is closed, so the day is in Days
@@ -172,7 +172,7 @@ func (s *sums) addRows(out *Stats) {
 	}
 }
 
-// stratum returns the sums of the coins with one probability.
+// stratum returns the counts and sums of one stratum.
 func stratum(x *Row) Stratum {
 	t := Stratum{Eps: fromFixed(x.At)}
 	for arm := range 2 {

@@ -24,7 +24,7 @@ const (
 	rowSurrogate              // sums of the surrogate
 	rowOutcomes               // by outcome
 	rowStrata                 // by the probability of withholding, in millionths
-	rowAnyPick                // global: coin "any pick was injected", by the probability of none
+	rowAnyPick                // global: strata of AllSessions.Any
 	rowDays                   // by day
 	rowCosts                  // global: costs, by day
 )
@@ -32,13 +32,13 @@ const (
 // row returns the values of a group that has one row.
 func (s *sums) row(group uint8) [Columns]int64 { return s.rows.Row(group, 0) }
 
-// betsOnHelp returns the bets on a lesson that helps.
+// betsOnHelp returns the sums of the bets on a lesson that helps.
 func (s *sums) betsOnHelp() []int64 {
 	v := s.row(rowBets)
 	return v[:betCount]
 }
 
-// betsOnHarm returns the bets on a lesson that harms.
+// betsOnHarm returns the sums of the bets on a lesson that harms.
 func (s *sums) betsOnHarm() []int64 {
 	v := s.row(rowBets)
 	return v[betCount : 2*betCount]

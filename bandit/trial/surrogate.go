@@ -15,12 +15,12 @@ import "math"
 
 // Indices of the sums of the surrogate. The sums are not dated.
 const (
-	uN1  = iota // closed picks with a surrogate and a coin, injected
-	uN0         // closed picks with a surrogate and a coin, withheld
+	uN1  = iota // closed randomised picks with a surrogate, injected
+	uN0         // closed randomised picks with a surrogate, withheld
 	uG          // closed picks: sum of g = l z(s)
 	uGG         // closed picks: sum of g squared
-	uM1         // rewarded picks with a surrogate and a coin, injected
-	uM0         // rewarded picks with a surrogate and a coin, withheld
+	uM1         // rewarded randomised picks with a surrogate, injected
+	uM0         // rewarded randomised picks with a surrogate, withheld
 	uD          // rewarded picks: sum of d = z(y) - g
 	uDD         // rewarded picks: sum of d squared
 	uDG         // rewarded picks: sum of d g
@@ -38,7 +38,8 @@ var surrogateFields = [surrogateSumCount]string{
 	"all.n1", "all.n0", "all.g", "all.gg", "all.m1", "all.m0", "all.d", "all.dd", "all.dg", "all.gr", "all.ggr", "all.yz", "all.zz",
 }
 
-// surrogate returns z of the surrogate of a closed pick. ok is false if the pick has no coin or surrogate.
+// surrogate returns z of the surrogate of a closed pick. ok is false if the pick was not randomised or has no
+// surrogate.
 func (p *Pick) surrogate() (z float64, ok bool) {
 	var trouble, centre float64
 	for _, o := range [...]Outcome{Errors, Loops, Corrections} {

@@ -42,7 +42,7 @@ func (t *Table) Next(r *Row) bool {
 	return true
 }
 
-// readHead reads a row up to its values.
+// readHead reads a packed row up to its values.
 func readHead(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
 	at, n := binary.Varint(b[1:])
 	mask, m := binary.Uvarint(b[1+n:])
@@ -95,7 +95,7 @@ func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) 
 	*t = slices.Clone(out) // without the spare capacity of append
 }
 
-// split returns the rows without their values.
+// split returns the packed rows, without reading their values.
 func (t *Table) split() []rowChange {
 	rows := make([]rowChange, 0, len(*t)/16+16)
 	for b := []byte(*t); len(b) > 0; {

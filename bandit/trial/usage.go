@@ -10,8 +10,8 @@ type Usage struct {
 // not exceed the bound of Fixed.
 const kilo = 1000
 
-// CostDeltas returns the additions of a session at the closing: the cost with and without each lesson.
-// The coins make this comparison causal, too. The comparison shows a lesson that shortens sessions, or that
+// CostDeltas returns the additions of a session at the closing: the cost with and without each lesson. This comparison
+// is causal, too, because the assignment is random. The comparison shows a lesson that shortens sessions, or that
 // breaks the prompt cache of the upstream.
 func (a *Assignment) CostDeltas(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {

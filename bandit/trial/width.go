@@ -18,17 +18,17 @@ const (
 	MinPerArm = 5
 )
 
-// EnoughPicks reports whether an interval may be shown after n rewarded picks.
+// EnoughPicks reports whether an interval may be shown after n rewarded picks, of which the numbers injected and
+// withheld belong to the arms.
 func EnoughPicks(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinClaimPerArm is the minimum number of rewarded picks in each arm before an interval supports a
-// verdict. With fewer picks the tail of the variance is not known well enough, and half of all false
-// claims came from such rows.
+// MinClaimPerArm is the minimum number of rewarded picks in each arm for a verdict from an interval. With fewer picks
+// the tail of the variance is not known well enough, and half of all false claims came from such rows.
 const MinClaimPerArm = 50
 
-// Claimable reports whether the distance of an interval from 0 supports a verdict.
+// Claimable reports whether the arms have enough rewarded picks for a verdict from the interval.
 func Claimable(injected, withheld float64) bool {
 	return injected >= MinClaimPerArm && withheld >= MinClaimPerArm
 }
