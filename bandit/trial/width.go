@@ -42,10 +42,9 @@ func Moments(n, sum, squares float64) (mean, variance float64) {
 	return mean, math.Max(squares/n-mean*mean, minVariance)
 }
 
-// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions whose z
-// has the given variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central
-// limit theory and asymptotic confidence sequences, 2021), tuned to be tightest at about tight
-// sessions.
+// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions whose z has the given
+// variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic
+// confidence sequences, 2021), tuned to be tightest at about tightestAt sessions.
 func HalfWidth(n, variance, tightestAt float64) float64 {
 	l := -2 * math.Log(Alpha)
 	r := (l + math.Log(l) + 1) / tightestAt
