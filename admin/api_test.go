@@ -98,7 +98,7 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 		status   int
 		wantText string
 	}{
-		{fmt.Errorf("read it: %w", session.ErrPlace), 400, "not a position of the list"},
+		{fmt.Errorf("read it: %w", session.ErrUnknownPosition), 400, "not a position of the list"},
 		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "no data of this session is stored"},
 		{errors.New("disk canary"), 503, "the store cannot be read"},
 	} {

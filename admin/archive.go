@@ -127,7 +127,7 @@ func storeFault(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, sessionpkg.ErrPlace):
+	case errors.Is(err, sessionpkg.ErrUnknownPosition):
 		return echo.NewHTTPError(http.StatusBadRequest,
 			"after: not a position of the list; use next of the previous answer, or omit after")
 	case errors.Is(err, store.ErrNoSession):

@@ -60,7 +60,7 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 // addSession writes a session with the given number of turns; change may alter the record and the exchanges.
 func (k *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
-	id := sessionpkg.KeyOf("default", sessionpkg.SpaceName, name)
+	id := sessionpkg.IDOf("default", sessionpkg.NamespaceSession, name)
 	start := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
 	r := &sessionpkg.Record{
 		Identity: sessionpkg.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: sessionpkg.ByHeader, Started: start, Seen: start.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},

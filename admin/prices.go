@@ -149,8 +149,8 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 // note explains the mean price, and names models without a price.
 func (m *meanPrice) note(p *Prices) g.Node {
 	var text []string
-	if p.Models != nil && p.Models.Listed != "" && m.known {
-		text = append(text, "Built-in list prices of "+p.Models.Listed+"; set the key prices to your prices.")
+	if p.Models != nil && p.Models.BuiltInDate != "" && m.known {
+		text = append(text, "Built-in list prices of "+p.Models.BuiltInDate+"; set the key prices to your prices.")
 	}
 	if m.sessions > 0 {
 		text = append(text, "Price of the input: the mean over "+countOf(m.sessions, "session")+".")

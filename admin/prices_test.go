@@ -80,10 +80,10 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 func TestOverviewShowsDateOfBuiltInPrices(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Read.Archive = pricedArchive{o.Read.Archive, []store.SessionItem{{Model: "gpt-5", Input: 10}}}
-		o.Program.Prices = func() Prices { return Prices{Models: price.Listed(), Currency: "USD"} }
+		o.Program.Prices = func() Prices { return Prices{Models: price.BuiltIn(), Currency: "USD"} }
 	})
 	f.reports.report.Global.NTreated = 1
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices of "+price.Listed().Listed+"; set the key prices") {
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices of "+price.BuiltIn().BuiltInDate+"; set the key prices") {
 		t.Error("the overview lacks the date of the built-in prices or the key prices")
 	}
 }

@@ -69,7 +69,7 @@ func (s *sessions) load(path string) (future int, err error) {
 
 // readLogins returns the logins of a file. The keys of the map are the digests of the cookies.
 func readLogins(path string) (map[[32]byte]*login, error) {
-	if err := file.Regular(path); err != nil {
+	if err := file.CheckRegular(path); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(path)

@@ -21,14 +21,14 @@ func (c *Config) PriceTable() *price.Table {
 		t.Other = price.Flat(c.Admin.PriceInput, c.Admin.PriceCached).Other
 	}
 	if len(t.Entries) == 0 && t.Other == nil && (c.Admin.Currency == "" || strings.EqualFold(c.Admin.Currency, price.Dollars)) {
-		return price.Listed()
+		return price.BuiltIn()
 	}
 	return t
 }
 
 // Currency returns the name of the currency of all amounts. The built-in prices are in US dollars.
 func (c *Config) Currency() string {
-	if c.Admin.Currency == "" && c.PriceTable().Listed != "" {
+	if c.Admin.Currency == "" && c.PriceTable().BuiltInDate != "" {
 		return price.Dollars
 	}
 	return c.Admin.Currency

@@ -96,10 +96,10 @@ func TestInferredResultKeepsHashAndText(t *testing.T) {
 			t.Errorf("hash of item %d after the repetition: got %[3]v, want %[2]v as before", i, once.Hash(i), twice.Hash(i))
 		}
 	}
-	if got := once.Item(2).Words; !strings.Contains(got, "404") {
+	if got := once.Item(2).UserText; !strings.Contains(got, "404") {
 		t.Errorf("Words of item 2 before the repetition = %q, want it to contain 404", got)
 	}
-	if got := twice.Item(2).Words; got != pair[1] {
+	if got := twice.Item(2).UserText; got != pair[1] {
 		t.Errorf("Words of item 2 after the repetition = %q, want %q", got, pair[1])
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)

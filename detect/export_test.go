@@ -25,7 +25,7 @@ func ResultEnds(text string) uint64 { return wording().endsHash(text) }
 // ReadInFull returns the numbers of earlier results that Loops reads in full, to hash them and to find the lines that
 // describe the failure.
 func ReadInFull(req *wire.Request) (hashed, described int) {
-	h := &history{req: req, firstNew: req.New(), unreadEnd: req.End(), visitsLeft: maxVisits}
+	h := &history{req: req, firstNew: req.FirstNew(), unreadEnd: req.End(), visitsLeft: maxVisits}
 	h.readBatch()
 	h.answerStart = h.unreadEnd
 	h.findLoops(len(h.steps), func(s *step) bool { return s.item >= h.firstNew })

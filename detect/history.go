@@ -279,7 +279,7 @@ func userWords(req *wire.Request, i int) (string, bool) {
 		return "", false
 	}
 	it := req.Item(i)
-	words := it.Words
+	words := it.UserText
 	if words == "" || it.ResultInferred() {
 		return "", false
 	}

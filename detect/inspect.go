@@ -179,13 +179,13 @@ func (t *inspection) emitOpinion(i int) error {
 		return nil
 	}
 	it := t.req.Item(i)
-	if it.ResultInferred() || it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
+	if it.ResultInferred() || it.UserText == "" && (it.Text == "" || len(it.Results) > 0) {
 		return nil
 	}
-	opinion := ReadTurn(it.Text, it.Words, t.answer)
+	opinion := ReadTurn(it.Text, it.UserText, t.answer)
 	answer := t.answer
 	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(opinion.Feeling), Rule: opinion.Rule},
-		func() Explanation { return explainTurn(it.Text, it.Words, answer, opinion) })
+		func() Explanation { return explainTurn(it.Text, it.UserText, answer, opinion) })
 }
 
 // explainLoop explains the newest result of a loop, and names the item of the earlier result.

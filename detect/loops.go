@@ -216,7 +216,7 @@ func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back in
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {
-	from := req.New()
+	from := req.FirstNew()
 	h := &history{req: req, results: r, firstNew: from, unreadEnd: req.End(), visitsLeft: maxVisits, warnedCalls: warned, recall: recall}
 	h.readBatch()
 	h.answerStart = h.unreadEnd

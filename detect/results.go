@@ -132,8 +132,8 @@ func (p *promptQuotes) isPromptQuoted(req *wire.Request, item int) bool {
 		if req.Role(i) != wire.RoleUser {
 			continue
 		}
-		if it := req.Item(i); it.Words != "" {
-			p.isQuoted = strings.Contains(it.Text, `"`+it.Words+`"`)
+		if it := req.Item(i); it.UserText != "" {
+			p.isQuoted = strings.Contains(it.Text, `"`+it.UserText+`"`)
 			break
 		}
 	}

@@ -26,12 +26,12 @@ const (
 func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
-	for i := req.New() - 1; i >= 0 && previous == ""; i-- {
+	for i := req.FirstNew() - 1; i >= 0 && previous == ""; i-- {
 		if req.Role(i) == wire.RoleAssistant {
 			previous = newestAnswer(req.Item(i), "")
 		}
 	}
-	for i := req.New(); i < req.Len(); i++ {
+	for i := req.FirstNew(); i < req.Len(); i++ {
 		role := req.Role(i)
 		if role != wire.RoleUser && role != wire.RoleTool {
 			continue
@@ -46,7 +46,7 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 		if role != wire.RoleUser || it.ResultInferred() {
 			continue
 		}
-		opinion := ReadTurn(it.Text, it.Words, previous)
+		opinion := ReadTurn(it.Text, it.UserText, previous)
 		if opinion.Feeling == Neutral || opinion.Feeling == Thanks && !opinion.Interrupt {
 			continue
 		}

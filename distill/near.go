@@ -111,7 +111,7 @@ func (c *capturedSession) addEvents(s *Session) {
 		text := withoutBlocks(e.Text)
 		switch {
 		case e.Role == sample.EventUser:
-			if asked := wire.Asked(text); asked != "" {
+			if asked := wire.UserRequest(text); asked != "" {
 				c.user = append(c.user, asked)
 			}
 		case e.Role == sample.EventCall && e.Answered:

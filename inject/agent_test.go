@@ -287,7 +287,7 @@ type testSession struct {
 }
 
 func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *testSession {
-	id := session.KeyOf("default", session.SpaceName, name)
+	id := session.IDOf("default", session.NamespaceSession, name)
 	return &testSession{
 		t: t, a: &agent{form: form}, in: New(cfg), book: book, beliefs: bandit.New(), now: noon,
 		claim: session.Claim{Agent: "coder"},

@@ -35,7 +35,7 @@ func (w *work) answerSpot() (spot, bool) {
 	if at, ok := w.newestMessageSpot(false); ok {
 		return at, true
 	}
-	for i := w.input.Request.New(); i < w.input.Request.Len(); i++ {
+	for i := w.input.Request.FirstNew(); i < w.input.Request.Len(); i++ {
 		if at, ok := w.firstResultSpot(i); ok {
 			return at, true
 		}

@@ -11,7 +11,7 @@ import (
 // class of the first message". These facts are known before the first coin, so that no lesson can affect the category.
 func sessionCategory(rec *session.Record, req *wire.Request) string {
 	n := 0
-	for _, w := range req.NewWords() {
+	for _, w := range req.NewUserTexts() {
 		n += len(w)
 	}
 	return shorten(rec.Identity.Agent) + "|" + shorten(modelFamily(req.Model)) + "|" + lengthClass(n)

@@ -158,7 +158,7 @@ func (w pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 			rec = session.NewRecord("default", claim, found, now)
 		}
 		var results detect.Results
-		rec.Side(req, claim, session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools})
+		rec.SideReason(req, claim, session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools})
 		plan := w.injector.Plan(rec, inject.Input{Request: req, Claim: claim, Book: w.book, Beliefs: bandit.New(), Results: &results, Now: now})
 		if _, err := req.Splice(nil, plan.Edits); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	for _, r := range w.input.Request.Item(l.Index).Results {
 		if r.CallID == l.CallID {
 			at, ok = w.resultSpot(l.Index, r.Block, r.CallID)
-			return at, strings.Contains(r.Lead, "[LOOP DETECTED]"), ok
+			return at, strings.Contains(r.LeadingBlocks, "[LOOP DETECTED]"), ok
 		}
 	}
 	return spot{}, false, false

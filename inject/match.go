@@ -143,9 +143,9 @@ func insertedElsewhere(req *wire.Request) map[string]bool {
 			continue
 		}
 		it := req.Item(i)
-		read(it.Lead)
+		read(it.LeadingBlocks)
 		for _, res := range it.Results {
-			read(res.Lead)
+			read(res.LeadingBlocks)
 		}
 	}
 	return slugs
@@ -161,11 +161,11 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	spots := make(map[string]spot)
 	if at, ok := w.wordsSpot(); ok {
 		spots[""] = at
-		for i := w.input.Request.New(); i < w.input.Request.Len(); i++ {
+		for i := w.input.Request.FirstNew(); i < w.input.Request.Len(); i++ {
 			if w.input.Request.Role(i) != wire.RoleUser || !w.rec.IsNewItem(w.input.Request, i) {
 				continue
 			}
-			if words := w.input.Request.Asked(i); words != "" {
+			if words := w.input.Request.UserRequest(i); words != "" {
 				q.Words = append(q.Words, words)
 			}
 		}
@@ -257,7 +257,7 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	cfg.Room = room
 	var picks []trial.Pick
 	w.withCoins(func(u *session.Record) {
-		if u == w.rec && !u.Shared() {
+		if u == w.rec && !u.IsShared() {
 			picks = bandit.Decide(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
 			w.startMeasuring(u, picks, actions)
 			return

@@ -50,7 +50,7 @@ func BenchmarkNewText(b *testing.B) {
 				th := session.NewThreader(func() [16]byte { return [16]byte{1} })
 				found := th.Resolve(session.Scope{Tenant: "d"}, session.Claim{Agent: "c"}, req, now, nil)
 				rec := session.NewRecord("d", session.Claim{Agent: "c"}, found, now)
-				rec.Side(req, session.Claim{}, session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools})
+				rec.SideReason(req, session.Claim{}, session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools})
 				var rs detect.Results
 				in.Plan(rec, inject.Input{Request: req, Book: book, Beliefs: bandit.New(), Results: &rs, Now: now})
 				rs.Signals(req, nil)

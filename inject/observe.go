@@ -34,13 +34,13 @@ func (w *work) observe() {
 	}
 	w.withCoins(func(u *session.Record) {
 		seen.Turns = 1
-		u.Observe(seen)
+		u.AddTally(seen)
 		for i := range u.Assignment.Picks {
 			if p := &u.Assignment.Picks[i]; slices.Contains(recurred, p.Slug) {
 				p.Watch.Recurred = true
 			}
 		}
-		u.Active(w.input.Now)
+		u.RecordActivity(w.input.Now)
 	})
 }
 
@@ -130,7 +130,7 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick, actions []b
 	if !ok {
 		return
 	}
-	u.Active(w.input.Now)
+	u.RecordActivity(w.input.Now)
 	for i := range picks {
 		p := &picks[i]
 		at := slices.IndexFunc(actions, func(a bandit.Action) bool { return a.Slug == p.Slug })

@@ -31,7 +31,7 @@ func (r *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
 // endTurnWithUsage ends a turn with a complete reply with the given token usage.
 func (r *testSession) endTurnWithUsage(input, output int) {
 	r.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
-	r.rec.Active(r.now)
+	r.rec.RecordActivity(r.now)
 }
 
 // The outcomes of a pick (errors, tokens and others) are counted from the pick on. The failed call that triggers the

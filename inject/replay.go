@@ -89,11 +89,11 @@ func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 	if b.AnchorRemoved || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
 		return 0, 0, false
 	}
-	if i < 0 || i >= min(w.rec.Thread.ItemsBefore, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
+	if i < 0 || i >= min(w.rec.Thread.ItemsBefore, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).UserText == "" {
 		return 0, 0, false
 	}
 	if w.historyMoved == nil {
-		moved := !w.rec.InPlace(req)
+		moved := !w.rec.KeepsIndices(req)
 		w.historyMoved = &moved
 	}
 	at, ok := w.wordsSpotOf(i)

@@ -160,7 +160,7 @@ func (w *work) startMeasuringSections(u *session.Record, picks []trial.Pick) {
 	if !ok || len(picks) == 0 {
 		return
 	}
-	u.Active(w.input.Now)
+	u.RecordActivity(w.input.Now)
 	for i := range picks {
 		p := &picks[i]
 		p.Watch = beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)

@@ -60,7 +60,7 @@ type sectionSession struct {
 
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
-	id := session.KeyOf("default", session.SpaceName, name)
+	id := session.IDOf("default", session.NamespaceSession, name)
 	return &sectionSession{
 		t: t, in: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: registry, now: noon,
 		rec: session.NewRecord("default", session.Claim{}, session.Resolved{ID: id, Name: name}, noon),
@@ -209,7 +209,7 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, style)
 	for i := range 20 {
-		run := session.NewRun("default", session.Claim{}, "run", session.KeyOf("default", session.SpaceName, fmt.Sprint("run", i)), noon)
+		run := session.NewRun("default", session.Claim{}, "run", session.IDOf("default", session.NamespaceSession, fmt.Sprint("run", i)), noon)
 		one, two := newSectionSession(t, fmt.Sprint("one", i), 0, registry), newSectionSession(t, fmt.Sprint("two", i), 0, registry)
 		one.unit, two.unit = run, run
 		first, _ := one.send(rulesFile, "a")

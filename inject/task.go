@@ -16,7 +16,7 @@ import (
 // earlier content may be in the provider's cache.
 func (w *work) addTaskWords(q *lesson.Query, spots map[string]spot) {
 	var found []string
-	if w.input.Request.New() > 0 && w.noneFromPerson(q.Words) {
+	if w.input.Request.FirstNew() > 0 && w.noneFromPerson(q.Words) {
 		if words := w.earlierWords(); words != "" {
 			found = append(found, words)
 		}
@@ -52,11 +52,11 @@ func isFromPerson(words string) bool {
 
 // earlierWords returns the newest words of the user in the maxEarlierItems items before the new content.
 func (w *work) earlierWords() string {
-	for i := w.input.Request.New() - 1; i >= max(0, w.input.Request.New()-maxEarlierItems); i-- {
+	for i := w.input.Request.FirstNew() - 1; i >= max(0, w.input.Request.FirstNew()-maxEarlierItems); i-- {
 		if w.input.Request.Role(i) != wire.RoleUser {
 			continue
 		}
-		if words := w.input.Request.Asked(i); isFromPerson(words) {
+		if words := w.input.Request.UserRequest(i); isFromPerson(words) {
 			return words
 		}
 	}
@@ -69,7 +69,7 @@ const maxEarlierItems = 64
 // anySpot returns the first spot in the new content: the top of a tool result, or before the words of a user message.
 // In a request with nothing but a system prompt, it returns the end of this prompt.
 func (w *work) anySpot() (spot, bool) {
-	for i := w.input.Request.New(); i < w.input.Request.End(); i++ {
+	for i := w.input.Request.FirstNew(); i < w.input.Request.End(); i++ {
 		if at, ok := w.firstResultSpot(i); ok {
 			return at, true
 		}

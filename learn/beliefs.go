@@ -93,7 +93,7 @@ func (b *beliefs) moveCounters(ctx context.Context, step func() (sessions []sess
 	}
 	for name, deltas := range byTenant {
 		added := false
-		b.tools.guard.Step(label.StepLearn, func() {
+		b.tools.guard.Run(label.StepLearn, func() {
 			b.addSettled(ctx, name, deltas)
 			added = true
 		})
@@ -187,7 +187,7 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 	}
 	for _, name := range names[:min(len(names), tenantsAtStart)] {
 		var t *tenant
-		err := b.tools.guard.Err(label.StepLoad, func() (err error) { t, err = b.readTenant(ctx, name); return err })
+		err := b.tools.guard.RunErr(label.StepLoad, func() (err error) { t, err = b.readTenant(ctx, name); return err })
 		if errors.Is(err, guard.ErrPanicked) { // the tenant starts from the priors
 			continue
 		}

@@ -66,7 +66,7 @@ func (c *closer) closeDue(ctx context.Context) {
 		}
 		if c.closeAll(ctx) {
 			c.provisional.expire(c.closeInterval())
-			c.tools.guard.Step(label.StepRecall, func() { c.provisional.restore(ctx) })
+			c.tools.guard.Run(label.StepRecall, func() { c.provisional.restore(ctx) })
 		}
 		c.touchUnsettled(ctx)
 		c.countUnsampled(ctx)
@@ -103,10 +103,10 @@ func (c *closer) closeAll(ctx context.Context) bool {
 		work := make([]*pendingSettlement, 0, len(rows))
 		for i := range rows {
 			ref := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
-			if waiting[ref] || c.tools.guard.IsAside(ref) || units[ref] && c.isInGracePeriod(&rows[i]) || c.isLeftToOthers(ref, rows[i].Started) {
+			if waiting[ref] || c.tools.guard.IsSkipped(ref) || units[ref] && c.isInGracePeriod(&rows[i]) || c.isLeftToOthers(ref, rows[i].Started) {
 				continue
 			}
-			c.tools.guard.On(label.StepClose, ref, "", func() {
+			c.tools.guard.RunOn(label.StepClose, ref, "", func() {
 				if st := c.prepareSettlement(ctx, &rows[i]); st != nil {
 					work = append(work, st)
 				}

@@ -280,7 +280,7 @@ func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := session.KeyOf(tenantA, session.SpaceName, "damaged")
+	id := session.IDOf(tenantA, session.NamespaceSession, "damaged")
 	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Seen: f.clock.now(), Data: []byte("{half")}
 	if err := f.backend.Write(f.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
@@ -431,13 +431,13 @@ func TestTallyCountsMembersOfRunButNotRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {
 		f := newFixture(t, nil)
-		id := session.RunKey(tenantA, "nightly")
+		id := session.RunID(tenantA, "nightly")
 		nightly := session.NewRun(tenantA, session.Claim{Agent: "coder"}, "nightly", id, f.clock.now())
 		nightly.OptOut.HasStorableSession = true // as after the first turn of a session
 		run := f.Add(nightly)
 		for i, member := range []string{"one", "two"} {
 			rec := &session.Record{
-				Identity: session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, member), Tenant: tenantA, Agent: "coder", Name: member, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
+				Identity: session.Identity{ID: session.IDOf(tenantA, session.NamespaceSession, member), Tenant: tenantA, Agent: "coder", Name: member, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 				Thread:   session.Thread{Turns: 1},
 			}
 			f.AddMember(run, rec)

@@ -21,17 +21,17 @@ func (c *closer) correctTouched(ctx context.Context) {
 		return
 	}
 	c.deliverer.WithDeliveryPaused(func() { c.correctAll(ctx, touched) })
-	c.tools.guard.Step(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
+	c.tools.guard.Run(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
 }
 
 // correctAll corrects the given sessions, except sessions that the guard has set aside.
 func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	work := make([]*pendingSettlement, 0, len(touched))
 	for ref := range touched {
-		if c.tools.guard.IsAside(ref) {
+		if c.tools.guard.IsSkipped(ref) {
 			continue
 		}
-		c.tools.guard.On(label.StepCorrect, ref, "", func() {
+		c.tools.guard.RunOn(label.StepCorrect, ref, "", func() {
 			if st := c.correct(ctx, ref); st != nil {
 				work = append(work, st)
 			}

@@ -30,7 +30,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 	for {
 		begin := f.tools.now()
-		if err := f.tools.guard.Err(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
+		if err := f.tools.guard.RunErr(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
 			f.tools.failed(label.StepFollow, err)
 		}
 		// If a read is slow, wait longer, so that reads take at most a small share of the time.
@@ -45,7 +45,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 
 // start reads the counters once. If the backend is unavailable, start succeeds, and run tries again.
 func (f *follower) start(ctx context.Context) error {
-	err := f.tools.guard.Err(label.StepLoad, func() error { return f.refresh(ctx) })
+	err := f.tools.guard.RunErr(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
 		f.tools.failed(label.StepLoad, err)
 		return nil
@@ -73,7 +73,7 @@ func (f *follower) refresh(ctx context.Context) error {
 			}
 			readCount++
 		}
-		err := f.tools.guard.Err(label.StepFollow, func() error {
+		err := f.tools.guard.RunErr(label.StepFollow, func() error {
 			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.Settled(ctx, name, ids) }
 			if err := f.beliefs.follow(ctx, name, progress.Counters, f.fleet.Changes, settled); err != nil {
 				return err
@@ -104,7 +104,7 @@ func (f *follower) followFeedback(ctx context.Context, name string, latest strin
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				f.tools.guard.On(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.provisional.addReward(f.provisional.newestRecord(&rows[i]), entries[i]) })
+				f.tools.guard.RunOn(label.StepFollow, session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { f.provisional.addReward(f.provisional.newestRecord(&rows[i]), entries[i]) })
 			}
 		}
 		f.beliefs.setFeedbackPosition(name, last)

@@ -144,7 +144,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	waitForRise("the reward of the good session", tenantA, prior)
 	checkEqual(t, "panics", sessionPanic.panics.Load(), 1)
 	checkEqual(t, "Tally.SetAside", follower.Store.Tally.SetAside.Load(), 1)
-	follower.Guard().Keep(follower.ctx(), follower.backend)
+	follower.Guard().StorePending(follower.ctx(), follower.backend)
 	marks, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
 		t.Errorf("DeadLetters = %+v, %v, want one for the bad session at step follow", marks, err)

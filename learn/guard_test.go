@@ -189,7 +189,7 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			if operation == "exchange" {
 				checkEqual(t, "dropped exchanges", f.Store.Tally.DroppedBad.Load(), 1)
 			}
-			f.Guard().Keep(f.ctx(), f.backend)
+			f.Guard().StorePending(f.ctx(), f.backend)
 			if m := f.panickingBackend().deadLetters; operation != "echo" && (len(m) == 0 || m[0].ID != bad) {
 				t.Errorf("dead letters = %+v, want the first one for session %v", m, bad)
 			}
@@ -280,7 +280,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 		f.Guard().Readmit(f.ctx(), f.backend)
 		for range 3 {
 			f.closeDue(f.ctx())
-			f.Guard().Keep(f.ctx(), f.backend)
+			f.Guard().StorePending(f.ctx(), f.backend)
 		}
 		checkEqual(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.Tries)))
 		checkEqual(t, "unsampled exchanges", f.unsampled(), 1)

@@ -328,7 +328,7 @@ func (f *fixture) ctx() context.Context { return f.t.Context() }
 
 // beginSession starts a session with an assignment, as a first request does.
 func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
-	id := session.KeyOf(tenant, session.SpaceName, name)
+	id := session.IDOf(tenant, session.NamespaceSession, name)
 	ses := f.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:     session.Thread{Turns: 1},
@@ -458,7 +458,7 @@ func newAssignment(injected bool) trial.Assignment {
 
 // newExchange returns the exchange of a turn. Its id is derived from the session and the turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
-	id := session.KeyOf(tenant, session.SpaceName, name)
+	id := session.IDOf(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
 		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: tenant, Agent: "coder",
 		Session: id.String(), SessionName: name, RequestID: fmt.Sprint("r", turn), Turn: turn, At: at, Dialect: "chat", Model: "m-1",
@@ -492,4 +492,4 @@ func checkEqualList[T comparable](t testing.TB, name string, got, want []T) {
 }
 
 // sessionID returns the id of the named session of tenantA.
-func sessionID(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }
+func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }

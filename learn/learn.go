@@ -126,11 +126,11 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 			l.finish(drained) //nolint:contextcheck // ctx has ended, so finish has its own timeout
 			return nil
 		case <-tick.C:
-			l.tools.guard.Step(label.StepCorrect, func() { l.closer.correctTouched(ctx) })
-			l.tools.guard.Step(label.StepLoad, func() { l.beliefs.tidy(ctx) })
+			l.tools.guard.Run(label.StepCorrect, func() { l.closer.correctTouched(ctx) })
+			l.tools.guard.Run(label.StepLoad, func() { l.beliefs.tidy(ctx) })
 		case <-closing.C:
 			l.deliverer.Deliver(ctx)
-			l.tools.guard.Step(label.StepClose, func() { l.closer.closeDue(ctx) })
+			l.tools.guard.Run(label.StepClose, func() { l.closer.closeDue(ctx) })
 		}
 	}
 }
@@ -141,8 +141,8 @@ func (l *Learner) finish(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
 	<-drained
-	l.tools.guard.Step(label.StepCorrect, func() { l.closer.finish(ctx) })
-	l.tools.guard.Keep(ctx, l.marks)
+	l.tools.guard.Run(label.StepCorrect, func() { l.closer.finish(ctx) })
+	l.tools.guard.StorePending(ctx, l.marks)
 }
 
 // noMemory is the Memory of a program that has no sessions in memory.

@@ -97,7 +97,7 @@ func (p *provisionalRewards) restore(ctx context.Context) {
 		return
 	}
 	for i := range rows {
-		p.tools.guard.On(label.StepRecall, session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
+		p.tools.guard.RunOn(label.StepRecall, session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
 			p.addRecord(ctx, p.newestRecord(&rows[i]))
 		})
 	}

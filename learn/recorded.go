@@ -21,7 +21,7 @@ type pastSessions interface {
 	session.Finder
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
-	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error)
+	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 }
 
 // isRecorded reports whether precept has recorded the conversation of a transcript live, and not by an import. cleansed
@@ -29,7 +29,7 @@ type pastSessions interface {
 // session, a random id from a live session, or the opening and the replies of a live session. isRecorded checks these
 // conditions in this order.
 func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
-	opening := session.Opening(t.Request)
+	opening := session.OpeningHash(t.Request)
 	if found, err := m.hasName(ctx, tenant, t.ID, opening); found || err != nil {
 		return found, err
 	}
@@ -51,12 +51,12 @@ func (m *Importer) hasName(ctx context.Context, tenant, transcript string, openi
 		if err != nil {
 			return false, err
 		}
-		for _, id := range append(session.Candidates(tenant, name), noted[key]...) {
+		for _, id := range append(session.IDsOfName(tenant, name), noted[key]...) {
 			rec, err := m.liveRecord(ctx, tenant, id)
 			if err != nil {
 				return false, err
 			}
-			if rec != nil && (session.UniqueName(name) || opening != 0 && rec.Thread.FirstWords == opening) {
+			if rec != nil && (session.IsUniqueName(name) || opening != 0 && rec.Thread.FirstWords == opening) {
 				return true, nil
 			}
 		}
@@ -122,7 +122,7 @@ var uuidEnd = regexp.MustCompile(`-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-f
 // sessionNames returns the names under which a client may have sent the session of a transcript. id is the id of the
 // transcript.
 func sessionNames(id string) (names []string) {
-	if id = session.Bounded(id); id != "" {
+	if id = session.NormalizeName(id); id != "" {
 		names = append(names, id)
 	}
 	if m := uuidEnd.FindStringSubmatch(id); m != nil {

@@ -13,12 +13,12 @@ import (
 
 // recordLive stores the conversation of a transcript as the proxy does, as a named session in a space. If found is
 // session.ByEcho, it also stores the random ids of the conversation as echoes.
-func (f *fixture) recordLive(space session.Space, name string, found session.Method, tr detect.Transcript) {
+func (f *fixture) recordLive(space session.Namespace, name string, found session.Method, tr detect.Transcript) {
 	f.t.Helper()
-	id := session.KeyOf(tenantA, space, name)
+	id := session.IDOf(tenantA, space, name)
 	ses := f.Add(&session.Record{
 		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: found, Started: f.clock.now(), Seen: f.clock.now()},
-		Thread:   session.Thread{Turns: 1, FirstWords: session.Opening(tr.Request)},
+		Thread:   session.Thread{Turns: 1, FirstWords: session.OpeningHash(tr.Request)},
 	})
 	f.Release(ses, store.Decided)
 	x := newExchange(tenantA, name, 1, f.clock.now())
@@ -48,21 +48,21 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 	)
 	skipped, added := learn.ImportCounts{Recorded: 1}, learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1}
 	for name, c := range map[string]struct {
-		space session.Space
+		space session.Namespace
 		name  string
 		found session.Method
 		live  string // the transcript of the recorded session
 		past  string // the imported transcript
 		want  learn.ImportCounts
 	}{
-		"same session id of the agent":                {session.SpaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
-		"same session id in the file name of Codex":   {session.SpaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
-		"same short name and opening":                 {session.SpaceName, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
-		"same short name, different opening":          {session.SpaceName, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
-		"same random call id":                         {session.SpaceName, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},
-		"same opening and replies":                    {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `]}`, skipped},
-		"same opening and replies, longer transcript": {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `,{"role":"user","content":"Thanks."},{"role":"assistant","content":"Bye."}]}`, skipped},
-		"same opening, different reply":               {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
+		"same session id of the agent":                {session.NamespaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
+		"same session id in the file name of Codex":   {session.NamespaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
+		"same short name and opening":                 {session.NamespaceSession, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
+		"same short name, different opening":          {session.NamespaceSession, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
+		"same random call id":                         {session.NamespaceSession, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},
+		"same opening and replies":                    {session.NamespaceSession, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `]}`, skipped},
+		"same opening and replies, longer transcript": {session.NamespaceSession, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `,{"role":"user","content":"Thanks."},{"role":"assistant","content":"Bye."}]}`, skipped},
+		"same opening, different reply":               {session.NamespaceSession, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)
@@ -96,7 +96,7 @@ func TestImportSkipsSessionRecordedAfterPreviousImport(t *testing.T) {
 		}
 		skipped = append(skipped, got.Recorded)
 		f.clock.add(time.Minute)
-		f.recordLive(session.SpaceName, "x", session.ByNew, recorded)
+		f.recordLive(session.NamespaceSession, "x", session.ByNew, recorded)
 	}
 	if !slices.Equal(skipped, []int{0, 1}) {
 		t.Errorf("transcripts skipped by the two imports = %v, want [0 1]", skipped)

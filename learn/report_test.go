@@ -91,7 +91,7 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	f.addRewardedSessions(0, 100)
 	before := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
-		f.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, fmt.Sprint("s", i)), userScore("b", 2, .5))
+		f.postFeedback(tenantA, session.IDOf(tenantA, session.NamespaceSession, fmt.Sprint("s", i)), userScore("b", 2, .5))
 	}
 	f.deliverAndCorrect()
 	f = f.reopen(nil)

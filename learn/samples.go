@@ -33,7 +33,7 @@ func (s *samples) write(ctx context.Context, work []*pendingSettlement) (finishe
 	finished = work[:0:0]
 	for n, st := range work {
 		var err error
-		if s.tools.guard.On(label.StepSamples, st.ref(), "", func() { err = s.build(ctx, &b, st) }) {
+		if s.tools.guard.RunOn(label.StepSamples, st.ref(), "", func() { err = s.build(ctx, &b, st) }) {
 			finished = append(finished, st)
 		}
 		if err != nil {
@@ -41,11 +41,11 @@ func (s *samples) write(ctx context.Context, work []*pendingSettlement) (finishe
 			return append(finished, work[n+1:]...), false
 		}
 	}
-	if len(b.Whole) == 0 {
+	if len(b.AllSamplesOf) == 0 {
 		return finished, true
 	}
-	err := s.tools.guard.Err(label.StepSamples, func() error { return s.backend.Write(ctx, b) })
-	if guard.Poisoned(err) {
+	err := s.tools.guard.RunErr(label.StepSamples, func() error { return s.backend.Write(ctx, b) })
+	if guard.IsPermanent(err) {
 		return s.writeEach(ctx, finished)
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *pendingSettle
 	for _, sm := range sample.Build(sampleSession(st.settlement.Tenant, st.settlement.ID, exchanges, st.entries)) {
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.settlement.Tenant, Agent: exchanges[0].Agent, ID: st.settlement.ID, Sample: sm})
 	}
-	b.Whole = append(b.Whole, st.ref())
+	b.AllSamplesOf = append(b.AllSamplesOf, st.ref())
 	return nil
 }
 
@@ -75,8 +75,8 @@ func (s *samples) writeEach(ctx context.Context, work []*pendingSettlement) (fin
 	for n, st := range work {
 		var b session.Batch
 		var err error
-		returned := s.tools.guard.On(label.StepSamples, st.ref(), "", func() {
-			if err = s.build(ctx, &b, st); err == nil && len(b.Whole) > 0 {
+		returned := s.tools.guard.RunOn(label.StepSamples, st.ref(), "", func() {
+			if err = s.build(ctx, &b, st); err == nil && len(b.AllSamplesOf) > 0 {
 				err = s.backend.Write(ctx, b)
 			}
 		})
@@ -99,7 +99,7 @@ func (s *samples) writeEach(ctx context.Context, work []*pendingSettlement) (fin
 // sampleSession converts a session to the type that sample.Build takes.
 func sampleSession(tenant string, id session.ID, exchanges []sample.Exchange, entries []feedback.Entry) sample.Session {
 	out := sample.Session{
-		Tenant: tenant, Agent: exchanges[0].Agent, Name: exchanges[0].SessionName, ID: id.String(), Exchanges: exchanges, Failing: isFailure,
+		Tenant: tenant, Agent: exchanges[0].Agent, Name: exchanges[0].SessionName, ID: id.String(), Exchanges: exchanges, IsFailure: isFailure,
 	}
 	for i := range entries {
 		e := &entries[i]

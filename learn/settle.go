@@ -37,10 +37,10 @@ func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 		c.retryCorrections(work)
 		return
 	}
-	err := c.tools.guard.Err(label.StepSettle, func() error { return c.settleAll(ctx, work) })
+	err := c.tools.guard.RunErr(label.StepSettle, func() error { return c.settleAll(ctx, work) })
 	if errors.Is(err, guard.ErrPanicked) { // one session panicked, so settle each session by itself
 		for _, st := range work {
-			c.tools.guard.On(label.StepSettle, st.ref(), "", func() {
+			c.tools.guard.RunOn(label.StepSettle, st.ref(), "", func() {
 				if err := c.settleAll(ctx, []*pendingSettlement{st}); err != nil {
 					c.retry([]*pendingSettlement{st}, err)
 				}

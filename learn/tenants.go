@@ -171,7 +171,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 	b.unread = b.unread[n:]
 	b.tenantsMu.Unlock()
 	for i, name := range names {
-		err := b.tools.guard.Err(label.StepLoad, func() error {
+		err := b.tools.guard.RunErr(label.StepLoad, func() error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if err := b.loadLocked(ctx, name); err != nil {
@@ -180,7 +180,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 			b.publish(ctx, name) // sessions may have closed while the tenant was not in memory
 			return nil
 		})
-		failed := err != nil && !guard.Poisoned(err)
+		failed := err != nil && !guard.IsPermanent(err)
 		b.tenantsMu.Lock()
 		if failed {
 			b.unread = append(b.unread, names[i:]...)

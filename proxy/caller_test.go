@@ -38,7 +38,7 @@ func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 		c := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": text}}}
 		res, _ := f.send(t, "POST", chatPath, h, c.body())
 		name := res.Header.Get("Precept-Session")
-		for _, id := range session.Candidates("default", name) {
+		for _, id := range session.IDsOfName("default", name) {
 			if held := f.Options().Store.AcquireInMemory(id); held != nil {
 				defer f.Options().Store.Release(held, 0)
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")

@@ -45,9 +45,9 @@ func (t *turn) decide() {
 	t.p.resolver.AddTurn(rec, &t.query)
 	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
-		rec.Await(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls Judged
+		rec.AddPendingTurn(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls Judged
 	} else {
-		rec.Judged(t.plan.number, true)
+		rec.SetOptedOut(t.plan.number, true)
 		rec.OptOut.ByRequest = rec.OptOut.ByRequest || t.query.Claim.LearnOff
 	}
 	t.skip = t.plan.insert.Skip

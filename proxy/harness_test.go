@@ -167,7 +167,7 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 		t.Fatal(err)
 	}
 	learner, err := learn.Open(t.Context(), learn.Options{
-		Now: time.Now, Backend: db, Memory: st, Deliverer: st, Touches: st, Guard: st.Guard(), Reward: reward, Samples: cfg.Learning.Enabled,
+		Now: time.Now, Backend: db, Memory: st, Deliverer: st, Touches: st, Guard: st.Guard(), Reward: reward, KeepSamples: cfg.Learning.Enabled,
 		Failed: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) },
 	})
 	if err != nil {

@@ -82,7 +82,7 @@ func (p *Proxy) hook(c echo.Context) error {
 	case len(events) == 0:
 		count(label.HookIgnored)
 		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: reason})
-	case !set.cfg.Learning.Enabled || set.optOut.Tenant(tenant):
+	case !set.cfg.Learning.Enabled || set.optOut.OptsOutTenant(tenant):
 		count(label.HookIgnored)
 		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: "learning is off for this tenant"})
 	}

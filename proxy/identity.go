@@ -185,14 +185,14 @@ func (s *settings) learns(id *identity, agent string) bool {
 	if !s.cfg.Learning.Enabled || (id.key != nil && id.key.Learn == "off") {
 		return false
 	}
-	return !s.optOut.Tenant(id.tenant) && !s.optOut.Agent(agent)
+	return !s.optOut.OptsOutTenant(id.tenant) && !s.optOut.OptsOutAgent(agent)
 }
 
 // mayStoreFeedback reports whether feedback of a client may be stored. Feedback is dropped if the tenant, the
 // key, or the agent in the path or in Precept-Agent opted out.
 func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
-	named := session.Claim{Agent: cmp.Or(session.Bounded(r.Header.Get("Precept-Agent")), form.Agent)}
+	named := session.Claim{Agent: cmp.Or(session.NormalizeName(r.Header.Get("Precept-Agent")), form.Agent)}
 	who.restrict(&named)
 	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, named.Agent)
 }

@@ -344,7 +344,7 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 
 // originOf returns the origin of a lesson for its evidence: the session that the client names, or the API.
 func originOf(r *http.Request) string {
-	if name := session.Bounded(r.Header.Get("Precept-Session")); name != "" {
+	if name := session.NormalizeName(r.Header.Get("Precept-Session")); name != "" {
 		return name
 	}
 	return "v1/lessons"

@@ -98,13 +98,13 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.base
 	if t.plan.number <= 1 {
 		from = 0
-	} else if n := req.New(); n < from && req.End() == req.Len() { // the history was cut or rewritten: the items after the last reply are new
+	} else if n := req.FirstNew(); n < from && req.End() == req.Len() { // the history was cut or rewritten: the items after the last reply are new
 		from = n
 	}
 	if req.Delta || from > req.Len() {
 		from = 0
 	}
-	x.NewFrom, x.Repeated = from, max(req.New()-from, 0)
+	x.NewFrom, x.Repeated = from, max(req.FirstNew()-from, 0)
 	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
 	for ; end < req.Len(); end++ {
 		n := len(req.Raw(end))
@@ -148,7 +148,7 @@ func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 func (t *turn) answeredArguments() []string {
 	var args []string
 	req := t.in.req
-	for i := max(req.New(), 0); i < req.Len(); i++ {
+	for i := max(req.FirstNew(), 0); i < req.Len(); i++ {
 		for _, res := range req.Item(i).Results {
 			if c, ok := req.CallOf(res.CallID); ok {
 				args = append(args, c.Args)
@@ -299,7 +299,7 @@ func (t *turn) judgeUnoffered() {
 	ses.Record.Mutex.Lock()
 	keep := !captured
 	if t.isMain() {
-		ses.Record.Judged(t.plan.number, !keep)
+		ses.Record.SetOptedOut(t.plan.number, !keep)
 	} else {
 		keep = len(ses.Record.OptOut.Turns) == 0
 	}

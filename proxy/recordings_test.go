@@ -195,7 +195,7 @@ func (p *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 
 // samplesOf builds the samples of a session. Results without a stored verdict are classified.
 func samplesOf(list []sample.Exchange) []sample.Sample {
-	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, Failing: func(tool, args, text string, isError int8) bool {
+	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 	}})
 }

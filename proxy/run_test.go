@@ -115,11 +115,11 @@ func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
 		t.Errorf("third turn of the parent: the upstream got %s, want [one] exactly once and no [two]", sent)
 	}
-	unit := waitForUnit(t, f, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
+	unit := waitForUnit(t, f, session.IDOf("default", session.NamespaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // picks of two lessons and of the loop warning
 		t.Errorf("assignment of the parent = %+v, want 3 picks and 2 matched lessons", a)
 	}
-	if x := storedExchangesIn(t, f, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
+	if x := storedExchangesIn(t, f, session.NamespaceClaude, "uuid-1")["default"]; len(x) != 3 {
 		t.Errorf("got %d stored exchanges of the parent, want 3", len(x))
 	}
 }
@@ -146,7 +146,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 			h["Precept-Run"] = []string{c.header}
 		}
 		before := 0
-		if ses := f.Options().Store.AcquireInMemory(session.RunKey("default", c.name)); ses != nil {
+		if ses := f.Options().Store.AcquireInMemory(session.RunID("default", c.name)); ses != nil {
 			before = ses.Record.Unit.Members
 			f.Options().Store.Release(ses, 0)
 		}
@@ -163,7 +163,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		if got.uri != chatPath {
 			t.Errorf("run name %d: the upstream got path %s, want %s", i, got.uri, chatPath)
 		}
-		unit := waitForUnit(t, f, session.RunKey("default", c.name), before+1)
+		unit := waitForUnit(t, f, session.RunID("default", c.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
 			t.Errorf("run name %d: stored name = %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
 		}
@@ -175,7 +175,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 			t.Errorf(`run name %d: feedback on the run: got status %s, body %s, want 202 and "joined"`, i, res.Status, answer)
 		}
 	}
-	if ses := f.Options().Store.AcquireInMemory(session.RunKey("other", "x")); ses != nil {
+	if ses := f.Options().Store.AcquireInMemory(session.RunID("other", "x")); ses != nil {
 		t.Error("a run of one tenant exists in another tenant")
 	}
 }
@@ -216,8 +216,8 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 			t.Errorf(`agent reviewer in run %s: got session %q, want "reviewer"`, run, got)
 		}
 	}
-	waitForUnit(t, f, session.RunKey("default", "a"), 2)
-	waitForUnit(t, f, session.RunKey("default", "b"), 2)
+	waitForUnit(t, f, session.RunID("default", "a"), 2)
+	waitForUnit(t, f, session.RunID("default", "b"), 2)
 	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
 	if continued := send("a", "", next); continued != failed {
@@ -226,7 +226,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	if elsewhere := send("c", "", next); elsewhere == failed {
 		t.Errorf("conversation continued in another run: got session %s of the first run, want a new one", elsewhere)
 	}
-	waitForUnit(t, f, session.RunKey("default", "c"), 1)
+	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
 // A run is not stored if all its members opted out. Otherwise it is stored with the picks of the other members.
@@ -251,7 +251,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	f.stop()
 	f = newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	stored := func(run string) *session.Record {
-		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
+		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.RunID("default", run))
 		if ses == nil {
 			return nil
 		}
@@ -286,7 +286,7 @@ func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	if !strings.Contains(string(up.lastRequest(t).body), "[one]") {
 		t.Errorf("second member: the upstream got %s, want lesson one", up.lastRequest(t).body)
 	}
-	if unit := waitForUnit(t, f, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
+	if unit := waitForUnit(t, f, session.RunID("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
 		t.Errorf("assignment of the run = %+v, want Refused and one pick", unit.Assignment)
 	}
 }

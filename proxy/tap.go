@@ -142,7 +142,7 @@ func (t *turn) resolveReply() {
 	}
 	t.runStep(label.StepSettle, func() {
 		t.reply.parsed = t.reply.reader.Reply()
-		if why := t.reply.reader.Unread(); why != "" && t.reply.complete { // a reply that cannot be decoded counts as complete at its last byte
+		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // a reply that cannot be decoded counts as complete at its last byte
 			t.reply.parsed.Complete = true
 			t.p.opts.Metrics.unread.WithLabelValues(string(why)).Inc()
 		}

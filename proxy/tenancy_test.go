@@ -28,11 +28,11 @@ func bearerHeader(key string, more ...string) http.Header {
 // storedExchanges stops the fixture, and returns the stored exchanges of a named session, by tenant.
 func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.Exchange {
 	t.Helper()
-	return storedExchangesIn(t, f, session.SpaceName, name)
+	return storedExchangesIn(t, f, session.NamespaceSession, name)
 }
 
 // storedExchangesIn is like storedExchanges, for a session name from another source, such as the header of an agent.
-func storedExchangesIn(t *testing.T, f *fixture, space session.Space, name string) map[string][]sample.Exchange {
+func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name string) map[string][]sample.Exchange {
 	t.Helper()
 	f.stop()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(f.dir, "precept.db"), Now: time.Now})
@@ -46,7 +46,7 @@ func storedExchangesIn(t *testing.T, f *fixture, space session.Space, name strin
 	}
 	out := map[string][]sample.Exchange{}
 	for _, tenant := range tenants {
-		x, err := db.Exchanges(t.Context(), tenant, session.KeyOf(tenant, space, name))
+		x, err := db.Exchanges(t.Context(), tenant, session.IDOf(tenant, space, name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
 				t.Errorf("list of the next turn:\n%s\nwant it to extend the previous list, with [one] exactly once:\n%s", next, list)
 			}
-			x := storedExchangesIn(t, f, session.SpaceXSession, "ses_"+api)["default"]
+			x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {
 				t.Errorf("got %d stored exchanges %v, want 5, the last one of turn 5", n, x)
 			}
@@ -98,7 +98,7 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("%s: Precept-Skip = %q, want prefix side: %t", c.name, skip, c.side)
 		}
 	}
-	x := storedExchangesIn(t, f, session.SpaceXSession, "ses_side")["default"]
+	x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
 		t.Errorf("got %d stored exchanges %v, want one of turn 1 and one of turn 2", len(x), x)
 	}

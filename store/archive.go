@@ -15,7 +15,7 @@ import (
 // The parts of a backend that an Archive reads.
 type (
 	lister interface {
-		Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error)
+		Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 		NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 	}
 	sessionReader interface {
@@ -51,11 +51,11 @@ func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hide
 // removes from the sample the feedback text that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
-	if !o.HidesPaths() && !m.Sample.HasSessionWords() {
+	if !o.HasPathPatterns() && !m.Sample.HasSessionWords() {
 		return false, nil
 	}
 	var list []sample.Exchange
-	if o.HidesPaths() {
+	if o.HasPathPatterns() {
 		var err error
 		list, err = a.exchanges(ctx, m.Tenant, m.ID)
 		if a.isDamaged(m.Tenant, m.ID, err) {
@@ -83,34 +83,34 @@ func (a *Archive) isDamaged(tenant string, id session.ID, err error) bool {
 
 // find returns the stored session that name identifies, or ErrNoSession. name is the name or the id of the session, or
 // the id of one of its requests or responses.
-func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
+func (a *Archive) find(ctx context.Context, tenant, name string) (session.ListedSession, *session.Record, error) {
 	ids, err := idsOfName(ctx, a.backend, tenant, name)
 	if err != nil {
-		return session.Listed{}, nil, err
+		return session.ListedSession{}, nil, err
 	}
-	if id, ok := session.OfRequest(name); ok {
+	if id, ok := session.IDOfRequest(name); ok {
 		ids = append(ids, id)
 	}
 	response := session.EchoKeyOf(tenant, "r:"+name)
 	byResponse, err := a.backend.FindEcho(ctx, tenant, []session.EchoKey{response})
 	if err != nil {
-		return session.Listed{}, nil, err
+		return session.ListedSession{}, nil, err
 	}
 	ids = append(ids, byResponse[response]...)
 	for _, id := range ids {
 		row, ok, err := a.backend.Session(ctx, tenant, id)
 		if err != nil {
-			return session.Listed{}, nil, err
+			return session.ListedSession{}, nil, err
 		}
 		if !ok {
 			continue
 		}
 		rec, err := session.Decode(id, row.Data)
 		if err != nil {
-			return session.Listed{}, nil, err
+			return session.ListedSession{}, nil, err
 		}
 		applied, err := a.backend.Applied(ctx, tenant, id)
-		return session.Listed{Row: row, Applied: applied}, rec, err
+		return session.ListedSession{Row: row, Applied: applied}, rec, err
 	}
-	return session.Listed{}, nil, ErrNoSession
+	return session.ListedSession{}, nil, ErrNoSession
 }

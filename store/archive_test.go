@@ -99,7 +99,7 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 	checkEqual(t, "the error for an invalid After is session.ErrPlace", errors.Is(func() error {
 		_, err := f.archive.Browse(f.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
-	}(), session.ErrPlace), true)
+	}(), session.ErrUnknownPosition), true)
 	checkEqual(t, "sessions of another tenant", func() int {
 		l, _ := f.archive.Browse(f.t.Context(), store.SessionQuery{Tenant: "them"})
 		return len(l.Sessions)
@@ -146,10 +146,10 @@ func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	low, high := 0.2, 0.7
 	checkEqual(t, "sessions with a reward of 0.2 to 0.7", strings.Join(sessionNames(f.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
 	checkEqual(t, "sessions with the name worst", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	checkEqual(t, "sessions with the id of best", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
-	best := session.KeyOf(tenantA, session.SpaceName, "best").String()
+	checkEqual(t, "sessions with the id of best", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: session.IDOf(tenantA, session.NamespaceSession, "best").String()})), " "), "best")
+	best := session.IDOf(tenantA, session.NamespaceSession, "best").String()
 	checkEqual(t, "sessions with a request id of best", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
-	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.KeyOf(tenantA, session.SpaceName, "fair"), At: f.clock.now()})
+	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.IDOf(tenantA, session.NamespaceSession, "fair"), At: f.clock.now()})
 	f.deliver()
 	checkEqual(t, "sessions with a response id of fair", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
 	checkEqual(t, "sessions with an unknown name", len(f.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)

@@ -143,8 +143,8 @@ func (Volatile) Exchanges(context.Context, string, session.ID) ([]sample.Exchang
 }
 
 // Newest finds nothing.
-func (Volatile) Newest(context.Context, string, session.ListRange) (session.Page[session.Listed], error) {
-	return session.Page[session.Listed]{}, nil
+func (Volatile) Newest(context.Context, string, session.ListRange) (session.Page[session.ListedSession], error) {
+	return session.Page[session.ListedSession]{}, nil
 }
 
 // NewestSamples finds nothing.

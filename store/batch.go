@@ -211,7 +211,7 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	for _, i := range parts.rows {
 		r := &b.rows[i]
 		flag := byte(0)
-		for n, set := range []bool{r.Closed, r.StandIn, r.Unit} {
+		for n, set := range []bool{r.Closed, r.Provisional, r.IsUnit} {
 			if set {
 				flag |= 1 << n
 			}
@@ -243,7 +243,7 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	var row batch
 	switch r.Kind {
 	case outbox.KindTurns:
-		err := g.Err(label.StepReadBack, func() error { return row.decodeDocument(r, g) })
+		err := g.RunErr(label.StepReadBack, func() error { return row.decodeDocument(r, g) })
 		if err != nil || int64(len(row.exchanges)) != r.Exchanges {
 			b.damagedCount += r.Exchanges
 			return
@@ -280,7 +280,7 @@ func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 			}
 			row := session.Row{
 				Tenant: r.Tenant, ID: r.Session, Started: readTime(d[1:]), Seen: readTime(d[9:]),
-				Closed: d[0]&1 != 0, StandIn: d[0]&2 != 0, Unit: d[0]&4 != 0,
+				Closed: d[0]&1 != 0, Provisional: d[0]&2 != 0, IsUnit: d[0]&4 != 0,
 			}
 			row.Data, d, err = cutBytes(d[17:])
 			b.rows = append(b.rows, row)

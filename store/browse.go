@@ -145,7 +145,7 @@ func (b *listBuilder) pageSize() int {
 
 // add adds the selected sessions of a page to the list. surplus is the number of sessions of the page
 // that add has not examined, because the list is full.
-func (b *listBuilder) add(ctx context.Context, list []session.Listed) (surplus int, err error) {
+func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (surplus int, err error) {
 	for i := range list {
 		l := &list[i]
 		b.rowsRead++

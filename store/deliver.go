@@ -94,7 +94,7 @@ func (s *shipper) ship(ctx context.Context, now time.Time) {
 	// A stop must not interrupt a write in progress. The write has its own time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	s.err = s.deps.guard.Err(label.StepDeliver, func() error {
+	s.err = s.deps.guard.RunErr(label.StepDeliver, func() error {
 		if err := s.deliver(ctx, now); err != nil || s.phase == stopping {
 			return err
 		}
@@ -105,7 +105,7 @@ func (s *shipper) ship(ctx context.Context, now time.Time) {
 		s.handoff.yieldDisk(now)
 	}
 	if failed := s.err; s.phase != starting { // a start does not wait for the disk
-		s.err = s.deps.guard.Err(label.StepSecure, func() error { return s.secure(ctx, now, failed, diskFull) })
+		s.err = s.deps.guard.RunErr(label.StepSecure, func() error { return s.secure(ctx, now, failed, diskFull) })
 	}
 	if s.err != nil && !errors.Is(s.err, ErrVolatile) {
 		s.deps.tally.WriteErrors.Add(1)

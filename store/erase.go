@@ -168,7 +168,7 @@ func (x *eraser) runInShipper(ctx context.Context, run func(ctx context.Context)
 // result is errUnwritten, and c does not run.
 func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 	r := deletionResult{}
-	r.err = x.guard.Err(label.StepForget, func() (err error) {
+	r.err = x.guard.RunErr(label.StepForget, func() (err error) {
 		x.flushNow(ctx)
 		if err := x.shipper.lagReason(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
@@ -277,12 +277,12 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 		}
 		for i := range list {
 			e := &list[i]
-			if !slices.Contains(x.erasures.ownPositions, e.Place) && e.Tenant != "" {
+			if !slices.Contains(x.erasures.ownPositions, e.Position) && e.Tenant != "" {
 				if err := x.repeatErasure(ctx, e, now); err != nil {
 					return err
 				}
 			}
-			x.erasures.lastPosition = e.Place
+			x.erasures.lastPosition = e.Position
 		}
 	}
 	x.erasures.ownPositions, x.erasures.nextRead = nil, now.Add(erasuresEvery)
@@ -351,7 +351,7 @@ func (x *eraser) deleteByAge(ctx context.Context) {
 		pause, parkedMaxAge = min(max(age/10, time.Second), pause), min(age, parkedMaxAge)
 		deletionCtx, cancel := context.WithTimeout(ctx, retainStep)
 		var n int
-		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.backend.Retain(deletionCtx, now.Add(-age)); return err })
+		err := x.guard.RunErr(label.StepRetain, func() (err error) { n, err = x.backend.Retain(deletionCtx, now.Add(-age)); return err })
 		cancel()
 		x.tally.Retired.Add(int64(n))
 		if n > 0 {
@@ -367,7 +367,7 @@ func (x *eraser) deleteByAge(ctx context.Context) {
 		}
 	}
 	x.nextDeletionByAge = now.Add(pause)
-	err := x.guard.Err(label.StepRetain, func() error { _, err := x.backend.PurgeParked(ctx, now.Add(-parkedMaxAge)); return err })
+	err := x.guard.RunErr(label.StepRetain, func() error { _, err := x.backend.PurgeParked(ctx, now.Add(-parkedMaxAge)); return err })
 	if box := x.shipper.handoff.outbox; box != nil {
 		expired, dropErr := box.DropPostsBefore(now.Add(-parkedMaxAge))
 		x.tally.Late.Expired.Add(expired)

@@ -108,7 +108,7 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	run := session.RunKey(tenantA, "nightly")
+	run := session.RunID(tenantA, "nightly")
 	f.writeSessions(4, func(i int, rec *session.Record) {
 		if i == 0 {
 			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 3
@@ -137,7 +137,7 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	run := session.RunKey(tenantA, "nightly")
+	run := session.RunID(tenantA, "nightly")
 	f.writeSessions(3, func(i int, rec *session.Record) {
 		if i == 0 {
 			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 2

@@ -176,8 +176,8 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 		f.addForUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := f.guard.Err(label.StepImplicit, func() error { return f.addAndCount(ctx, tenant, entries) })
-		if guard.Poisoned(err) {
+		err := f.guard.RunErr(label.StepImplicit, func() error { return f.addAndCount(ctx, tenant, entries) })
+		if guard.IsPermanent(err) {
 			err = f.addSignalsBySession(ctx, tenant, entries)
 		}
 		if err != nil {
@@ -192,7 +192,7 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
-		f.guard.On(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
+		f.guard.RunOn(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
 			err = f.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
 		})
 		if errors.Is(err, session.ErrInvalid) {
@@ -231,7 +231,7 @@ func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) erro
 // feedback of this key stays parked.
 func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
-	err := f.guard.Err(label.StepUnpark, func() (err error) {
+	err := f.guard.RunErr(label.StepUnpark, func() (err error) {
 		joined, err = f.backend.Join(ctx, tenant, sessions)
 		return f.countRejected(err)
 	})

@@ -156,7 +156,7 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	ses := f.store.Add(&session.Record{
-		Identity:   session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, "s"), Tenant: tenantA, Name: "s", Started: f.clock.now(), Seen: f.clock.now()},
+		Identity:   session.Identity{ID: session.IDOf(tenantA, session.NamespaceSession, "s"), Tenant: tenantA, Name: "s", Started: f.clock.now(), Seen: f.clock.now()},
 		Assignment: newAssignment(true),
 	})
 	f.addKey(replyKey, ses.Record.Identity.ID)
@@ -171,7 +171,7 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
-	list := session.Candidates(tenantA, "s")
+	list := session.IDsOfName(tenantA, "s")
 	got, err := f.store.Post(f.t.Context(), tenantA, list, replyKey, newScore("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
 		t.Errorf("Post with the candidates of a name = %+v, %v, want status %s and session s", got, err, store.Joined)

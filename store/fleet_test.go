@@ -27,16 +27,16 @@ func (f *fleet) Epoch(context.Context) (string, error) { return "one", nil }
 func (f *fleet) Announce(_ context.Context, e session.Erasure) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	e.Place = fmt.Sprintf("%04d", len(f.erased)+1)
+	e.Position = fmt.Sprintf("%04d", len(f.erased)+1)
 	f.erased = append(f.erased, e)
-	return e.Place, nil
+	return e.Position, nil
 }
 
 func (f *fleet) Erasures(_ context.Context, after string) (list []session.Erasure, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.erased {
-		if e.Place > after {
+		if e.Position > after {
 			list = append(list, e)
 		}
 	}
@@ -196,7 +196,7 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 		id := a.beginSession(tenantA, "s", newAssignment(true))
 		a.change(id, store.Decided, func(rec *session.Record) {
 			rec.Thread.Items = 4
-			rec.Await(1)
+			rec.AddPendingTurn(1)
 		})
 		x := newExchange(tenantA, "s", 1, a.clock.now())
 		readEnvFile(x)
@@ -209,7 +209,7 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.ApplyOptOut(t.Context(), rec, 4, late)
 			checkEqual(t, "hidden items, "+name, rec.Thread.Items, 4)
-			checkEqual(t, "Silent, "+name, rec.Silent(), true)
+			checkEqual(t, "Silent, "+name, rec.IsFullyOptedOut(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: sessionID("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
 		b.store.ApplyOptOut(t.Context(), other, 4, false)

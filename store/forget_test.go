@@ -162,7 +162,7 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 		if _, ok := f.row(forgotten); ok {
 			t.Fatal("the row of the session is stored before the deletion, want it to wait for its delivery")
 		}
-		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-time.Minute / 2), Place: "1"})
+		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-time.Minute / 2), Position: "1"})
 		time.Sleep(2 * time.Second)
 		f.clock.add(time.Hour)
 		time.Sleep(time.Second)
@@ -190,7 +190,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	f.deliver()
 	f = f.restart(func(o *store.Options) {
 		withFleet(&lossy, "one")(o)
-		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Place: "1"})
+		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Position: "1"})
 	})
 	f.wait(durableAfter)
 	_, forgottenHasRow := f.row(forgotten)

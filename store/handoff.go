@@ -54,7 +54,7 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 		return false
 	}
 	offered := len(h.next.exchanges)
-	h.appendErr = h.deps.guard.Err(label.StepSpool, h.appendToOutbox)
+	h.appendErr = h.deps.guard.RunErr(label.StepSpool, h.appendToOutbox)
 	if stubsWritten = h.appendErr == nil && h.outbox != nil; !stubsWritten {
 		h.next.stubs = nil
 	}
@@ -84,7 +84,7 @@ func (h *handoff) appendToOutbox() error {
 		return nil
 	}
 	rows, buf, undecodable := h.next.encodeRows(h.documentBuffer, func(ref session.Ref, exchange string, f func()) bool {
-		return h.deps.guard.On(label.StepSpool, ref, exchange, f)
+		return h.deps.guard.RunOn(label.StepSpool, ref, exchange, f)
 	})
 	h.documentBuffer = buf
 	if cap(buf) > maxDocumentBuffer {

@@ -533,7 +533,7 @@ func (f *fixture) settleRow(row *session.Row) error {
 func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
 	input := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex,
-		Failing: func(string, string, string, int8) bool { return false },
+		IsFailure: func(string, string, string, int8) bool { return false },
 	}
 	for _, e := range entries {
 		input.Ratings = append(input.Ratings, sample.Rating{
@@ -545,7 +545,7 @@ func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []fee
 
 // beginSession creates a session with an assignment, as the first request of a session does.
 func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
-	id := session.KeyOf(tenant, session.SpaceName, name)
+	id := session.IDOf(tenant, session.NamespaceSession, name)
 	ses := f.store.Add(&session.Record{
 		Identity: session.Identity{
 			ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now(),
@@ -766,7 +766,7 @@ func newAssignment(injected bool) trial.Assignment {
 
 // newExchange returns the exchange of a turn. Its id is derived from the session and the turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
-	id := session.KeyOf(tenant, session.SpaceName, name)
+	id := session.IDOf(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
 		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: tenant, Agent: "coder",
 		Session: id.String(), SessionName: name, RequestID: fmt.Sprint("r", turn), Turn: turn, At: at, Dialect: "chat", Model: "m-1",
@@ -799,7 +799,7 @@ func newScore(id string, minute int, y float64) feedback.Entry {
 }
 
 // sessionID returns the id of the session of tenant A with a name.
-func sessionID(name string) session.ID { return session.KeyOf(tenantA, session.SpaceName, name) }
+func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }
 
 // newOptOut returns the opt-out rules with one path pattern.
 func newOptOut(t testing.TB, pattern string) *sample.OptOut {

@@ -102,12 +102,12 @@ func newItemBuilder(a *Archive) *itemBuilder {
 
 // item returns the list item of a stored session. ok is false for a hidden session, and for a run, which is not a
 // conversation.
-func (b *itemBuilder) item(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
+func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
 	if err != nil { // the row was written by another version, or is damaged
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
-	if rec.Shared() {
+	if rec.IsShared() {
 		b.units[l.Row.ID] = &unit{rec, l.Applied, l.Row.Closed}
 	}
 	if rec.Unit.IsRun || b.archive.Hides(l.Row.Tenant, rec.Identity.Agent) {
@@ -144,7 +144,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 }
 
 // itemOfRecord returns the list item of a session, from its row and its decoded record.
-func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
+func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
 		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
@@ -229,7 +229,7 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
 	// If the opt-out patterns have changed since the first turn, a call of that turn may name a path that is now opted
 	// out. The row does not have these calls, so the task stays hidden.
-	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.Hits(f.Task) {
+	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.NamesPath(f.Task) {
 		x.Task = f.Task
 	}
 }

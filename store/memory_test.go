@@ -418,7 +418,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	id := session.RunKey(tenantA, "nightly")
+	id := session.RunID(tenantA, "nightly")
 	newRun := func(standIn bool) *session.Record {
 		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, f.clock.now())
 		rec.State.Provisional = standIn

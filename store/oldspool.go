@@ -237,7 +237,7 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 		return o.writeNext(end)
 	}
 	var row batch
-	if o.guard.Err(label.StepReadBack, func() error { return row.decodeOldRecord(kind, payload) }) != nil {
+	if o.guard.RunErr(label.StepReadBack, func() error { return row.decodeOldRecord(kind, payload) }) != nil {
 		return nil //nolint:nilerr // writeNext counts the exchange as lost
 	}
 	o.next.merge(&row)
@@ -252,7 +252,7 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 // between the last sequence number and the number of imported exchanges. writeNext counts them as damaged.
 func (o *oldSpool) writeNext(end spoolPosition) error {
 	o.position, o.size = end, 0
-	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
+	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Run(label.StepSpool, f) })
 	_, err := o.box.Append(&outbox.Flush{
 		Rows: rows, Stubs: o.next.stubs, Ended: o.next.endedIDs, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.positionNote()}, Carried: &outbox.Account{},
 	})
@@ -300,7 +300,7 @@ func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 		}
 		r := session.Row{
 			Tenant: string(tenant), ID: session.ID(rest[:16]), Started: readTime(rest[16:]), Seen: readTime(rest[24:]),
-			Closed: rest[32]&1 != 0, StandIn: rest[32]&2 != 0, Unit: rest[32]&4 != 0, Data: rest[33:],
+			Closed: rest[32]&1 != 0, Provisional: rest[32]&2 != 0, IsUnit: rest[32]&4 != 0, Data: rest[33:],
 		}
 		b.rows = []session.Row{r}
 	case 'K': // for each tenant: the name of the tenant, the number of its echo keys, and the keys

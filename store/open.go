@@ -95,7 +95,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	if o.Queue.Path == "" {
 		return nil, nil //nolint:nilnil // no outbox is configured
 	}
-	err = s.guard.Err(label.StepSpool, func() (err error) {
+	err = s.guard.RunErr(label.StepSpool, func() (err error) {
 		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.MaxBytes, TenantQuotaBytes: o.Queue.MaxTenantBytes, MultiTenant: o.Queue.MultiTenant, Now: o.Now, Damaged: func(err error) {
 			s.state.mustReread.Store(true)
 			o.Hooks.Failed(label.StepSpool, err)

@@ -33,7 +33,7 @@ type optOutFilter struct {
 // OptedOut judges an exchange, as Store.OptedOut documents. The recorder calls OptedOut for every exchange.
 func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	rules := o.rules.Load()
-	out := rules != nil && (slices.ContainsFunc(answered, rules.Hits) || rules.Named(x))
+	out := rules != nil && (slices.ContainsFunc(answered, rules.NamesPath) || rules.ExchangeNamesPath(x))
 	x.Facts.Paths = rules.PathHash()
 	if id, ok := session.ParseID(x.Session); ok {
 		if ses := o.live.peek(id); ses != nil {
@@ -50,10 +50,10 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
-	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.Hidden(x.Turn-1) {
+	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.IsHidden(x.Turn-1) {
 		x.New, x.NewFrom, x.Repeated = x.New[n:], x.NewFrom+n, 0
 	}
-	ses.Record.Judged(x.Turn, out)
+	ses.Record.SetOptedOut(x.Turn, out)
 	ses.Record.OptOut.ByRequest = ses.Record.OptOut.ByRequest || out
 	if !out {
 		o.queueUnitRow(ses)
@@ -75,7 +75,7 @@ func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id s
 	look := func() (allOptedOut, pending bool) {
 		ses.Record.Mutex.Lock()
 		defer ses.Record.Mutex.Unlock()
-		return ses.Record.Identity.Tenant == tenant && ses.Record.Silent(), !ses.Record.Visible() && len(ses.Record.OptOut.PendingTurns) > 0
+		return ses.Record.Identity.Tenant == tenant && ses.Record.IsFullyOptedOut(), !ses.Record.HasVisibleTurn() && len(ses.Record.OptOut.PendingTurns) > 0
 	}
 	allOptedOut, pending := look()
 	for i := 0; pending && i < maxTries && ctx.Err() == nil; i++ {

@@ -27,8 +27,8 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 		rec = nil
 	}
 	return &LateOptOut{
-		rules: rules, exchanges: exchanges, hidden: rules.Hidden(exchanges), rec: rec,
-		judged: !rules.HidesPaths() || rec != nil && !rec.Unit.IsRun && rec.Facts.Paths == rules.PathHash(),
+		rules: rules, exchanges: exchanges, hidden: rules.HiddenExchanges(exchanges), rec: rec,
+		judged: !rules.HasPathPatterns() || rec != nil && !rec.Unit.IsRun && rec.Facts.Paths == rules.PathHash(),
 	}
 }
 

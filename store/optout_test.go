@@ -23,7 +23,7 @@ type conversation struct {
 
 // newConversation begins a conversation.
 func (f *fixture) newConversation(name string) *conversation {
-	id := session.KeyOf(tenantA, session.SpaceName, name)
+	id := session.IDOf(tenantA, session.NamespaceSession, name)
 	ses := f.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: f.clock.now(), Seen: f.clock.now()},
 		Assignment: newAssignment(true),
@@ -42,7 +42,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses.Record.Thread.LastTurn = session.LastTurn{FirstNew: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
 	ses.Record.Lessons.Blocks = append(ses.Record.Lessons.Blocks, session.Block{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: uint64(3000 + n)}, Text: "x", Turn: n})
 	ses.Record.Lessons.Loops.WarnedCalls = map[string]bool{fmt.Sprint("call-", n): true}
-	ses.Record.Await(n)
+	ses.Record.AddPendingTurn(n)
 	ses.Record.Mutex.Unlock()
 	x := newExchange(tenantA, c.name, n, c.fixture.clock.now())
 	x.New, x.NewFrom, x.Repeated = []json.RawMessage{
@@ -141,7 +141,7 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	c := f.newConversation("s")
 	f.change(c.id, store.Decided, func(rec *session.Record) {
 		rec.Thread.Turns, rec.Thread.ListHash = 1, 1001
-		rec.Await(1)
+		rec.AddPendingTurn(1)
 	})
 	c.deliverAll()
 	if row := c.row(); row != "" {
@@ -180,7 +180,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		}
 		f.idleFor(idleTime)
 		again := f.store.AcquireInMemory(c.id)
-		if again == nil || !again.Record.Hidden(2) {
+		if again == nil || !again.Record.IsHidden(2) {
 			t.Errorf("AcquireInMemory after idleTime = %v, want a session whose turn 2 is hidden", again)
 		}
 	})
@@ -213,7 +213,7 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 		f = openFixture(t, f.dir, f.clock, withSecret(secret))
 		ses := f.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: f.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
-		checkEqual(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
+		checkEqual(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.IsFullyOptedOut()), want)
 		f.store.Release(ses, store.Unchanged)
 		f.kill()
 	}
@@ -227,7 +227,7 @@ func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 		c := f.newConversation("s")
 		f.change(c.id, store.Unchanged, func(rec *session.Record) {
 			rec.Thread.Turns = 1
-			rec.Await(1)
+			rec.AddPendingTurn(1)
 		})
 		x := newExchange(tenantA, "s", 1, f.clock.now())
 		readEnvFile(x)

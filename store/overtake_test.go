@@ -30,7 +30,7 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	}
 	f.wait(time.Second)
 	count := func(tenant, name string) int {
-		list, err := f.backend.backend.Exchanges(t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
+		list, err := f.backend.backend.Exchanges(t.Context(), tenant, session.IDOf(tenant, session.NamespaceSession, name))
 		if err != nil {
 			t.Error(err)
 		}

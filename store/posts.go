@@ -131,18 +131,18 @@ func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 	s.Keyed = p.Keyed
 	switch {
 	case p.SessionID != "":
-		s.Candidates = session.Candidates(tenant, p.SessionID)
+		s.Candidates = session.IDsOfName(tenant, p.SessionID)
 		s.Key = session.EchoKeyOf(tenant, "s:"+p.SessionID)
-		s.Otherwise = []session.ID{session.RunKey(tenant, p.SessionID)}
+		s.Otherwise = []session.ID{session.RunID(tenant, p.SessionID)}
 		if id, ok := session.ParseID(p.SessionID); ok { // the dashboard posts ids
 			s.Otherwise = append(s.Otherwise, id)
 		}
 	case p.RunID != "":
-		s.Candidates = []session.ID{session.RunKey(tenant, p.RunID)}
-		s.Key = session.RunEcho(tenant, p.RunID)
+		s.Candidates = []session.ID{session.RunID(tenant, p.RunID)}
+		s.Key = session.RunEchoKey(tenant, p.RunID)
 	case p.RequestID != "":
 		s.Key = session.EchoKeyOf(tenant, "q:"+p.RequestID)
-		if id, ok := session.OfRequest(p.RequestID); ok {
+		if id, ok := session.IDOfRequest(p.RequestID); ok {
 			s.Candidates = []session.ID{id}
 		}
 	case p.ResponseID != "":

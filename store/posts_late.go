@@ -64,7 +64,7 @@ type latePost struct {
 func isFinal(err error) bool {
 	_, isFull := NoRoom(err)
 	_, isWorkError := errors.AsType[*WorkError](err)
-	return isFull || isWorkError || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
+	return isFull || isWorkError || guard.IsPermanent(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
 }
 
 // keepInOutbox writes a post to the outbox. cause is the error of the backend; nil means the backend was not tried,
@@ -151,7 +151,7 @@ func (f *poster) write(list []*queuedPost) error {
 	for i := range list {
 		posts[i] = list[i].post
 	}
-	return f.feedback.guard.Err(label.StepFeedback, func() error { return f.late.outbox.KeepPosts(posts) })
+	return f.feedback.guard.RunErr(label.StepFeedback, func() error { return f.late.outbox.KeepPosts(posts) })
 }
 
 // knownSession returns the session of the reply, request or sample that a post names, if memory or the backend knows
@@ -189,7 +189,7 @@ func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
 	defer cancel()
-	err := f.feedback.guard.Err(label.StepFeedback, func() error {
+	err := f.feedback.guard.RunErr(label.StepFeedback, func() error {
 		if l.oldest.IsZero() {
 			first, err := l.outbox.Posts(0, onePostBytes)
 			if err != nil || len(first) == 0 {
@@ -246,7 +246,7 @@ func (f *poster) deliverRound(ctx context.Context) error {
 
 // deliverPost delivers one late post, unless its session was deleted.
 func (f *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
-	return f.feedback.guard.Err(label.StepFeedback, func() error {
+	return f.feedback.guard.RunErr(label.StepFeedback, func() error {
 		var late latePost
 		if err := json.Unmarshal(p.Document, &late); err != nil {
 			return errors.Join(session.ErrInvalid, err)
@@ -269,7 +269,7 @@ func (f *poster) countLate(err error) {
 	case err == nil:
 	case isFull:
 		t.Full.Add(1)
-	case guard.Poisoned(err), errors.Is(err, ErrVolatile):
+	case guard.IsPermanent(err), errors.Is(err, ErrVolatile):
 		t.Bad.Add(1)
 		f.feedback.failed(label.StepFeedback, err)
 	default:

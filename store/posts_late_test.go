@@ -348,7 +348,7 @@ func TestErasureByAnotherReplicaDeletesLateFeedbackOnAReply(t *testing.T) {
 	if _, err := f.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}
-	lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Place: "1"})
+	lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Position: "1"})
 	f.backend.allowPosts()
 	f.wait(5 * time.Second)
 	checkEqual(t, "late posts after the deletion", f.store.LatePosts(), 0)

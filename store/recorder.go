@@ -137,7 +137,7 @@ func (r *recorder) collectChanges(now time.Time, all bool) {
 		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // set before dirty is cleared, because at every moment one of the two fields must keep the session in memory
 		ses.dirty.Store(false)
 		encoded := false
-		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
+		r.guard.RunOn(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
 			var row session.Row
 			if row, encoded = r.optOuts.row(r.redactor, ses); encoded {
 				r.handoff.next.rows = append(r.handoff.next.rows, row)
@@ -176,7 +176,7 @@ func (r *recorder) addStubs() {
 			continue // the turn has ended, and is in the inbox or in handoff.next
 		}
 		if !t.stubWritten && !r.tombstones.covers(t.exchange.Tenant, t.exchange.Session, t.exchange.At) {
-			added := r.guard.On(label.StepBegin, sessionRef(t.exchange), t.exchange.ID, func() {
+			added := r.guard.RunOn(label.StepBegin, sessionRef(t.exchange), t.exchange.ID, func() {
 				r.handoff.next.stubs = append(r.handoff.next.stubs, r.newStub(t.exchange))
 				t.stubWritten = true
 				r.inProgress.unwritten = append(r.inProgress.unwritten, t)

@@ -71,7 +71,7 @@ func (o *optOutFilter) cleanse(list []sample.Exchange, answered [][]string) []sa
 	numbers := map[session.Ref]*redact.Numbers{}
 	for i := range list {
 		x := &list[i]
-		if rules != nil && (rules.Tenant(x.Tenant) || rules.Agent(x.Agent) || rules.Named(x) || slices.ContainsFunc(answered[i], rules.Hits)) {
+		if rules != nil && (rules.OptsOutTenant(x.Tenant) || rules.OptsOutAgent(x.Agent) || rules.ExchangeNamesPath(x) || slices.ContainsFunc(answered[i], rules.NamesPath)) {
 			o.tally.OptedOut.Add(1)
 			continue
 		}
@@ -120,19 +120,19 @@ func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool)
 		ses.unmarkedOptOut.Store(true)
 		return session.Row{}, false
 	}
-	silent := ses.Record.Silent()
+	silent := ses.Record.IsFullyOptedOut()
 	if m, ok := ses.Record.OptOutMark(); ok && ses.Record.OptOut.ByRequest && ses.Record.Identity.Method != session.ByNew && ses.Record.Identity.Method != session.ByEcho {
 		o.marks.announceLater(ses.Record.Identity.ID, m)
 	}
 	isMarked := ses.Record.OptOut.ByRequest && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)
 	ses.unmarkedOptOut.Store(silent && !isMarked)
-	if silent || !ses.Record.Visible() {
+	if silent || !ses.Record.HasVisibleTurn() {
 		return session.Row{}, false
 	}
 	rules := o.rules.Load()
 	r.Reset()
 	row, err := ses.Record.Row(func(text string) (string, bool) {
-		if rules != nil && rules.Hits(text) {
+		if rules != nil && rules.NamesPath(text) {
 			return "", false
 		}
 		return r.Text(text), true

@@ -115,7 +115,7 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	f.offerInvalid(1)
 	f.offer("s", 2)
 	f.deliver()
-	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Place: "1"})
+	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Position: "1"})
 	f.wait(2 * time.Second)
 	checkEqual(t, "stored exchanges of the deleted session", f.exchanges(deleted), 0)
 	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 1)

@@ -34,10 +34,10 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.inbox.wake:
 		case <-tick.C:
 		}
-		s.guard.Step(label.StepRecord, func() { s.recorder.record(s.options.Now(), ctx.Err() != nil) })
+		s.guard.Run(label.StepRecord, func() { s.recorder.record(s.options.Now(), ctx.Err() != nil) })
 	}
 	shipping.Wait()
-	return s.guard.Err(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; drain has its own time limit
+	return s.guard.RunErr(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; drain has its own time limit
 		s.WithDeliveryPaused(func() { err = s.drain() })
 		return err
 	})
@@ -56,19 +56,19 @@ func (s *Store) runShipper(ctx context.Context) {
 		case c := <-s.eraser.deletions:
 			s.WithDeliveryPaused(func() { s.eraser.runDeletion(ctx, c) })
 		case <-tick.C:
-			s.guard.Step(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.ship(ctx) }) })
-			s.guard.Keep(ctx, s.options.Backend)
-			s.guard.Step(label.StepOptOut, func() { s.optOuts.writeMarks(ctx) })
-			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
+			s.guard.Run(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.ship(ctx) }) })
+			s.guard.StorePending(ctx, s.options.Backend)
+			s.guard.Run(label.StepOptOut, func() { s.optOuts.writeMarks(ctx) })
+			s.guard.Run(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
 		case <-retain.C:
-			s.guard.Step(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.eraser.deleteByAge(ctx) }) })
+			s.guard.Run(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.eraser.deleteByAge(ctx) }) })
 		}
 	}
 }
 
 // Deliver records and ships everything at once, without waiting for the next tick or for QueueOptions.DeliverEvery.
 func (s *Store) Deliver(ctx context.Context) {
-	s.guard.Step(label.StepDeliver, func() {
+	s.guard.Run(label.StepDeliver, func() {
 		s.WithDeliveryPaused(func() {
 			s.shipper.due.deliver = time.Time{}
 			s.flush(ctx)
@@ -112,7 +112,7 @@ func (s *Store) drain() error {
 		d.err = errors.Join(d.err, d.bypass(ctx))
 		_, appendErr = s.shipper.handoff.lagAndAppendError()
 	}
-	s.guard.Keep(ctx, s.options.Backend)
+	s.guard.StorePending(ctx, s.options.Backend)
 	s.optOuts.writeMarks(ctx)
 	if n := s.countInMemory(); n > 0 {
 		s.options.Hooks.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(appendErr, d.err)))

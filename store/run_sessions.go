@@ -54,7 +54,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 			if err != nil {
 				return err
 			}
-			x, ok, err := items.item(ctx, &session.Listed{Row: row, Applied: applied})
+			x, ok, err := items.item(ctx, &session.ListedSession{Row: row, Applied: applied})
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ type Found struct {
 
 // search looks for the texts of s in the exchanges of a session, and reports whether each non-empty text was found. The
 // returned Found is the first hit of the words or, if no words are searched, of the error or the tool.
-func (a *Archive) search(ctx context.Context, l *session.Listed, s textSearch) (*Found, bool, error) {
+func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.isDamaged(l.Row.Tenant, l.Row.ID, err) {
 		return nil, false, nil
@@ -30,7 +30,7 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, s textSearch) (
 	if err != nil {
 		return nil, false, err
 	}
-	r, hidden := sample.NewReader(), a.optOut.Load().Hidden(exchanges)
+	r, hidden := sample.NewReader(), a.optOut.Load().HiddenExchanges(exchanges)
 	for i := range exchanges {
 		e := &exchanges[i]
 		if hidden[i] {

@@ -232,7 +232,7 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 // mark of the session, because the session may have continued on another replica.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
-	silent := ses.Record.Silent()
+	silent := ses.Record.IsFullyOptedOut()
 	ses.Record.Mutex.Unlock()
 	if !silent || !s.hasFleet() {
 		return
@@ -274,7 +274,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 	if inMemory == nil || stored.Thread.Turns > inMemory.Thread.Turns || inMemory.State.Provisional && !stored.State.Provisional {
 		return stored
 	}
-	if inMemory.Shared() && inMemory.State.Provisional == stored.State.Provisional && len(row.Data) > 0 {
+	if inMemory.IsShared() && inMemory.State.Provisional == stored.State.Provisional && len(row.Data) > 0 {
 		inMemory.Join(stored)
 	}
 	return inMemory
@@ -298,7 +298,7 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 // idsOfName returns the possible ids of the sessions with a name: the ids that are computed from the
 // name, and the ids of the sessions in which the echo key of the name occurred.
 func idsOfName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
-	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
+	ids := append(session.IDsOfName(tenant, name), session.RunID(tenant, name))
 	key := session.EchoKeyOf(tenant, "s:"+name)
 	found, err := backend.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {

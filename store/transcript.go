@@ -216,7 +216,7 @@ func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]
 	if err != nil {
 		return nil, err
 	}
-	return a.optOut.Load().Visible(list), nil
+	return a.optOut.Load().VisibleExchanges(list), nil
 }
 
 // Block returns the block with which a lesson was inserted into a session; "" means no such block is stored.
@@ -234,7 +234,7 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 }
 
 // rewardOf returns the reward of a session, with the feedback from which the reward is computed.
-func (a *Archive) rewardOf(l *session.Listed, entries []feedback.Entry) Rewarded {
+func (a *Archive) rewardOf(l *session.ListedSession, entries []feedback.Entry) Rewarded {
 	out := Rewarded{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier

@@ -54,8 +54,8 @@ func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 	}
 	stored := false
 	defer func() { w.cache.invalidateWritten(b.Exchanges, stored) }() // even after an error, because a write that ctx interrupts may have succeeded
-	err := w.guard.Err(label.StepWrite, func() error { return w.backend.Write(ctx, b) })
-	if guard.Poisoned(err) {
+	err := w.guard.RunErr(label.StepWrite, func() error { return w.backend.Write(ctx, b) })
+	if guard.IsPermanent(err) {
 		err = w.writePieces(ctx, b)
 	}
 	stored = err == nil
@@ -92,8 +92,8 @@ func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 	if len(echoes) == 0 {
 		return nil
 	}
-	err := w.guard.Err(label.StepWrite, func() error { return w.backend.Write(ctx, session.Batch{Echoes: echoes}) })
-	if !guard.Poisoned(err) {
+	err := w.guard.RunErr(label.StepWrite, func() error { return w.backend.Write(ctx, session.Batch{Echoes: echoes}) })
+	if !guard.IsPermanent(err) {
 		return err
 	}
 	if len(echoes) == 1 {
@@ -107,7 +107,7 @@ func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 // writePiece writes one row or one exchange of a session. After a panic the session is set aside. ok
 // reports whether the backend has the piece.
 func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange string, b session.Batch) (ok bool, err error) {
-	if !w.guard.On(label.StepWrite, ref, exchange, func() { err = w.backend.Write(ctx, b) }) {
+	if !w.guard.RunOn(label.StepWrite, ref, exchange, func() { err = w.backend.Write(ctx, b) }) {
 		return false, nil
 	}
 	if errors.Is(err, session.ErrInvalid) {

@@ -49,15 +49,15 @@ type suggestedLesson struct {
 
 // tryAnswer is the output of lessons try --json.
 type tryAnswer struct {
-	Searched     string            `json:"searched"` // part of the text that is matched against the triggers
-	Stripped     []wire.Stripped   `json:"stripped"`
-	Outcome      string            `json:"outcome,omitempty"` // outcome of a tool result, such as error
-	ErrorKinds   []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
-	RequestKinds []string          `json:"request_kinds"`     // kinds of the requests in the user's words
-	Tags         []string          `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
-	Matches      []triedLesson     `json:"matches"`
-	NearMisses   []triedLesson     `json:"near"`
-	Suggestions  []suggestedLesson `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
+	Searched     string              `json:"searched"` // part of the text that is matched against the triggers
+	Stripped     []wire.RemovedPiece `json:"stripped"`
+	Outcome      string              `json:"outcome,omitempty"` // outcome of a tool result, such as error
+	ErrorKinds   []detect.Kind       `json:"error_kinds"`       // kinds of a tool error, the most specific first
+	RequestKinds []string            `json:"request_kinds"`     // kinds of the requests in the user's words
+	Tags         []string            `json:"tags"`              // tags of the request, and tags that the configuration gives to the words
+	Matches      []triedLesson       `json:"matches"`
+	NearMisses   []triedLesson       `json:"near"`
+	Suggestions  []suggestedLesson   `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
 }
 
 // lessonsTry returns the command that prints the lessons that match a text.
@@ -136,7 +136,7 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 // try returns the lessons that match or nearly match the text, and the query with which the lessons were matched.
 func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tryAnswer, lesson.Query) {
 	out := tryAnswer{
-		Stripped: []wire.Stripped{}, ErrorKinds: []detect.Kind{}, RequestKinds: []string{}, Tags: []string{}, Matches: []triedLesson{},
+		Stripped: []wire.RemovedPiece{}, ErrorKinds: []detect.Kind{}, RequestKinds: []string{}, Tags: []string{}, Matches: []triedLesson{},
 		NearMisses: []triedLesson{},
 	}
 	q := lesson.Query{
@@ -155,12 +155,12 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 			q.Errors = []lesson.ErrorText{{CallID: "tried", Tool: f.tool, Text: out.Searched, Kinds: out.ErrorKinds}}
 		}
 	} else {
-		var cut []wire.Stripped
-		out.Searched, cut = wire.StripWords(text)
+		var cut []wire.RemovedPiece
+		out.Searched, cut = wire.StripUserText(text)
 		out.Stripped = append(out.Stripped, cut...)
 		if words := out.Searched; words != "" {
-			if out.Searched = wire.Asked(words); out.Searched != words {
-				out.Stripped = append(out.Stripped, wire.Stripped{Kind: "template", Text: wire.TemplateOf(words, out.Searched)})
+			if out.Searched = wire.UserRequest(words); out.Searched != words {
+				out.Stripped = append(out.Stripped, wire.RemovedPiece{Kind: "template", Text: wire.TemplateOf(words, out.Searched)})
 			}
 		}
 		if out.Searched != "" {

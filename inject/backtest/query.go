@@ -44,8 +44,8 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok b
 	if err != nil {
 		return q, false
 	}
-	for i := req.New(); i < req.Len(); i++ {
-		if words := req.Asked(i); words != "" {
+	for i := req.FirstNew(); i < req.Len(); i++ {
+		if words := req.UserRequest(i); words != "" {
 			q.Words = append(q.Words, bothEnds(words))
 		}
 	}

@@ -149,7 +149,7 @@ const (
 
 // Tail returns the newest n events of the audit log. Tail skips unreadable lines, which a crash may leave.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
-	err := file.Regular(d.path(lesson.LogFile))
+	err := file.CheckRegular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -19,8 +19,8 @@ import (
 // ErrHeld is the error of a lock that another process, or another open file of this process, holds.
 var ErrHeld = errors.New("another process holds the lock")
 
-// Regular returns an error unless path is a regular file.
-func Regular(path string) error {
+// CheckRegular returns an error unless path is a regular file.
+func CheckRegular(path string) error {
 	switch info, err := os.Stat(path); {
 	case err != nil:
 		return err
@@ -34,7 +34,7 @@ func Regular(path string) error {
 
 // Read reads a regular file. For a file of any other kind, Read returns an error.
 func Read(path string) ([]byte, error) {
-	if err := Regular(path); err != nil {
+	if err := CheckRegular(path); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(path)
@@ -87,7 +87,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 // Append adds text to a file in one write, so that lines of several writers do not mix. If the last line of the file
 // has no end, because of a crash, Append first ends the line. Append creates missing folders.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
-	if err := Regular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {

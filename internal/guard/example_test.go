@@ -32,14 +32,14 @@ func Example() {
 	})
 	bad, good := session.Ref{Tenant: "default", ID: session.ID{1}}, session.Ref{Tenant: "default", ID: session.ID{2}}
 	for _, of := range []session.Ref{bad, good} {
-		done := g.On(label.StepSettle, of, "", func() {
+		done := g.RunOn(label.StepSettle, of, "", func() {
 			if of == bad {
 				panic("no counters")
 			}
 		})
-		fmt.Println("done:", done, "set aside:", g.IsAside(of))
+		fmt.Println("done:", done, "set aside:", g.IsSkipped(of))
 	}
-	g.Keep(context.Background(), printingStore{})
+	g.StorePending(context.Background(), printingStore{})
 	// Output:
 	// settle panicked
 	// done: false set aside: true

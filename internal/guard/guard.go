@@ -31,8 +31,8 @@ const (
 // ErrPanicked is the error of a step after a panic.
 var ErrPanicked = errors.New("a step panicked")
 
-// Poisoned reports whether err is permanent: every further attempt to write the value would fail as well.
-func Poisoned(err error) bool {
+// IsPermanent reports whether err is permanent: every further attempt to write the value would fail as well.
+func IsPermanent(err error) bool {
 	return errors.Is(err, session.ErrInvalid) || errors.Is(err, ErrPanicked)
 }
 
@@ -62,7 +62,7 @@ type Guard struct {
 	options Options
 
 	mu      sync.Mutex
-	aside   map[session.Ref]bool // sessions that are skipped in this run of the program
+	skipped map[session.Ref]bool // sessions that are skipped in this run of the program
 	pending []session.DeadLetter // marks that are not stored yet
 }
 
@@ -71,11 +71,11 @@ func New(o Options) *Guard {
 	if o.Count == nil {
 		o.Count = new(atomic.Int64)
 	}
-	return &Guard{options: o, aside: map[session.Ref]bool{}}
+	return &Guard{options: o, skipped: map[session.Ref]bool{}}
 }
 
-// Step runs a step. ok is false if the step panicked.
-func (g *Guard) Step(step label.Step, f func()) (ok bool) {
+// Run runs a step. ok is false if the step panicked.
+func (g *Guard) Run(step label.Step, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.options.Panicked(step, v)
@@ -85,17 +85,17 @@ func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	return true
 }
 
-// Err runs a step that returns an error. If the step panics, Err returns ErrPanicked.
-func (g *Guard) Err(step label.Step, f func() error) (err error) {
-	if !g.Step(step, func() { err = f() }) {
+// RunErr runs a step that returns an error. If the step panics, Err returns ErrPanicked.
+func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
+	if !g.Run(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)
 	}
 	return err
 }
 
-// On runs a step on a session, or on an exchange of the session. If the step panics, On sets the
+// RunOn runs a step on a session, or on an exchange of the session. If the step panics, On sets the
 // session or the exchange aside.
-func (g *Guard) On(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
+func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			g.options.Panicked(step, v)
@@ -123,8 +123,8 @@ func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, caus
 	text = g.clean(text[:min(len(text), maxWhyBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if exchange == "" && len(g.aside) < maxMarks {
-		g.aside[ref] = true
+	if exchange == "" && len(g.skipped) < maxMarks {
+		g.skipped[ref] = true
 	}
 	if len(g.pending) < maxMarks {
 		g.pending = append(g.pending, session.DeadLetter{
@@ -136,21 +136,21 @@ func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, caus
 // clean returns the text without secrets and personal data. If Options.Clean is nil or panics, clean
 // returns a fixed text.
 func (g *Guard) clean(text string) (clean string) {
-	if g.options.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.options.Clean(text) }) {
+	if g.options.Clean == nil || !g.Run(label.StepRedact, func() { clean = g.options.Clean(text) }) {
 		return "(text removed)"
 	}
 	return clean
 }
 
-// IsAside reports whether a session is skipped in this run of the program.
-func (g *Guard) IsAside(ref session.Ref) bool {
+// IsSkipped reports whether a session is skipped in this run of the program.
+func (g *Guard) IsSkipped(ref session.Ref) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.aside[ref]
+	return g.skipped[ref]
 }
 
-// Keep stores the pending marks. After an error the marks stay pending for the next call.
-func (g *Guard) Keep(ctx context.Context, marks Marks) {
+// StorePending stores the pending marks. After an error the marks stay pending for the next call.
+func (g *Guard) StorePending(ctx context.Context, marks Marks) {
 	g.mu.Lock()
 	list := g.pending
 	g.pending = nil
@@ -167,15 +167,15 @@ func (g *Guard) Keep(ctx context.Context, marks Marks) {
 // storeMarks stores a list of marks, and returns the marks to try again later. If the store refuses the
 // list permanently, storeMarks stores each mark on its own, and reports and drops each refused mark.
 func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.DeadLetter) (remaining []session.DeadLetter) {
-	err := g.Err(label.StepSetAside, func() error { return marks.SetAside(ctx, list) })
+	err := g.RunErr(label.StepSetAside, func() error { return marks.SetAside(ctx, list) })
 	if err == nil {
 		return nil
 	}
-	if !Poisoned(err) || len(list) == 1 {
+	if !IsPermanent(err) || len(list) == 1 {
 		g.options.Failed(label.StepSetAside, err)
 	}
 	switch {
-	case !Poisoned(err):
+	case !IsPermanent(err):
 		return list
 	case len(list) > 1:
 		for i := range list {
@@ -188,7 +188,7 @@ func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.Dead
 // Readmit lets workers try the sessions and exchanges again that earlier runs of the program marked, up to
 // Tries times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
-	err := g.Err(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
+	err := g.RunErr(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
 	if err != nil && ctx.Err() == nil {
 		g.options.Failed(label.StepReadmit, err)
 	}

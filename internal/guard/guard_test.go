@@ -89,16 +89,16 @@ func sessionOf(tenant string) session.Ref { return session.Ref{Tenant: tenant, I
 func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
-	checkEqual(t, "Step of a function that returns", g.Step("one", func() {}), true)
-	checkEqual(t, "Step of a function that panics", g.Step("two", func() { panic("x") }), false)
-	checkEqual(t, "Err of a function that returns an error", g.Err("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
-	err := g.Err("four", func() error { panic("y") })
+	checkEqual(t, "Step of a function that returns", g.Run("one", func() {}), true)
+	checkEqual(t, "Step of a function that panics", g.Run("two", func() { panic("x") }), false)
+	checkEqual(t, "Err of a function that returns an error", g.RunErr("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
+	err := g.RunErr("four", func() error { panic("y") })
 	checkEqual(t, "error after a panic is ErrPanicked with the step", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
 	checkEqual(t, "reported panics", g.panicked, []string{"two: x", "four: y"})
 	for err, want := range map[error]bool{
 		err: true, fmt.Errorf("write: %w", session.ErrInvalid): true, session.ErrUnavailable: false, session.ErrDiskFull: false,
 	} {
-		checkEqual(t, fmt.Sprint("Poisoned: ", err), guard.Poisoned(err), want)
+		checkEqual(t, fmt.Sprint("Poisoned: ", err), guard.IsPermanent(err), want)
 	}
 }
 
@@ -117,23 +117,23 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	})
 	var list []session.DeadLetter
 	marks := &markStore{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
-	checkEqual(t, "On of a function that returns", g.On("close", sessionOf("a"), "", func() {}), true)
-	checkEqual(t, "On of a function that panics for an exchange", g.On("write", sessionOf("b"), "x1", func() { panic("p") }), false)
-	checkEqual(t, "On of a function that panics for a session", g.On("close", sessionOf("c"), "", func() { panic("q") }), false)
-	checkEqual(t, "On if the hook Before panics", g.On("early", sessionOf("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
+	checkEqual(t, "On of a function that returns", g.RunOn("close", sessionOf("a"), "", func() {}), true)
+	checkEqual(t, "On of a function that panics for an exchange", g.RunOn("write", sessionOf("b"), "x1", func() { panic("p") }), false)
+	checkEqual(t, "On of a function that panics for a session", g.RunOn("close", sessionOf("c"), "", func() { panic("q") }), false)
+	checkEqual(t, "On if the hook Before panics", g.RunOn("early", sessionOf("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
 	checkEqual(t, "calls of Before", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
-		checkEqual(t, "IsAside of session "+name, g.IsAside(sessionOf(name)), want)
+		checkEqual(t, "IsAside of session "+name, g.IsSkipped(sessionOf(name)), want)
 	}
 	checkEqual(t, "number of sessions and exchanges set aside", g.count.Load(), 3)
 	checkEqual(t, "reported panics", g.panicked, []string{"write: p", "close: q", "early: before"})
-	g.Keep(t.Context(), marks)
+	g.StorePending(t.Context(), marks)
 	checkEqual(t, "stored marks", list, []session.DeadLetter{
 		{Tenant: "b", ID: session.ID{1}, Exchange: "x1", Step: "write", Why: "p", At: testTime()},
 		{Tenant: "c", ID: session.ID{1}, Step: "close", Why: "q", At: testTime()},
 		{Tenant: "d", ID: session.ID{1}, Step: "early", Why: "before", At: testTime()},
 	})
-	g.Keep(t.Context(), marks)
+	g.StorePending(t.Context(), marks)
 	checkEqual(t, "writes after a second Keep", marks.calls, 1)
 }
 
@@ -152,14 +152,14 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	} {
 		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
 		g.SetAside("step", sessionOf("a"), "", strings.Repeat("x", 9000))
-		g.Keep(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
+		g.StorePending(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
 			checkEqual(t, name+": text of the mark", a.Why, c.want)
 			return nil
 		}})
 	}
 	g := newGuard(nil)
 	g.SetAside("read", sessionOf("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
-	g.Keep(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
+	g.StorePending(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
 		checkEqual(t, "text of a mark without the stack", a.Why, "it broke")
 		return nil
 	}})
@@ -182,13 +182,13 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 		for _, tenant := range []string{"a", "b", "c"} {
 			g.SetAside("close", sessionOf(tenant), "", "why")
 		}
-		g.Keep(t.Context(), marks)
+		g.StorePending(t.Context(), marks)
 		checkEqual(t, name+": tenants of the stored marks", marks.written, []string{"a", "c"})
 		checkEqual(t, name+": number of reported failures", len(g.failed), 1)
 		calls := marks.calls
-		g.Keep(t.Context(), marks)
+		g.StorePending(t.Context(), marks)
 		checkEqual(t, name+": writes after a second Keep", marks.calls, calls)
-		checkEqual(t, name+": IsAside of session b", g.IsAside(sessionOf("b")), true)
+		checkEqual(t, name+": IsAside of session b", g.IsSkipped(sessionOf("b")), true)
 	}
 }
 
@@ -206,10 +206,10 @@ func TestMarksWaitInOrderDuringStoreOutage(t *testing.T) {
 	}
 	g.SetAside("close", sessionOf("a"), "", "why")
 	g.SetAside("close", sessionOf("b"), "", "why")
-	g.Keep(t.Context(), marks)
+	g.StorePending(t.Context(), marks)
 	checkEqual(t, "stored marks during the outage", len(marks.written), 0)
 	checkEqual(t, "reported failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
-	g.Keep(t.Context(), marks)
+	g.StorePending(t.Context(), marks)
 	checkEqual(t, "tenants of the stored marks after the outage", marks.written, []string{"a", "b", "c"})
 }
 
@@ -222,16 +222,16 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 		g.SetAside("close", sessionOf(fmt.Sprint(n)), "", "why")
 	}
 	checkEqual(t, "number of sessions set aside", g.count.Load(), maxMarks+50)
-	checkEqual(t, "IsAside of the last session within the limit", g.IsAside(sessionOf(fmt.Sprint(maxMarks-1))), true)
-	checkEqual(t, "IsAside of the first session above the limit", g.IsAside(sessionOf(fmt.Sprint(maxMarks))), false)
+	checkEqual(t, "IsAside of the last session within the limit", g.IsSkipped(sessionOf(fmt.Sprint(maxMarks-1))), true)
+	checkEqual(t, "IsAside of the first session above the limit", g.IsSkipped(sessionOf(fmt.Sprint(maxMarks))), false)
 	marks := &markStore{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
-	g.Keep(t.Context(), marks)
+	g.StorePending(t.Context(), marks)
 	for n := range 10 {
 		g.SetAside("close", sessionOf(fmt.Sprint("late", n)), "", "why")
 	}
-	g.Keep(t.Context(), marks)
+	g.StorePending(t.Context(), marks)
 	marks.onSetAside = nil
-	g.Keep(t.Context(), marks)
+	g.StorePending(t.Context(), marks)
 	checkEqual(t, "number of stored marks", len(marks.written), maxMarks)
 	checkEqual(t, "tenant of the first stored mark", marks.written[0], "0")
 }

@@ -34,9 +34,9 @@ type Entry struct {
 
 // Table holds the prices of models. The first entry with a matching pattern applies.
 type Table struct {
-	Entries []Entry
-	Other   *Price // price of the models that match no entry; nil means unknown
-	Listed  string // date of the built-in prices; "" if the operator configured the prices
+	Entries     []Entry
+	Other       *Price // price of the models that match no entry; nil means unknown
+	BuiltInDate string // date of the built-in prices; "" if the operator configured the prices
 }
 
 // Flat returns a table with one price for all models. The price of the output is unknown.
@@ -83,13 +83,13 @@ func IsPattern(pattern string) bool {
 //go:embed models.tsv
 var listed string
 
-// Listed returns the built-in table. The first line of models.tsv has the date.
-var Listed = sync.OnceValue(func() *Table { //nolint:gochecknoglobals // parsed once, never written
+// BuiltIn returns the built-in table. The first line of models.tsv has the date.
+var BuiltIn = sync.OnceValue(func() *Table { //nolint:gochecknoglobals // parsed once, never written
 	t := &Table{}
 	for line := range strings.Lines(listed) {
 		line = strings.TrimSpace(line)
 		if date, found := strings.CutPrefix(line, "# date: "); found {
-			t.Listed = date
+			t.BuiltInDate = date
 			continue
 		}
 		columns := strings.Split(line, "\t")

@@ -16,7 +16,7 @@ func TestPriceOfModelMatchesPattern(t *testing.T) {
 		"us.anthropic.claude-haiku-4-5-20251001-v1:0": 1, "claude-opus-4-1-20250805": 15, "claude-opus-4-5": 5,
 		"": 0, "gpt-5-turbo": 0, "gpt-55": 0, "my-gpt-5": 0, "llama3:8b": 0, "claude-opus-4-9": 0,
 	} {
-		p, ok := price.Listed().PriceOf(model)
+		p, ok := price.BuiltIn().PriceOf(model)
 		if ok != (input > 0) || p.Input != input {
 			t.Errorf("PriceOf(%q) = %+v, %t, want Input = %v (0: not found)", model, p, ok, input)
 		}
@@ -25,9 +25,9 @@ func TestPriceOfModelMatchesPattern(t *testing.T) {
 
 // Each row of the built-in table is complete, and cached input never costs more than input.
 func TestBuiltInRowsAreComplete(t *testing.T) {
-	table := price.Listed()
-	if len(table.Listed) != len("2025-12") || len(table.Entries) < 40 {
-		t.Fatalf("got %d rows and date %q, want at least 40 rows and a date such as 2025-12", len(table.Entries), table.Listed)
+	table := price.BuiltIn()
+	if len(table.BuiltInDate) != len("2025-12") || len(table.Entries) < 40 {
+		t.Fatalf("got %d rows and date %q, want at least 40 rows and a date such as 2025-12", len(table.Entries), table.BuiltInDate)
 	}
 	seen := map[string]bool{}
 	for _, e := range table.Entries {

@@ -19,8 +19,8 @@ const (
 
 // Texts for missing inputs of a sample. A missing answer is an empty text.
 const (
-	noWords = "(no words of the user)"
-	noText  = "(no text)"
+	noUserText = "(no words of the user)"
+	noText     = "(no text)"
 )
 
 // Build returns the learning samples of a closed session. A session with tool calls gives one intent_resolution, and
@@ -31,7 +31,7 @@ const (
 // An unchanged session gives identical samples with identical ids.
 func Build(s Session) []Sample {
 	h := s.history()
-	if len(h.kept) == 0 {
+	if len(h.exchanges) == 0 {
 		return nil
 	}
 	var out []Sample
@@ -56,12 +56,12 @@ func Build(s Session) []Sample {
 // intentSample returns the intent_resolution of the session, which has the first request and the final state.
 func (h *history) intentSample() Sample {
 	first := h.userTurns[0]
-	f, label := h.rate(0, 0, true)
-	s := h.baseSample(IntentResolution, 0, h.kept, f, label)
+	f, label := h.ratingFor(0, 0, true)
+	s := h.baseSample(IntentResolution, 0, h.exchanges, f, label)
 	s.Input["intent_id"] = deriveID(h.Session.Tenant, h.Session.ID, "intent", 0)
-	s.Input["raw_request_summary"] = cmp.Or(cut(first.words, summaryBytes), noWords)
+	s.Input["raw_request_summary"] = cmp.Or(truncate(first.userText, summaryBytes), noUserText)
 	s.Input["dialog_turns_count"] = len(h.userTurns)
-	s.Output["final_intent_summary"] = cmp.Or(lastAnswer(h.kept), describeLastCalls(h.kept))
+	s.Output["final_intent_summary"] = cmp.Or(lastAnswer(h.exchanges), describeLastCalls(h.exchanges))
 	s.Output["resolution_quality_label"] = resolutionLabel(f.QualityLabel)
 	s.Output["tool_calls"] = len(h.steps)
 	s.Output["failed_calls"] = h.countFailures()
@@ -104,9 +104,9 @@ func (h *history) startOfSecondUserTurn() int {
 
 func (h *history) dialogSample(n int, p *userTurn, last bool) Sample {
 	from, to := p.turns()
-	f, label := h.rate(from, to, last && len(h.steps) == 0)
+	f, label := h.ratingFor(from, to, last && len(h.steps) == 0)
 	s := h.baseSample(DialogResponse, n, p.exchanges, f, label)
-	s.Input["user_text"] = cmp.Or(cut(p.words, textBytes), noWords)
+	s.Input["user_text"] = cmp.Or(truncate(p.userText, textBytes), noUserText)
 	s.Input["turn"] = from
 	s.Output["response_text"] = lastAnswer(p.exchanges)
 	return s
@@ -121,7 +121,7 @@ func (h *history) baseSample(family string, n int, exchanges []*Exchange, f Feed
 		CreatedAt: last.At.Add(milliseconds(last.LatencyMS)).UTC().Truncate(time.Millisecond),
 		Input:     map[string]any{},
 		State:     map[string]any{"dialect": last.Dialect, "model": last.Model},
-		Output:    map[string]any{"outcome": outcome(exchanges)},
+		Output:    map[string]any{"outcome": lastOutcome(exchanges)},
 		Feedback:  f,
 		Meta: map[string]any{
 			"human_feedback_label": label,
@@ -141,7 +141,7 @@ func (h *history) baseSample(family string, n int, exchanges []*Exchange, f Feed
 		s.Meta["run"] = last.Run
 	}
 	if last.Reply.Error != "" {
-		s.Output["error"] = cut(last.Reply.Error, summaryBytes)
+		s.Output["error"] = truncate(last.Reply.Error, summaryBytes)
 	}
 	if flow := last.Config; flow != "" {
 		s.Meta["source_flow_id"] = flow
@@ -167,7 +167,7 @@ func (h *history) baseSample(family string, n int, exchanges []*Exchange, f Feed
 func lastAnswer(exchanges []*Exchange) string {
 	for _, o := range slices.Backward(exchanges) {
 		if t := strings.TrimSpace(o.Reply.Text); t != "" {
-			return cut(t, textBytes)
+			return truncate(t, textBytes)
 		}
 	}
 	return ""
@@ -183,7 +183,7 @@ func describeLastCalls(exchanges []*Exchange) string {
 	for i, c := range calls {
 		names[i] = c.Name
 	}
-	return cut("called "+strings.Join(names, ", "), summaryBytes)
+	return truncate("called "+strings.Join(names, ", "), summaryBytes)
 }
 
 func (h *history) countFailures() (n int) {
@@ -206,14 +206,14 @@ func resolutionLabel(label string) string {
 	}
 }
 
-// outcome returns the outcome of the last exchange. Earlier failed exchanges do not count, because the session
+// lastOutcome returns the outcome of the last exchange. Earlier failed exchanges do not count, because the session
 // continued.
-func outcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
+func lastOutcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// cut shortens s to at most n bytes, with an ellipsis at the end. It cuts neither a rune nor a placeholder in two.
-func cut(s string, n int) string {
+// truncate shortens s to at most n bytes, with an ellipsis at the end. It cuts neither a rune nor a placeholder in two.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

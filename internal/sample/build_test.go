@@ -180,7 +180,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 		c := newScript()
 		c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
 		c.turn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).Verdicts = v
-		c.s.Failing = func(string, string, string, int8) bool { calls++; return true }
+		c.s.IsFailure = func(string, string, string, int8) bool { calls++; return true }
 		return sample.Build(c.s)[0].Output["failed_calls"], calls
 	}
 	for name, k := range map[string]struct {
@@ -231,7 +231,7 @@ func TestBuildSamplesOfTask(t *testing.T) {
 	e.Config = "cfg-7"
 	c.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
 	c.turn(sample.Reply{Text: "Pushed."}, messageJSON("user", "Now push"))
-	c.s.Failing = failing
+	c.s.IsFailure = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction" {
 		t.Fatalf("got families %s, want intent_resolution dialog_response error_correction", families(got))
@@ -285,7 +285,7 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newScript()
-			c.s.Failing = failing
+			c.s.IsFailure = failing
 			c.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
 			c.repeatedReply = nil
 			c.turn(callReply("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
@@ -323,7 +323,7 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newScript()
-			c.s.Failing = failing
+			c.s.IsFailure = failing
 			items := []string{messageJSON("user", "go")}
 			for i, s := range tt.steps {
 				id := fmt.Sprint("c", i)
@@ -399,7 +399,7 @@ func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
 	f.Fuzz(func(t *testing.T, a, b []byte, from int) {
 		c := newScript()
-		c.s.Failing = failing
+		c.s.IsFailure = failing
 		c.turn(callReply("c1", "run", string(a)), string(a))
 		c.repeatedReply = nil
 		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from

@@ -55,23 +55,23 @@ func (h *history) corrections() []Sample {
 // correctionSample returns the error_correction of a failed call and the call that worked.
 func (h *history) correctionSample(n int, failed, worked *Event, attempts int) Sample {
 	exchanges := h.exchangesBetween(failed.Turn, worked.Turn)
-	f, label := h.rate(failed.Turn, worked.Turn, false)
+	f, label := h.ratingFor(failed.Turn, worked.Turn, false)
 	if f.QualityLabel == "" && !worked.edited {
 		f = executedUnchanged()
 	}
 	s := h.baseSample(ErrorCorrection, n, exchanges, f, label)
 	s.Input["tool"] = failed.Call.Name
-	s.Input["failed_call"] = map[string]any{"name": failed.Call.Name, "arguments": cut(failed.Call.Args, textBytes)}
-	s.Input["error"] = cmp.Or(cut(failed.Text, summaryBytes), noText)
+	s.Input["failed_call"] = map[string]any{"name": failed.Call.Name, "arguments": truncate(failed.Call.Args, textBytes)}
+	s.Input["error"] = cmp.Or(truncate(failed.Text, summaryBytes), noText)
 	s.Input["attempts"] = attempts
-	s.Output["corrected_call"] = map[string]any{"name": worked.Call.Name, "arguments": cut(worked.Call.Args, textBytes)}
-	s.Output["result_summary"] = cmp.Or(cut(worked.Text, summaryBytes), noText)
+	s.Output["corrected_call"] = map[string]any{"name": worked.Call.Name, "arguments": truncate(worked.Call.Args, textBytes)}
+	s.Output["result_summary"] = cmp.Or(truncate(worked.Text, summaryBytes), noText)
 	return s
 }
 
 // exchangesBetween returns the exchanges of the turns from..to, including both.
 func (h *history) exchangesBetween(from, to int) []*Exchange {
-	return slices.DeleteFunc(slices.Clone(h.kept), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
+	return slices.DeleteFunc(slices.Clone(h.exchanges), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
 // sameAim reports whether the arguments of two calls have the same aim. At least a third of the words of the arguments
@@ -138,7 +138,7 @@ func withoutKeys(text string) string {
 // costReasons returns the reasons why the session counts as slow or costly, nil for none.
 func (h *history) costReasons() []string {
 	var reasons []string
-	used := tokens(h.kept)
+	used := tokens(h.exchanges)
 	if len(h.steps) >= manyCalls {
 		reasons = append(reasons, "many_calls")
 	}
@@ -159,7 +159,7 @@ func (h *history) costReasons() []string {
 
 // modelMS returns the time that the session waited for its model, in milliseconds.
 func (h *history) modelMS() (ms float64) {
-	for _, e := range h.kept {
+	for _, e := range h.exchanges {
 		ms += e.LatencyMS
 	}
 	return ms
@@ -167,15 +167,15 @@ func (h *history) modelMS() (ms float64) {
 
 // planSample returns the plan_optimization of a slow or costly session.
 func (h *history) planSample(reasons []string) Sample {
-	f, label := h.rate(0, 0, true)
-	s := h.baseSample(PlanOptimization, 0, h.kept, f, label)
-	s.Input["raw_request_summary"] = cmp.Or(cut(h.userTurns[0].words, summaryBytes), noWords)
+	f, label := h.ratingFor(0, 0, true)
+	s := h.baseSample(PlanOptimization, 0, h.exchanges, f, label)
+	s.Input["raw_request_summary"] = cmp.Or(truncate(h.userTurns[0].userText, summaryBytes), noUserText)
 	s.Input["reasons"] = reasons
 	s.Input["tool_calls"] = len(h.steps)
 	s.Input["failed_calls"] = h.countFailures()
 	s.Input["loops"] = h.loops
 	s.Input["model_ms"] = int(h.modelMS())
-	s.Output["result_summary"] = lastAnswer(h.kept)
+	s.Output["result_summary"] = lastAnswer(h.exchanges)
 	s.Output["repeated_calls"] = h.repeatedCalls()
 	return s
 }
@@ -205,7 +205,7 @@ func (h *history) repeatedCalls() []map[string]any {
 		if e.count < 2 || len(out) == maxEntries {
 			break
 		}
-		out = append(out, map[string]any{"name": e.call.Name, "arguments": cut(e.call.Args, summaryBytes), "count": e.count})
+		out = append(out, map[string]any{"name": e.call.Name, "arguments": truncate(e.call.Args, summaryBytes), "count": e.count})
 	}
 	return out
 }

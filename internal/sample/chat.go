@@ -32,12 +32,12 @@ type ChatFunction struct {
 
 // ChatTool is a tool in OpenAI's chat form.
 type ChatTool struct {
-	Type     string   `json:"type"` // function
-	Function ToolForm `json:"function"`
+	Type     string         `json:"type"` // function
+	Function ToolDefinition `json:"function"`
 }
 
-// ToolForm describes a tool by its name, its description, and the JSON schema of its arguments.
-type ToolForm struct {
+// ToolDefinition describes a tool by its name, its description, and the JSON schema of its arguments.
+type ToolDefinition struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
@@ -51,7 +51,7 @@ func (s *Session) Conversation() []ChatMessage {
 
 // tools returns the tools of the session.
 func (h *history) tools() []ChatTool {
-	for _, e := range h.kept {
+	for _, e := range h.exchanges {
 		if len(e.Tools) > 0 {
 			return e.tools()
 		}
@@ -63,9 +63,9 @@ func (h *history) tools() []ChatTool {
 // name and is left out.
 func (e *Exchange) tools() (out []ChatTool) {
 	var list []struct {
-		ToolForm
+		ToolDefinition
 		Input    json.RawMessage `json:"input_schema"` // the schema, in the messages dialect
-		Function ToolForm        `json:"function"`     // the tool, in the chat dialect
+		Function ToolDefinition  `json:"function"`     // the tool, in the chat dialect
 	}
 	if json.Unmarshal(e.Tools, &list) != nil {
 		return nil
@@ -73,7 +73,7 @@ func (e *Exchange) tools() (out []ChatTool) {
 	for i := range list {
 		t := &list[i]
 		if t.Function.Name == "" {
-			t.Function = t.ToolForm
+			t.Function = t.ToolDefinition
 		}
 		if len(t.Function.Parameters) == 0 {
 			t.Function.Parameters = t.Input
@@ -89,7 +89,7 @@ func (e *Exchange) tools() (out []ChatTool) {
 // request. If n is negative, it returns all messages.
 func (h *history) conversation(n int) []ChatMessage {
 	list := h.messages(n)
-	for _, e := range h.kept {
+	for _, e := range h.exchanges {
 		if text := contentText(e.System); text != "" {
 			return append([]ChatMessage{{Role: "system", Content: &text}}, list...)
 		}
@@ -101,18 +101,18 @@ func (h *history) conversation(n int) []ChatMessage {
 func (h *history) messages(n int) []ChatMessage {
 	var list []ChatMessage
 	var raw []json.RawMessage // the agent's list as far as it is known
-	for i, e := range h.kept {
+	for i, e := range h.exchanges {
 		from, continues := e.NewFrom, i > 0
 		switch {
 		case from > 0 && from < len(raw): // the agent edited or compacted its history
 			raw = raw[:from]
-			list, continues = messagesOf(raw, e.Dialect), false
+			list, continues = chatMessages(raw, e.Dialect), false
 		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // the agent sent the list again
 			raw, list, continues = nil, nil, false
 		}
 		raw = append(raw, e.New...)
-		if continues && h.kept[i-1].isWhole() && !repeatsReply(h.items[i]) {
-			list = appendReply(list, h.kept[i-1])
+		if continues && h.exchanges[i-1].hasCompleteReply() && !repeatsReply(h.items[i]) {
+			list = appendReply(list, h.exchanges[i-1])
 		}
 		for _, it := range h.items[i] {
 			list = appendItem(list, it)
@@ -121,8 +121,8 @@ func (h *history) messages(n int) []ChatMessage {
 			return list
 		}
 	}
-	if len(h.kept) > 0 {
-		list = appendReply(list, h.kept[len(h.kept)-1])
+	if len(h.exchanges) > 0 {
+		list = appendReply(list, h.exchanges[len(h.exchanges)-1])
 	}
 	return list
 }
@@ -131,26 +131,26 @@ func (h *history) messages(n int) []ChatMessage {
 // or failed are left out.
 func (h *history) trainablePart() *history {
 	n := 0
-	for i, e := range h.kept {
-		if e.isWhole() {
+	for i, e := range h.exchanges {
+		if e.hasCompleteReply() {
 			n = i + 1
 		}
 	}
 	part := *h
-	part.kept, part.items = h.kept[:n], h.items[:n]
+	part.exchanges, part.items = h.exchanges[:n], h.items[:n]
 	return &part
 }
 
-// isWhole reports whether the stored reply is the whole answer of the model.
-func (e *Exchange) isWhole() bool {
+// hasCompleteReply reports whether the stored reply is the whole answer of the model.
+func (e *Exchange) hasCompleteReply() bool {
 	return !e.Truncated && e.Outcome != Incomplete && e.Outcome != Aborted && e.Outcome != Failed
 }
 
 // repeatsReply reports whether the items repeat the last reply. They do not if the provider stores the conversation.
 func repeatsReply(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
-// messagesOf returns the chat messages for list items of a dialect.
-func messagesOf(raw []json.RawMessage, dialect string) []ChatMessage {
+// chatMessages returns the chat messages for list items of a dialect.
+func chatMessages(raw []json.RawMessage, dialect string) []ChatMessage {
 	var list []ChatMessage
 	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
 		list = appendItem(list, it)
@@ -227,9 +227,9 @@ func (s *Session) Preferences() []Preference {
 		case r.reviewLabel() == Rejected:
 			chosen = h.approvedAnswer(at)
 		}
-		rejected := appendReply(nil, h.kept[at])
+		rejected := appendReply(nil, h.exchanges[at])
 		if len(chosen) > 0 && len(rejected) > 0 {
-			out = append(out, Preference{Prompt: h.conversation(at), Tools: tools, Chosen: chosen, Rejected: rejected, Session: h.Session.ID, Turn: h.kept[at].Turn})
+			out = append(out, Preference{Prompt: h.conversation(at), Tools: tools, Chosen: chosen, Rejected: rejected, Session: h.Session.ID, Turn: h.exchanges[at].Turn})
 		}
 	}
 	return out
@@ -239,9 +239,9 @@ func (s *Session) Preferences() []Preference {
 // without a turn is about the last exchange.
 func (h *history) ratedIndex(r *Rating) int {
 	if r.Turn == 0 {
-		return len(h.kept) - 1
+		return len(h.exchanges) - 1
 	}
-	return slices.IndexFunc(h.kept, func(e *Exchange) bool { return e.Turn == r.Turn })
+	return slices.IndexFunc(h.exchanges, func(e *Exchange) bool { return e.Turn == r.Turn })
 }
 
 // correctionMessage returns the message for a correction, which is a text, a message, or any other JSON.
@@ -261,7 +261,7 @@ func correctionMessage(raw json.RawMessage) []ChatMessage {
 
 // approvedAnswer returns an approved answer to the same words of the user in another exchange, nil for none.
 func (h *history) approvedAnswer(index int) []ChatMessage {
-	words := lastWords(h.items[index])
+	words := lastUserText(h.items[index])
 	if words == "" {
 		return nil
 	}
@@ -270,18 +270,18 @@ func (h *history) approvedAnswer(index int) []ChatMessage {
 		if r.Source != "user" || r.Turn == 0 || r.reviewLabel() != Approved {
 			continue
 		}
-		if twin := h.ratedIndex(r); twin >= 0 && twin != index && h.kept[twin].isWhole() && lastWords(h.items[twin]) == words {
-			return appendReply(nil, h.kept[twin])
+		if twin := h.ratedIndex(r); twin >= 0 && twin != index && h.exchanges[twin].hasCompleteReply() && lastUserText(h.items[twin]) == words {
+			return appendReply(nil, h.exchanges[twin])
 		}
 	}
 	return nil
 }
 
-// lastWords returns the words of the newest item with words of the user.
-func lastWords(items []*wire.Item) (words string) {
+// lastUserText returns the words of the newest item with words of the user.
+func lastUserText(items []*wire.Item) (words string) {
 	for _, it := range items {
-		if it.Words != "" {
-			words = it.Words
+		if it.UserText != "" {
+			words = it.UserText
 		}
 	}
 	return words

@@ -91,7 +91,7 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},
 	} {
 		s := newScript()
-		s.s.Failing = failing
+		s.s.IsFailure = failing
 		s.turn(callReply("c1", "run", c.failed), messageJSON("user", "go"))
 		s.turn(callReply("c2", "run", c.worked), resultJSON("c1", "error: no"))
 		s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
@@ -104,7 +104,7 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 // An error_correction sample has the label of the user's rating, or the label acceptable without a rating.
 func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	s := newScript()
-	s.s.Failing = failing
+	s.s.IsFailure = failing
 	s.turn(callReply("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
 	s.turn(callReply("c2", "run", `{"path":"a.go"}`), resultJSON("c1", "error: no"))
 	s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))

@@ -13,6 +13,6 @@ func ExampleOptOut_Hits() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(o.Hits(`{"path":"/app/.env"}`), o.Hits(`{"command":"cat ~/.ssh/id_rsa"}`), o.Hits(`{"path":"main.go"}`))
+	fmt.Println(o.NamesPath(`{"path":"/app/.env"}`), o.NamesPath(`{"command":"cat ~/.ssh/id_rsa"}`), o.NamesPath(`{"path":"main.go"}`))
 	// Output: true true false
 }

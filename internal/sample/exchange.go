@@ -64,8 +64,8 @@ type Exchange struct {
 	sealed *Encoded // encoded form; set by Seal
 }
 
-// wholeTask is the length, in bytes, up to which a task is never cut off.
-const wholeTask = 4 << 10
+// maxUncutTask is the length, in bytes, up to which a task is never cut off.
+const maxUncutTask = 4 << 10
 
 // TurnFacts holds facts about a turn that the lists of sessions show.
 type TurnFacts struct {
@@ -149,7 +149,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	e.Model = r.Text(e.Model)
 	e.Redacted = r.DrainCounts()
 	redactTask := r.Text
-	if len(e.Facts.Task) > wholeTask {
+	if len(e.Facts.Task) > maxUncutTask {
 		redactTask = r.CutText
 	}
 	e.Facts.Task = redactTask(e.Facts.Task) // not counted, because the task is also part of New

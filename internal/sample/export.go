@@ -35,8 +35,8 @@ func (x *Exporter) Flush() error {
 	return nil
 }
 
-// Line writes a Sample, a Trial, or another document.
-func (x *Exporter) Line(v any) error {
+// WriteLine writes a Sample, a Trial, or another document.
+func (x *Exporter) WriteLine(v any) error {
 	x.lines++
 	if err := x.enc.Encode(v); err != nil {
 		return fmt.Errorf("writing line %d of the export: %w", x.lines, err)
@@ -44,14 +44,14 @@ func (x *Exporter) Line(v any) error {
 	return nil
 }
 
-// Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation ends
+// WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation ends
 // with the last whole answer of the model. A session without a whole answer gives no line.
-func (x *Exporter) Chat(s *Session) error {
+func (x *Exporter) WriteChat(s *Session) error {
 	h := s.history().trainablePart()
 	messages := h.conversation(-1)
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {
-			return x.Line(struct {
+			return x.WriteLine(struct {
 				Messages []ChatMessage `json:"messages"`
 				Tools    []ChatTool    `json:"tools,omitempty"`
 			}{messages[:i+1], h.tools()})
@@ -70,10 +70,10 @@ type Preference struct {
 	Turn     int           `json:"turn,omitempty"`
 }
 
-// Preferences writes the pairs of Session.Preferences.
-func (x *Exporter) Preferences(s *Session) error {
+// WritePreferences writes the pairs of Session.Preferences.
+func (x *Exporter) WritePreferences(s *Session) error {
 	for _, p := range s.Preferences() {
-		if err := x.Line(p); err != nil {
+		if err := x.WriteLine(p); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files") //nolint:goche
 // everyEventScript returns a script with every kind of event.
 func everyEventScript() *script {
 	c := newScript()
-	c.s.Failing = failing
+	c.s.IsFailure = failing
 	c.turn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
 	c.turn(sample.Reply{Text: "a.go"}, resultJSON("c1", "a.go\nb.go"))
 	c.turn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
@@ -38,19 +38,19 @@ func TestExportGolden(t *testing.T) {
 	}{
 		{"mplp", func(x *sample.Exporter) error {
 			for _, s := range sample.Build(c.s) {
-				if err := x.Line(&s); err != nil {
+				if err := x.WriteLine(&s); err != nil {
 					return err
 				}
 			}
 			return nil
 		}, 2},
-		{"openai", func(x *sample.Exporter) error { return x.Chat(&c.s) }, 1},
-		{"preference", func(x *sample.Exporter) error { return x.Preferences(&c.s) }, 1},
+		{"openai", func(x *sample.Exporter) error { return x.WriteChat(&c.s) }, 1},
+		{"preference", func(x *sample.Exporter) error { return x.WritePreferences(&c.s) }, 1},
 		{"experiment", func(x *sample.Exporter) error {
-			if err := x.Line(&sample.Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
+			if err := x.WriteLine(&sample.Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
 				return err
 			}
-			return x.Line(&sample.Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
+			return x.WriteLine(&sample.Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
 		}, 2},
 	}
 	for _, tt := range tests {
@@ -165,7 +165,7 @@ func TestChatExportEndsWithCompleteReply(t *testing.T) {
 		change(&c.s.Exchanges[1], &c.s.Exchanges[2])
 		var out bytes.Buffer
 		lines := sample.NewExporter(&out)
-		if err := errors.Join(lines.Chat(&c.s), lines.Flush()); err != nil {
+		if err := errors.Join(lines.WriteChat(&c.s), lines.Flush()); err != nil {
 			t.Fatalf("%s: Chat: %v", name, err)
 		}
 		if got := out.String(); !strings.Contains(got, "answer to one") || strings.Contains(got, "answer to t") {
@@ -179,7 +179,7 @@ func TestChatExportOmitsSessionsWithoutReply(t *testing.T) {
 	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
-	if err := x.Chat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
+	if err := x.WriteChat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
 		t.Errorf("Chat: err = %v, output %q, want no error and no output", err, out.String())
 	}
 }
@@ -221,10 +221,10 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full
 func TestExporterKeepsFirstError(t *testing.T) {
 	x := sample.NewExporter(brokenWriter{})
 	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
-	if err := x.Line(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
+	if err := x.WriteLine(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
 		t.Errorf(`Line: err = %v, want "line 1 of the export: disk full"`, err)
 	}
-	if err := x.Chat(&everyEventScript().s); err == nil {
+	if err := x.WriteChat(&everyEventScript().s); err == nil {
 		t.Error("Chat after a failed line: err = nil, want an error")
 	}
 	if err := x.Flush(); err == nil {

@@ -21,7 +21,7 @@ func wholeSessions() map[string]sample.Session {
 // workSession returns a slow and expensive session with tools, failed calls and their corrections.
 func workSession() sample.Session {
 	c := newScript()
-	c.s.Failing = failing
+	c.s.IsFailure = failing
 	reply := callReply("c1", "read", `{"path":"src/main.go"}`)
 	reply.InputTokens, reply.CachedTokens, reply.OutputTokens = 900_000, 100_000, 2_000
 	e := c.turn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
@@ -98,7 +98,7 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 			reading := sample.NewReader()
 			for i := range s.Exchanges {
 				for _, event := range append(reading.Request(&s.Exchanges[i]), reading.Reply(&s.Exchanges[i])...) {
-					fmt.Fprintf(&got, "said %d %s %.60q %.60q %s %s\n", i+1, event.Role, event.Text, event.Words, event.Call.ID, event.Call.Name)
+					fmt.Fprintf(&got, "said %d %s %.60q %.60q %s %s\n", i+1, event.Role, event.Text, event.UserText, event.Call.ID, event.Call.Name)
 				}
 			}
 			file := filepath.Join("testdata", "samples", name+".golden")

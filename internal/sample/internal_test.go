@@ -5,14 +5,14 @@ package sample
 const (
 	ManyCalls = manyCalls
 	SlowMS    = slowMS
-	NoWords   = noWords
+	NoWords   = noUserText
 )
 
 // Cut calls cut, which truncates a text.
-func Cut(s string, n int) string { return cut(s, n) }
+func Cut(s string, n int) string { return truncate(s, n) }
 
-// Possible calls mayHit, which reports whether a path pattern may match args.
-func Possible(o *OptOut, args string) bool { return o.mayHit([]byte(args)) }
+// Possible calls mayNamePath, which reports whether a path pattern may match args.
+func Possible(o *OptOut, args string) bool { return o.mayNamePath([]byte(args)) }
 
 // Literals returns the literal of each path pattern.
 func Literals(o *OptOut) []string {

@@ -9,7 +9,7 @@ import (
 
 // items parses the new items of the exchange. before is the previous reply of the session, nil for none.
 func (e *Exchange) items(before *Reply) []*wire.Item {
-	kept := wire.Kept[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.NewFrom}
+	kept := wire.StoredItems[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.NewFrom}
 	if before != nil {
 		kept.ModelText = before.Text
 	}
@@ -35,7 +35,7 @@ func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {
 		if out[n].ID == "" {
-			out[n].ID = wire.UnnamedCall(e.NewFrom+len(e.New), n)
+			out[n].ID = wire.UnnamedCallID(e.NewFrom+len(e.New), n)
 		}
 	}
 	return out
@@ -68,7 +68,7 @@ func nativeResults(it *wire.Item) []wire.Result {
 // messageText returns the text of an item. For an item with results, the result is "" unless the item also has words of
 // a person, because any other text beside results is a note of the agent.
 func messageText(it *wire.Item) string {
-	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.Words == "" && len(nativeResults(it)) > 0 {
+	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.UserText == "" && len(nativeResults(it)) > 0 {
 		return ""
 	}
 	return it.Text

@@ -23,7 +23,7 @@ func TestSampleUserTextMatchesWireWords(t *testing.T) {
 		}
 		c := newScript()
 		c.turn(sample.Reply{Text: "done"}, raw)
-		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).Words, sample.NoWords); got != want {
+		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).UserText, sample.NoWords); got != want {
 			t.Errorf("%s: got user_text %q, want %q", content, got, want)
 		}
 	}
@@ -150,7 +150,7 @@ func TestReusedCallIDIsNewCall(t *testing.T) {
 	c.turn(callReply("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
 	c.repeatedReply = nil
 	c.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
-	c.s.Failing = failing
+	c.s.IsFailure = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
 		t.Errorf("got families %s, output %v, want intent_resolution error_correction, 2 calls, 1 failed", families(got), got[0].Output)
@@ -227,7 +227,7 @@ func TestCallKeepsFirstResult(t *testing.T) {
 		}
 		c.turn(sample.Reply{Text: ""}, messageJSON("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
-		c.s.Failing = failing
+		c.s.IsFailure = failing
 		if got := printSession(&c.s); got != want {
 			t.Errorf("id %q: got session %s, want %s", id, got, want)
 		}

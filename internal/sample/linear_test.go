@@ -24,7 +24,7 @@ func manyFailed(n int) sample.Session {
 		}
 	}
 	c.turn(sample.Reply{Text: "done"}, items...)
-	c.s.Failing = func(_, _, text string, _ int8) bool { return text == "a" }
+	c.s.IsFailure = func(_, _, text string, _ int8) bool { return text == "a" }
 	return c.s
 }
 

@@ -10,11 +10,11 @@ import (
 
 // Message is one part of a turn in a form for people.
 type Message struct {
-	Role    string // system, tools, user, assistant, call or result
-	Text    string // text of the part; for a result, the text that the tool returned
-	Words   string // for a user: the person's own words, without the blocks that agents add
-	Call    Call   // the call; for a result, the call that returned it, or only the id of this call
-	IsError int8   // for a result: error flag of the API: +1 error, -1 success, 0 no flag
+	Role     string // system, tools, user, assistant, call or result
+	Text     string // text of the part; for a result, the text that the tool returned
+	UserText string // for a user: the person's own words, without the blocks that agents add
+	Call     Call   // the call; for a result, the call that returned it, or only the id of this call
+	IsError  int8   // for a result: error flag of the API: +1 error, -1 success, 0 no flag
 }
 
 // Further roles of a Message, in addition to the roles of an Event.
@@ -79,7 +79,7 @@ func (r *Reader) message(it *wire.Item) []Message {
 	switch text := messageText(it); {
 	case text == "":
 	case it.Role == wire.RoleUser:
-		out = append(out, Message{Role: EventUser, Text: text, Words: it.Words})
+		out = append(out, Message{Role: EventUser, Text: text, UserText: it.UserText})
 	case it.Role == wire.RoleSystem:
 		out = append(out, Message{Role: MessageSystem, Text: text})
 	case it.Role == wire.RoleAssistant && (r.last == nil || strings.TrimSpace(text) != strings.TrimSpace(r.last.Text)):

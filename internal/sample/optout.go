@@ -58,11 +58,11 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	return o, nil
 }
 
-// Agent reports whether the agent opted out.
-func (o *OptOut) Agent(name string) bool { return matchesAny(o.agents, name) }
+// OptsOutAgent reports whether the agent opted out.
+func (o *OptOut) OptsOutAgent(name string) bool { return matchesAny(o.agents, name) }
 
-// Tenant reports whether the tenant opted out.
-func (o *OptOut) Tenant(name string) bool { return matchesAny(o.tenants, name) }
+// OptsOutTenant reports whether the tenant opted out.
+func (o *OptOut) OptsOutTenant(name string) bool { return matchesAny(o.tenants, name) }
 
 func matchesAny(globs []string, name string) bool {
 	name = strings.ToLower(name)
@@ -92,35 +92,35 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Hits reports whether a tool's arguments name an opted-out path. It reads the strings of JSON, including JSON in
+// NamesPath reports whether a tool's arguments name an opted-out path. It reads the strings of JSON, including JSON in
 // strings, and the words of commands. Each word counts as a path, because a false hit only loses an exchange, but a
 // missed path stores content that must not be stored.
-func (o *OptOut) Hits(args string) bool {
-	return o.mayHit([]byte(args)) && o.hits(args, 0)
+func (o *OptOut) NamesPath(args string) bool {
+	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
 
-// Named reports whether a call of the exchange names an opted-out path. The calls of the reply count, and the calls in
+// ExchangeNamesPath reports whether a call of the exchange names an opted-out path. The calls of the reply count, and the calls in
 // the items, because a history that is seen for the first time contains earlier calls.
-func (o *OptOut) Named(x *Exchange) bool {
+func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.Hits(c.Args) }) || slices.ContainsFunc(x.New, o.hitsItem)
+	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.NamesPath(c.Args) }) || slices.ContainsFunc(x.New, o.itemNamesPath)
 }
 
-// hitsItem reports whether a call in a list item names an opted-out path. If the item cannot be parsed, its whole text
+// itemNamesPath reports whether a call in a list item names an opted-out path. If the item cannot be parsed, its whole text
 // is checked.
-func (o *OptOut) hitsItem(item json.RawMessage) bool {
+func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
-		return o.Hits(string(item))
+		return o.NamesPath(string(item))
 	}
-	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayHit(call) && o.hits(string(call), 0) })
+	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayNamePath(call) && o.textNamesPath(string(call), 0) })
 }
 
-// mayHit reports whether args may name an opted-out path. It does not decode args, which may contain a whole file. The
+// mayNamePath reports whether args may name an opted-out path. It does not decode args, which may contain a whole file. The
 // result is true for arguments with an escape such as \u002e, because the escape may hide the literal of a pattern.
-func (o *OptOut) mayHit(args []byte) bool {
+func (o *OptOut) mayNamePath(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
 	}
@@ -144,30 +144,30 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// hits is Hits without the cheap test of mayHit. depth is the number of JSON values around text.
-func (o *OptOut) hits(text string, depth int) bool {
+// textNamesPath is Hits without the cheap test of mayNamePath. depth is the number of JSON values around text.
+func (o *OptOut) textNamesPath(text string, depth int) bool {
 	const maxDepth = 6
 	trimmed := strings.TrimSpace(text)
 	if depth < maxDepth && trimmed != "" && strings.IndexByte(`{["`, trimmed[0]) >= 0 {
 		var v any
 		if json.Unmarshal([]byte(trimmed), &v) == nil {
-			return o.hitsValue(v, depth+1)
+			return o.valueNamesPath(v, depth+1)
 		}
 	}
 	flat := strings.ToLower(strings.ReplaceAll(text, `\`, "/"))
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return strings.Contains(flat, p.literal) && p.inText(flat) })
 }
 
-// hitsValue reports whether a string or a key in v names an opted-out path.
-func (o *OptOut) hitsValue(v any, depth int) bool {
+// valueNamesPath reports whether a string or a key in v names an opted-out path.
+func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	switch v := v.(type) {
 	case string:
-		return o.hits(v, depth)
+		return o.textNamesPath(v, depth)
 	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { return o.hitsValue(e, depth) })
+		return slices.ContainsFunc(v, func(e any) bool { return o.valueNamesPath(e, depth) })
 	case map[string]any:
 		for k, e := range v {
-			if o.hits(k, depth) || o.hitsValue(e, depth) {
+			if o.textNamesPath(k, depth) || o.valueNamesPath(e, depth) {
 				return true
 			}
 		}

@@ -14,18 +14,18 @@ import (
 
 // Hides reports whether the tenant or the agent opted out.
 func (o *OptOut) Hides(tenant, agent string) bool {
-	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
+	return o != nil && (o.OptsOutTenant(tenant) || o.OptsOutAgent(agent))
 }
 
-// HidesAgents reports whether any agent opted out, so that callers must know the agent of a session.
-func (o *OptOut) HidesAgents() bool { return o != nil && len(o.agents) > 0 }
+// HasAgentPatterns reports whether any agent opted out, so that callers must know the agent of a session.
+func (o *OptOut) HasAgentPatterns() bool { return o != nil && len(o.agents) > 0 }
 
-// HidesPaths reports whether any path is opted out, so that callers must read the exchanges and samples.
-func (o *OptOut) HidesPaths() bool { return o != nil && len(o.paths) > 0 }
+// HasPathPatterns reports whether any path is opted out, so that callers must read the exchanges and samples.
+func (o *OptOut) HasPathPatterns() bool { return o != nil && len(o.paths) > 0 }
 
-// Hidden reports, for each exchange of a session in order, whether the exchange is hidden. The reason is its tenant or
+// HiddenExchanges reports, for each exchange of a session in order, whether the exchange is hidden. The reason is its tenant or
 // agent, a call that names an opted-out path, or a result of such a call.
-func (o *OptOut) Hidden(list []Exchange) []bool {
+func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	out := make([]bool, len(list))
 	if o == nil {
 		return out
@@ -34,19 +34,19 @@ func (o *OptOut) Hidden(list []Exchange) []bool {
 	var before *Reply
 	for i := range list {
 		x := &list[i]
-		out[i] = o.Hides(x.Tenant, x.Agent) || o.Named(x)
-		if len(calls) > 0 || out[i] && o.HidesPaths() {
+		out[i] = o.Hides(x.Tenant, x.Agent) || o.ExchangeNamesPath(x)
+		if len(calls) > 0 || out[i] && o.HasPathPatterns() {
 			for _, item := range x.items(before) {
 				out[i] = out[i] || slices.ContainsFunc(item.Results, func(r wire.Result) bool { return calls[r.CallID] })
 				for _, c := range item.Calls {
-					if o.Hits(c.Args) {
+					if o.NamesPath(c.Args) {
 						calls[c.ID] = true
 					}
 				}
 			}
 		}
 		for _, c := range x.calls() {
-			if o.Hits(c.Args) {
+			if o.NamesPath(c.Args) {
 				calls[c.ID] = true
 			}
 		}
@@ -55,10 +55,10 @@ func (o *OptOut) Hidden(list []Exchange) []bool {
 	return out
 }
 
-// Visible returns the exchanges of a session that are not hidden. If an exchange repeats the reply of the hidden
+// VisibleExchanges returns the exchanges of a session that are not hidden. If an exchange repeats the reply of the hidden
 // exchange before it, the repeated reply is removed from a copy of the exchange. list stays unchanged.
-func (o *OptOut) Visible(list []Exchange) []Exchange {
-	hidden := o.Hidden(list)
+func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
+	hidden := o.HiddenExchanges(list)
 	if !slices.Contains(hidden, true) {
 		return list
 	}
@@ -92,11 +92,11 @@ func (e *Exchange) countRepeatedItems(before *Reply) int {
 // is hidden. This does not apply if judged is true, which means that the current patterns were applied to every
 // exchange of the session before it was stored.
 func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
-	if !o.HidesPaths() {
+	if !o.HasPathPatterns() {
 		return false
 	}
 	hidden, stored := map[string]bool{}, map[string]bool{}
-	for i, h := range o.Hidden(list) {
+	for i, h := range o.HiddenExchanges(list) {
 		stored[list[i].ID] = true
 		if h {
 			hidden[list[i].ID] = true
@@ -104,7 +104,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	}
 	ids := m.eventIDs()
 	if len(ids) == 0 || len(ids) >= maxEventIDs { // the sample may have exchanges whose ids it lacks
-		if len(hidden) > 0 || o.hitsSample(m) {
+		if len(hidden) > 0 || o.sampleNamesPath(m) {
 			return true
 		}
 	}
@@ -114,35 +114,35 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	if len(list) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !stored[id] }) {
 		return false
 	}
-	return !judged || o.hitsSample(m)
+	return !judged || o.sampleNamesPath(m)
 }
 
-// wordMembers are the names of the members of Feedback.Details with words of the user.
-var wordMembers = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
+// userTextMembers are the names of the members of Feedback.Details with words of the user.
+var userTextMembers = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
 // HasSessionWords reports whether a sample has words of the user from feedback on the whole session.
 func (m *Sample) HasSessionWords() bool {
 	if _, ok := m.Feedback.Details["turn"]; ok {
 		return false
 	}
-	return slices.ContainsFunc(wordMembers[:], func(name string) bool { return m.Feedback.Details[name] != nil })
+	return slices.ContainsFunc(userTextMembers[:], func(name string) bool { return m.Feedback.Details[name] != nil })
 }
 
 // DropWords removes the user's words from the feedback of a sample, and keeps the score.
 func (m *Sample) DropWords() {
 	m.Feedback.Details = maps.Clone(m.Feedback.Details)
-	for _, name := range wordMembers {
+	for _, name := range userTextMembers {
 		delete(m.Feedback.Details, name)
 	}
 }
 
-// hitsSample reports whether a text of a sample names an opted-out path.
-func (o *OptOut) hitsSample(m *Sample) bool {
+// sampleNamesPath reports whether a text of a sample names an opted-out path.
+func (o *OptOut) sampleNamesPath(m *Sample) bool {
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode([]any{m.Input, m.Output, m.Feedback.Details}); err != nil {
 		return true
 	}
-	return o.Hits(text.String())
+	return o.NamesPath(text.String())
 }
 
 // eventIDs returns the ids of the exchanges of a sample, which may be built or read from a store.

@@ -45,10 +45,10 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	for _, dialect := range []string{"chat", "responses"} {
 		for _, echo := range []bool{true, false} {
 			list := conversation(dialect, echo)
-			if got, want := o.Hidden(list), []bool{false, true, true, false}; !slices.Equal(got, want) {
+			if got, want := o.HiddenExchanges(list), []bool{false, true, true, false}; !slices.Equal(got, want) {
 				t.Errorf("%s, echo %v: Hidden = %v, want %v", dialect, echo, got, want)
 			}
-			got := o.Visible(list)
+			got := o.VisibleExchanges(list)
 			if len(got) != 2 || got[1].ID != "4" || len(got[1].New) != 1 {
 				t.Errorf("%s, echo %v: Visible = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, echo, got)
 			}
@@ -92,7 +92,7 @@ func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 	t.Parallel()
 	list := conversation("chat", true)
 	var none *sample.OptOut
-	if got := none.Visible(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list, false) {
+	if got := none.VisibleExchanges(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list, false) {
 		t.Error("nil OptOut hides something, want nothing hidden")
 	}
 	for _, c := range [][2][]string{{{"cod*"}, nil}, {nil, {"default"}}} {
@@ -100,7 +100,7 @@ func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := o.Visible(list); len(got) != 0 {
+		if got := o.VisibleExchanges(list); len(got) != 0 {
 			t.Errorf("agents %v, tenants %v: got %d visible exchanges, want 0", c[0], c[1], len(got))
 		}
 	}

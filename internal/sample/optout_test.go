@@ -60,11 +60,11 @@ func TestOptOutHits(t *testing.T) {
 		{`{"n":1.5,"b":null}`, false},
 	}
 	for _, tt := range tests {
-		if got := o.Hits(tt.args); got != tt.want {
+		if got := o.NamesPath(tt.args); got != tt.want {
 			t.Errorf("Hits(%s) = %v, want %v", tt.args, got, tt.want)
 		}
 	}
-	if optOut(t).Hits(`{"path":".env"}`) {
+	if optOut(t).NamesPath(`{"path":".env"}`) {
 		t.Error("no pattern: Hits = true, want false")
 	}
 }
@@ -98,7 +98,7 @@ func TestOptOutHitsPathInAnyForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !o.Hits(string(raw)) {
+		if !o.NamesPath(string(raw)) {
 			t.Fatalf("Hits(%s) = false, want true", raw)
 		}
 	})
@@ -106,12 +106,12 @@ func TestOptOutHitsPathInAnyForm(t *testing.T) {
 
 func TestOptOutOfAgentsAndTenants(t *testing.T) {
 	o := optOut(t)
-	if !o.Agent("CI-42") || o.Agent("coder") || !o.Tenant("acme") || o.Tenant("acme2") {
+	if !o.OptsOutAgent("CI-42") || o.OptsOutAgent("coder") || !o.OptsOutTenant("acme") || o.OptsOutTenant("acme2") {
 		t.Errorf("Agent(CI-42) = %v, Agent(coder) = %v, Tenant(acme) = %v, Tenant(acme2) = %v, want true, false, true, false",
-			o.Agent("CI-42"), o.Agent("coder"), o.Tenant("acme"), o.Tenant("acme2"))
+			o.OptsOutAgent("CI-42"), o.OptsOutAgent("coder"), o.OptsOutTenant("acme"), o.OptsOutTenant("acme2"))
 	}
 	var zero sample.OptOut
-	if zero.Agent("x") || zero.Tenant("x") || zero.Hits(".env") {
+	if zero.OptsOutAgent("x") || zero.OptsOutTenant("x") || zero.NamesPath(".env") {
 		t.Error("zero OptOut opts out an agent, a tenant or a path, want none")
 	}
 }
@@ -132,7 +132,7 @@ func FuzzOptOut(f *testing.F) {
 	f.Add(`[["{\"a\":\"b\\\\c\"}"]]`)
 	f.Fuzz(func(t *testing.T, args string) {
 		o := optOut(t, "*.env", "a/**/b")
-		if hit := o.Hits(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
+		if hit := o.NamesPath(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
 			t.Errorf("Hits(%q) = false, want true", args)
 		}
 	})
@@ -167,16 +167,16 @@ func TestOptOutNamedFindsPathsInAllCalls(t *testing.T) {
 		"an empty exchange":       {sample.Exchange{}, false},
 		"invalid JSON":            {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
 	} {
-		if got := o.Named(&c.x); got != c.want {
+		if got := o.ExchangeNamesPath(&c.x); got != c.want {
 			t.Errorf("%s: Named = %v, want %v", name, got, c.want)
 		}
 	}
-	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).Named(&x) {
+	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).ExchangeNamesPath(&x) {
 		t.Error("no pattern: Named = true, want false")
 	}
 }
 
-// mayHit reports whether args contain the literal of a pattern (its longest part without wildcards), in any case.
+// mayNamePath reports whether args contain the literal of a pattern (its longest part without wildcards), in any case.
 func TestMayHitIgnoresCase(t *testing.T) {
 	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {

@@ -118,7 +118,7 @@ func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessa
 
 // session returns the conversation as a stored session.
 func session(dialect string, turns []drawnTurn) sample.Session {
-	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", Failing: func(_, _, text string, _ int8) bool {
+	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", IsFailure: func(_, _, text string, _ int8) bool {
 		return strings.HasPrefix(text, "error")
 	}}
 	at, from := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
@@ -216,7 +216,7 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 					}
 					results++
 				case sample.EventUser:
-					text += event.Words
+					text += event.UserText
 				default:
 					t.Fatalf("turn %d: Request returned %+v, want only results and user messages", i, event)
 				}

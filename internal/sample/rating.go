@@ -12,10 +12,10 @@ const (
 	acceptableFrom = 0.4
 )
 
-// rate returns the feedback and the review label for the turns from..to, or for all turns if from is 0. If whole is
+// ratingFor returns the feedback and the review label for the turns from..to, or for all turns if from is 0. If whole is
 // true, ratings of the whole session count, too. Only one rating decides. A person's rating takes precedence over a
 // verifier's, and a verifier's over implicit feedback. Among ratings of the same source, the latest decides.
-func (h *history) rate(from, to int, whole bool) (Feedback, string) {
+func (h *history) ratingFor(from, to int, whole bool) (Feedback, string) {
 	var best *Rating
 	count := 0
 	for i := range h.Session.Ratings {
@@ -133,7 +133,7 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 		return score
 	}
 	q := 0.25
-	switch outcome(exchanges) {
+	switch lastOutcome(exchanges) {
 	case Complete:
 		q = 0.5
 	case Failed:

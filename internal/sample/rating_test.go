@@ -153,7 +153,7 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 		"approved by the user":  {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "approval", Turn: 2}}, sample.Good},
 	} {
 		s := newScript()
-		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
+		s.s.IsFailure = func(_, _, text string, _ int8) bool { return text == "failed" }
 		s.turn(callReply("c1", "sh", `{"cmd":"npm test"}`), messageJSON("user", "Run the tests"))
 		s.turn(callReply("c2", "sh", `{"cmd":"npm test -- -w"}`), resultJSON("c1", "failed"))
 		s.repeatedReply[0] = strings.Replace(s.repeatedReply[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)

@@ -134,7 +134,7 @@ func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 
 func TestBuiltSamplesOfEachFamilyConform(t *testing.T) {
 	c := newScript()
-	c.s.Failing = failing
+	c.s.IsFailure = failing
 	c.turn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
 	c.turn(callReply("c2", "bash", "go test"), resultJSON("c1", "error: unknown")).Loops = 1
 	c.turn(sample.Reply{Text: "All pass."}, resultJSON("c2", "ok"))

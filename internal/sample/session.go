@@ -10,16 +10,16 @@ import (
 	"precept/internal/wire"
 )
 
-// Failing reports whether a tool's result is an error. isError is the error flag that the agent sent with the result:
+// FailureFunc reports whether a tool's result is an error. isError is the error flag that the agent sent with the result:
 // +1 error, -1 success, 0 no flag. The function is a parameter, because this package must not import package detect.
-type Failing func(tool, args, text string, isError int8) bool
+type FailureFunc func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
 type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
 	Ratings                 []Rating
-	Failing                 Failing // nil means that only the error flags decide
+	IsFailure               FailureFunc // nil means that only the error flags decide
 }
 
 // Rating is one feedback on a session.
@@ -37,14 +37,14 @@ type Rating struct {
 
 // userTurn is the exchange with the user's words, and the following exchanges in which the agent worked on them.
 type userTurn struct {
-	words     string
+	userText  string
 	exchanges []*Exchange
 }
 
 // history is a session in the form from which samples are built.
 type history struct {
 	Session    *Session
-	kept       []*Exchange    // exchanges in order, without failed attempts that the agent repeated
+	exchanges  []*Exchange    // exchanges in order, without failed attempts that the agent repeated
 	items      [][]*wire.Item // new items of each exchange in kept
 	userTurns  []userTurn
 	events     []Event
@@ -87,8 +87,8 @@ func isRetry(later, e *Exchange) bool {
 // addExchange appends an exchange to the history, with the events of its items and of its reply.
 func (h *history) addExchange(e *Exchange) {
 	var before *Reply
-	if n := len(h.kept); n > 0 {
-		before = &h.kept[n-1].Reply
+	if n := len(h.exchanges); n > 0 {
+		before = &h.exchanges[n-1].Reply
 	}
 	items := e.items(before)
 	verdicts, index := e.verdictsOn(items), 0
@@ -103,19 +103,19 @@ func (h *history) addExchange(e *Exchange) {
 			h.addResult(&it.Results[i], verdicts, index)
 			index++
 		}
-		h.addMessage(EventUser, it.Words, e.Turn)
+		h.addMessage(EventUser, it.UserText, e.Turn)
 	}
 	h.addMessage(EventAssistant, e.Reply.Text, e.Turn)
 	for _, c := range e.calls() {
 		h.addCall(c, e.Turn)
 	}
-	words := lastWords(items)
+	words := lastUserText(items)
 	if words != "" || len(h.userTurns) == 0 {
-		h.userTurns = append(h.userTurns, userTurn{words: cmp.Or(wire.Asked(words), words)})
+		h.userTurns = append(h.userTurns, userTurn{userText: cmp.Or(wire.UserRequest(words), words)})
 	}
 	last := &h.userTurns[len(h.userTurns)-1]
 	last.exchanges = append(last.exchanges, e)
-	h.kept = append(h.kept, e)
+	h.exchanges = append(h.exchanges, e)
 	h.items = append(h.items, items)
 	h.loops += e.Loops
 }
@@ -152,18 +152,18 @@ func (h *history) addResult(r *wire.Result, verdicts *Verdicts, index int) {
 	s := &h.events[i]
 	s.Answered, s.Text, s.IsError = true, r.Text, r.IsError
 	switch {
-	case h.Session.Failing == nil:
+	case h.Session.IsFailure == nil:
 		s.failed = r.IsError > 0
 	case verdicts != nil:
 		s.failed = slices.Contains(verdicts.Failed, index)
 	default:
-		s.failed = h.Session.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
+		s.failed = h.Session.IsFailure(s.Call.Name, s.Call.Args, r.Text, r.IsError)
 	}
 }
 
 // isSingleExchange reports whether the session consists of one request and its reply, without an earlier history.
 func (h *history) isSingleExchange() bool {
-	if len(h.kept) != 1 {
+	if len(h.exchanges) != 1 {
 		return false
 	}
 	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return hasModelOutput(it) || len(it.Results) > 0 })

@@ -121,13 +121,13 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 		"codex/1": true, "codex_cli_rs/0.1 (x)": true, "Codex-exec": true, "pi/3": true, "opencode.x/1": true, "pilot/2": false, "codexx": false, "": false, "curl/8": false,
 	} {
 		c := claimOf(t, req, "User-Agent", product)
-		if c.Session != "k" || c.Named() != want {
-			t.Errorf("User-Agent %q: got Session = %q, Named() = %v, want k, %v", product, c.Session, c.Named(), want)
+		if c.Session != "k" || c.HasUniqueName() != want {
+			t.Errorf("User-Agent %q: got Session = %q, Named() = %v, want k, %v", product, c.Session, c.HasUniqueName(), want)
 		}
 	}
 }
 
-// InPlace reports whether the items of the last turn have the same indices in the next request. The next request must
+// KeepsIndices reports whether the items of the last turn have the same indices in the next request. The next request must
 // have the reply or the new items of the last turn at their old indices.
 func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
@@ -148,7 +148,7 @@ func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 		r.AddReply(&wire.Reply{Complete: true, Text: long})
 		next := parseChat(t, k.next...)
 		r.Begin(next, testStart.Add(time.Second))
-		if got := r.InPlace(next); got != k.want {
+		if got := r.KeepsIndices(next); got != k.want {
 			t.Errorf("%s: got InPlace = %v, want %v", name, got, k.want)
 		}
 	}

@@ -113,8 +113,8 @@ func TestEachConversationHasOneSession(t *testing.T) {
 			if x == nil {
 				return
 			}
-			if r := o.resolve(x); r.ID != x.id || r.New || len(r.Doubt) > 0 {
-				t.Fatalf("%s: got session %s by %s (New = %v, %d in Doubt), want %s and empty Doubt; history: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
+			if r := o.resolve(x); r.ID != x.id || r.New || len(r.EqualSessions) > 0 {
+				t.Fatalf("%s: got session %s by %s (New = %v, %d in Doubt), want %s and empty Doubt; history: %s", what, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){

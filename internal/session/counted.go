@@ -23,7 +23,7 @@ const pastParts = ""
 // the record.
 func (r *Record) count(more Counted) {
 	t := &r.Thread
-	if r.Shared() {
+	if r.IsShared() {
 		t.Counted = t.parts()
 		part := t.Counted[r.Unit.Replica]
 		part.add(more)
@@ -38,8 +38,8 @@ func (c *Counted) add(o Counted) {
 	c.Used.Input, c.Used.Cached = c.Used.Input+o.Used.Input, c.Used.Cached+o.Used.Cached
 }
 
-// less returns c minus o; a negative difference becomes 0.
-func (c Counted) less(o Counted) Counted {
+// minus returns c minus o; a negative difference becomes 0.
+func (c Counted) minus(o Counted) Counted {
 	rest := func(have, other int64) int64 { return max(have-other, 0) }
 	return Counted{
 		Tally: trial.Tally{
@@ -74,7 +74,7 @@ func (t *Thread) partsForMerge(other *Thread) map[string]Counted {
 			named.add(part)
 		}
 	}
-	return map[string]Counted{pastParts: t.parts()[pastParts].less(named)}
+	return map[string]Counted{pastParts: t.parts()[pastParts].minus(named)}
 }
 
 // joinCounts merges the sums with the sums of other, the copy of the unit at another replica. Of each part, the

@@ -24,7 +24,7 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 			at := rapid.IntRange(0, 1).Draw(rt, "replica")
 			switch rapid.IntRange(0, 3).Draw(rt, "step") {
 			case 0:
-				copies[at].Observe(trial.Tally{Turns: 1, Errors: 2})
+				copies[at].AddTally(trial.Tally{Turns: 1, Errors: 2})
 				want.Turns, want.Errors = want.Turns+1, want.Errors+2
 			case 1:
 				copies[at].AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
@@ -74,12 +74,12 @@ func TestJoinAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		local, remote := recordOf("s"), recordOf("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
-		local.Observe(trial.Tally{Turns: 3}) // before the first sub-agent, known to both
-		remote.Observe(trial.Tally{Turns: 3})
+		local.AddTally(trial.Tally{Turns: 3}) // before the first sub-agent, known to both
+		remote.AddTally(trial.Tally{Turns: 3})
 		local.AddMember(recordOf("m1"))
 		remote.AddMember(recordOf("m1"))
-		local.Observe(trial.Tally{Turns: 1, Errors: 1})
-		remote.Observe(trial.Tally{Turns: 2})
+		local.AddTally(trial.Tally{Turns: 1, Errors: 1})
+		remote.AddTally(trial.Tally{Turns: 2})
 		remote.Identity.Seen = local.Identity.Seen.Add(later)
 		if local.Join(remote); local.Thread.Tally.Turns != 6 || local.Thread.Tally.Errors != 1 || local.Unit.Replica != "a" {
 			t.Errorf("got tally %+v of replica %q, want 6 turns and 1 error of replica a", local.Thread.Tally, local.Unit.Replica)
@@ -94,7 +94,7 @@ func TestTurnsOfEarlierReleaseAreCountedOnce(t *testing.T) {
 	newer.Unit.Replica = "a"
 	var want trial.Tally
 	for range 5 {
-		newer.Observe(trial.Tally{Turns: 1})
+		newer.AddTally(trial.Tally{Turns: 1})
 		newer.AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
 		want.Turns, want.Tokens = want.Turns+1, want.Tokens+13
 		older.Thread.Tally, older.Thread.Used, older.Thread.Counted = newer.Thread.Tally, newer.Thread.Used, nil // the earlier release reads the row

@@ -111,23 +111,23 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 		return Row{}, err
 	}
 	identity := &r.Identity
-	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StandIn: r.State.Provisional, Unit: r.Shared(), Data: data}, nil
+	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, Provisional: r.State.Provisional, IsUnit: r.IsShared(), Data: data}, nil
 }
 
 // removeHidden removes from a document all data that is derived from the text of hidden turns: hashes of
 // texts, blocks whose anchor is a hash, calls and results. Numbers and coins remain.
 func (r *Record) removeHidden(d *document) {
-	if r.Hidden(r.Thread.Turns) {
+	if r.IsHidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}
 	}
-	if r.Hidden(r.Thread.Turns) || len(r.OptOut.Turns) > 0 {
+	if r.IsHidden(r.Thread.Turns) || len(r.OptOut.Turns) > 0 {
 		d.Thread.ListHash, d.Lessons.Loops, d.Thread.Calls, d.Thread.CallOrder = 0, LoopState{}, nil, nil
 	}
-	if r.Hidden(1) {
+	if r.IsHidden(1) {
 		d.Thread.FirstWords, d.Facts.Task = 0, ""
 	}
 	if len(r.OptOut.Turns)+len(r.OptOut.PendingTurns) > 0 {
-		d.Lessons.Blocks = slices.DeleteFunc(slices.Clone(d.Lessons.Blocks), func(b Block) bool { return r.Hidden(b.Turn) })
-		d.Thread.Work = slices.DeleteFunc(slices.Clone(d.Thread.Work), func(w Work) bool { return r.Hidden(w.Turn) })
+		d.Lessons.Blocks = slices.DeleteFunc(slices.Clone(d.Lessons.Blocks), func(b Block) bool { return r.IsHidden(b.Turn) })
+		d.Thread.Work = slices.DeleteFunc(slices.Clone(d.Thread.Work), func(w Work) bool { return r.IsHidden(w.Turn) })
 	}
 }

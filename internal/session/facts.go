@@ -41,11 +41,11 @@ type Facts struct {
 // FirstWords returns the first words of the user in a request, as far as Facts needs them: without the template of
 // a harness, unless the request contains nothing else.
 func FirstWords(req *wire.Request) string {
-	it, ok := opening(req)
+	it, ok := firstUserItem(req)
 	if !ok {
 		return ""
 	}
-	words := cmp.Or(req.Task(maxFirstItems), it.Words)
+	words := cmp.Or(req.Task(maxFirstItems), it.UserText)
 	if len(words) <= taskRead {
 		return strings.Clone(words)
 	}

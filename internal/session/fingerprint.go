@@ -34,8 +34,8 @@ type fingerprint struct {
 	hasTools    bool      // the first request had tools
 	system      uint64    // hash of the system prompt
 	tools       []uint32  // one short hash for each tool name
-	hash        uint64    // hash of the list of tools, for comparison with the next request
-	at          time.Time // time of the newest request
+	toolsHash   uint64    // hash of the list of tools, for comparison with the next request
+	lastSeen    time.Time // time of the newest request
 	userWords   [2]part   // first and newest words of the user
 	answers     []part    // answers and tool results, newest last
 	callPhrases []part    // phrases in the calls of the newest reply
@@ -51,8 +51,8 @@ type part struct {
 
 // addHistory adds the first words of the user and the answers in the messages of a request to the fingerprint.
 func (x *fingerprint) addHistory(req *wire.Request) {
-	if it, ok := opening(req); ok {
-		x.userWords[0] = distinctive(it.Words)
+	if it, ok := firstUserItem(req); ok {
+		x.userWords[0] = distinctive(it.UserText)
 	}
 	for i := max(0, req.Len()-maxSearchedItems); i < req.Len(); i++ {
 		if req.Role(i) == wire.RoleAssistant {
@@ -70,9 +70,9 @@ func (x *fingerprint) addAnswer(text string) {
 	x.answers = push(x.answers, w, maxAnswers)
 }
 
-// newest returns the newest words of the user and the two newest tool results that accompany or follow
+// newestTexts returns the newest words of the user and the two newest tool results that accompany or follow
 // the words. newest skips the items before index from.
-func newest(req *wire.Request, from int) (words string, results []string) {
+func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)
 		for _, r := range it.Results {
@@ -80,8 +80,8 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 				results = append(results, r.Text)
 			}
 		}
-		if it.Role == wire.RoleUser && it.Words != "" {
-			return it.Words, results
+		if it.Role == wire.RoleUser && it.UserText != "" {
+			return it.UserText, results
 		}
 	}
 	return "", results
@@ -95,9 +95,9 @@ func distinctive(text string) part {
 	return part{}
 }
 
-// phrases appends the pieces of a text that have a space and at least minUniqueBytes bytes, until list
+// appendPhrases appends the pieces of a text that have a space and at least minUniqueBytes bytes, until list
 // has limit entries. The names of JSON fields, which many texts share, contain no spaces.
-func phrases(list []part, text string, limit int) []part {
+func appendPhrases(list []part, text string, limit int) []part {
 	for p := range pieces(text) {
 		if len(list) >= limit {
 			break
@@ -117,7 +117,7 @@ func pieces(text string) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		for from := 0; len(text)-from >= minPieceBytes; {
 			n := from
-			for n < min(len(text), from+maxPieceBytes) && !escaped(text[n]) {
+			for n < min(len(text), from+maxPieceBytes) && !isEscaped(text[n]) {
 				n++
 			}
 			end := n
@@ -132,5 +132,5 @@ func pieces(text string) iter.Seq2[string, int] {
 	}
 }
 
-// escaped reports whether JSON, markup or a template escapes the character.
-func escaped(c byte) bool { return c < ' ' || strings.IndexByte("\"\\<>&'`{}", c) >= 0 }
+// isEscaped reports whether JSON, markup or a template escapes the character.
+func isEscaped(c byte) bool { return c < ' ' || strings.IndexByte("\"\\<>&'`{}", c) >= 0 }

@@ -13,7 +13,7 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
 		if found := t.candidates(tr, k); len(found) > 0 {
-			r.Method, r.weak = k.method, k.weak
+			r.Method, r.byRepeatedContent = k.method, k.weak
 			return t.joinOwner(r, tr, k, found)
 		}
 		unknown = append(unknown, k)
@@ -27,7 +27,7 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 // newest reply. Call findByTrail first, which looks for sessions of the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
-		echoes := r.req.Echo(i)
+		echoes := r.req.EchoKeys(i)
 		for _, k := range echoes[:min(len(echoes), maxTrail)] {
 			if !isCountedID(k) {
 				continue
@@ -36,11 +36,11 @@ func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 				return false // a branch of a conversation of this credential
 			}
 			key := r.detail(k)
-			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.except || !t.continuesNewestReply(o, r) })
+			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.excluded || !t.continuesNewestReply(o, r) })
 			if len(found) == 0 {
 				continue
 			}
-			r.Method, r.weak = ByEcho, true
+			r.Method, r.byRepeatedContent = ByEcho, true
 			return t.joinBest(r, tr, trailKey{key: key}, found)
 		}
 	}
@@ -53,7 +53,7 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(o.id)
-	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.extendedBy(r.req))
+	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.isExtendedBy(r.req))
 }
 
 // lookUp assigns the request to the session that the store returns for the first stored key of unknown,
@@ -66,7 +66,7 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	}
 	stored := look(keys)
 	for i, k := range unknown {
-		ids := slices.DeleteFunc(slices.Clone(stored[k.key]), func(id ID) bool { return id == tr.except }) // a key may occur twice
+		ids := slices.DeleteFunc(slices.Clone(stored[k.key]), func(id ID) bool { return id == tr.excluded }) // a key may occur twice
 		if len(ids) == 0 {
 			continue
 		}
@@ -88,7 +88,7 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 // and no session if several sessions have that rank or the rank is rankNone.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
-	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
+	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.excluded })
 	if len(found) == 0 {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	}
 	h := t.heads.get(o.id)
 	unanswered := kind == stampPast && (h == nil || h.replies == 0)
-	return unanswered || h != nil && h.extendedBy(req)
+	return unanswered || h != nil && h.isExtendedBy(req)
 }
 
 // joinOwner assigns the request to one of the owners of the newest known key, and reports whether an
@@ -145,7 +145,7 @@ func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) 
 // joinBest assigns the request to the owner with the highest rank. If several owners remain equal, joinBest takes the
 // most likely one, and Doubt names all of them. joinBest returns false if the request belongs to none of the owners.
 func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.weak { // of the sessions that the request may continue, prefer those with its calls and results
+	if r.byRepeatedContent { // of the sessions that the request may continue, prefer those with its calls and results
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
@@ -156,10 +156,10 @@ func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) b
 		// runs again.
 		t.mu.Unlock()
 		alike := t.narrow(t.narrow(best, tr.olderThan(k.key)), tr.details())
-		r.Doubt = nil
+		r.EqualSessions = nil
 		for _, o := range alike {
 			if len(alike) > 1 {
-				r.Doubt = append(r.Doubt, o.id)
+				r.EqualSessions = append(r.EqualSessions, o.id)
 			}
 		}
 		t.mu.Lock()
@@ -167,7 +167,7 @@ func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) b
 	}
 	defer t.mu.Unlock()
 	if rank == rankNone {
-		r.Doubt = nil
+		r.EqualSessions = nil
 		return false
 	}
 	r.ID, r.Name = t.mostLikelyOwner(best).id, ""
@@ -185,7 +185,7 @@ func (t *Threader) mostLikelyOwner(tied []owner) owner {
 	for _, o := range tied[1:] { // from the newest to the oldest
 		h, best := t.heads.get(o.id), t.heads.get(likely.id)
 		switch {
-		case h == nil || best == nil || h.at.Add(retryWindow).Before(best.at):
+		case h == nil || best == nil || h.lastActive.Add(retryWindow).Before(best.lastActive):
 		case o.stamp <= likely.stamp:
 			likely = o
 		}

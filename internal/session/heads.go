@@ -10,12 +10,12 @@ import (
 // head is the newest state of a session. If several sessions begin equally, their heads show which session a
 // request continues.
 type head struct {
-	list      listMark  // list of the newest request that continued the newest reply
-	at        time.Time // newest begin or end of a request
-	replies   stamp     // number of complete replies to main requests
-	inFlight  int32     // number of requests with the list that are in progress
-	continued bool      // a request has continued the newest reply
-	hasReply  bool      // a request of the session had a complete reply
+	list       listMark  // list of the newest request that continued the newest reply
+	lastActive time.Time // newest begin or end of a request
+	replies    stamp     // number of complete replies to main requests
+	inFlight   int32     // number of requests with the list that are in progress
+	continued  bool      // a request has continued the newest reply
+	hasReply   bool      // a request of the session had a complete reply
 }
 
 // heads holds the heads of a bounded number of sessions, and the first requests of sessions without a
@@ -44,20 +44,20 @@ func (h *heads) continueHead(r *Resolved) {
 	if x.list.hash != r.list.hash {
 		x.inFlight = 0
 	}
-	x.list, x.at, x.continued = r.list, r.at, true
+	x.list, x.lastActive, x.continued = r.list, r.at, true
 	x.inFlight++
 }
 
-// extendedBy reports whether the list of the request is longer than the list of the session's newest
+// isExtendedBy reports whether the list of the request is longer than the list of the session's newest
 // request, and has the last item of that list at the same index.
-func (x *head) extendedBy(req *wire.Request) bool {
+func (x *head) isExtendedBy(req *wire.Request) bool {
 	return x.list.items > 0 && req.Len() > x.list.items && itemKey(req, x.list.items-1) == x.list.last
 }
 
-// accepts reports whether the request continues the newest request of the session, or repeats the
+// isContinuedBy reports whether the request continues the newest request of the session, or repeats the
 // newest request after a failure. An equal list that had an answer belongs to another conversation with
 // equal first words. The agent may have dropped the oldest items of a continued list.
-func (x *head) accepts(req *wire.Request, retry bool) bool {
+func (x *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	if x.list.items == 0 || req.Delta {
 		return true
 	}
@@ -109,7 +109,7 @@ func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, k
 	for _, s := range h.starts.values[k] {
 		x := h.firstRequest(k, s)
 		switch {
-		case x == nil || now.Sub(x.at) > retryWindow:
+		case x == nil || now.Sub(x.lastActive) > retryWindow:
 		case x.inFlight == 0:
 			return s, true, true
 		case retry:
@@ -126,7 +126,7 @@ func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, k
 func (h *heads) add(k startKey, s start, now time.Time) {
 	twins := slices.DeleteFunc(h.starts.values[k], func(t start) bool {
 		x := h.firstRequest(k, t)
-		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.at) > retryWindow
+		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.lastActive) > retryWindow
 	})
 	h.starts.put(k, push(twins, s, maxOwners))
 }

@@ -24,8 +24,8 @@ const (
 	ByImport Method = "import" // an imported transcript
 )
 
-// named reports whether the client gave a name. Every request of the session then repeats the name.
-func (m Method) named() bool { return m == ByHeader || m == ByPath || m == ByAgent }
+// isClientName reports whether the client gave a name. Every request of the session then repeats the name.
+func (m Method) isClientName() bool { return m == ByHeader || m == ByPath || m == ByAgent }
 
 // DefaultAgent is the agent of a request without a name of an agent.
 const DefaultAgent = "default"
@@ -40,11 +40,11 @@ type Claim struct {
 	RulesOff           bool // Precept-Rules: off
 	Retry              bool // the client library declares a retry
 
-	Run      string // name of the run, bounded; empty without a run
-	Session  string // claimed name, bounded; empty without a name
-	Space    Space
-	Method   Method
-	Previous string // previous_response_id
+	Run       string // name of the run, bounded; empty without a run
+	Session   string // claimed name, bounded; empty without a name
+	Namespace Namespace
+	Method    Method
+	Previous  string // previous_response_id
 }
 
 // Bounds of the tags of a request.
@@ -57,34 +57,34 @@ const (
 // request that precept only forwards.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
 	form, _, _ := ParsePath(path)
-	product := product(h.Get("User-Agent"))
+	product := productName(h.Get("User-Agent"))
 	c := Claim{
-		Agent:     cmp.Or(Bounded(h.Get("Precept-Agent")), form.Agent, product, DefaultAgent),
-		Role:      cmp.Or(Bounded(h.Get("Precept-Role")), form.Role),
-		Skill:     cmp.Or(Bounded(h.Get("Precept-Skill")), form.Skill),
+		Agent:     cmp.Or(NormalizeName(h.Get("Precept-Agent")), form.Agent, product, DefaultAgent),
+		Role:      cmp.Or(NormalizeName(h.Get("Precept-Role")), form.Role),
+		Skill:     cmp.Or(NormalizeName(h.Get("Precept-Skill")), form.Skill),
 		Product:   strings.ToLower(product),
-		Tags:      tags(h.Values("Precept-Tags")),
-		InjectOff: off(h.Get("Precept-Inject")),
-		LearnOff:  learnOff(h),
-		RulesOff:  off(h.Get("Precept-Rules")),
-		Retry:     retried(h.Get("X-Stainless-Retry-Count")),
-		Run:       cmp.Or(Bounded(h.Get("Precept-Run")), form.Run),
+		Tags:      parseTags(h.Values("Precept-Tags")),
+		InjectOff: isOff(h.Get("Precept-Inject")),
+		LearnOff:  optsOutOfLearning(h),
+		RulesOff:  isOff(h.Get("Precept-Rules")),
+		Retry:     isRetryCount(h.Get("X-Stainless-Retry-Count")),
+		Run:       cmp.Or(NormalizeName(h.Get("Precept-Run")), form.Run),
 	}
 	if req != nil {
-		c.Previous = Bounded(req.Hints.PreviousID)
+		c.Previous = NormalizeName(req.Hints.PreviousID)
 	}
-	c.findName(h, form, req)
+	c.setSession(h, form, req)
 	return c
 }
 
-// sharesName reports whether several conversations may share the name: an application may set one cache key
+// hasSharedName reports whether several conversations may share the name: an application may set one cache key
 // for all requests, or one session for a whole process. The agents in the list below use the cache key
 // as the name of a conversation.
-func (c *Claim) sharesName() bool {
-	switch c.Space {
-	case SpaceMetadata, SpaceConversation:
+func (c *Claim) hasSharedName() bool {
+	switch c.Namespace {
+	case NamespaceMetadata, NamespaceConversation:
 		return true
-	case SpaceCacheKey:
+	case NamespaceCacheKey:
 		for _, known := range [...]string{"codex", "opencode", "pi"} {
 			if rest, ok := strings.CutPrefix(c.Product, known); ok && (rest == "" || strings.ContainsAny(rest[:1], "-_.")) {
 				return false
@@ -96,37 +96,37 @@ func (c *Claim) sharesName() bool {
 	}
 }
 
-// Named reports whether the claim has the name of a single conversation.
-func (c *Claim) Named() bool { return c.Session != "" && !c.sharesName() }
+// HasUniqueName reports whether the claim has the name of a single conversation.
+func (c *Claim) HasUniqueName() bool { return c.Session != "" && !c.hasSharedName() }
 
-// findName sets Session, Space and Method from the most reliable source that names the session.
-func (c *Claim) findName(h http.Header, form PathForm, req *wire.Request) {
-	if name := Bounded(h.Get("Precept-Session")); name != "" {
-		c.Session, c.Space, c.Method = name, SpaceName, ByHeader
+// setSession sets Session, Space and Method from the most reliable source that names the session.
+func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
+	if name := NormalizeName(h.Get("Precept-Session")); name != "" {
+		c.Session, c.Namespace, c.Method = name, NamespaceSession, ByHeader
 		return
 	}
 	if form.Session != "" {
-		c.Session, c.Space, c.Method = form.Session, SpaceName, ByPath
+		c.Session, c.Namespace, c.Method = form.Session, NamespaceSession, ByPath
 		return
 	}
-	if name, space := sessionHeader(h, c.Product); name != "" {
-		c.Session, c.Space, c.Method = name, space, ByAgent
+	if name, namespace := sessionHeader(h, c.Product); name != "" {
+		c.Session, c.Namespace, c.Method = name, namespace, ByAgent
 		return
 	}
 	if req == nil {
 		return
 	}
 	for _, b := range [...]struct {
-		name  string
-		space Space
+		name      string
+		namespace Namespace
 	}{
-		{req.Hints.MetadataSession, SpaceMetadata},
-		{req.Hints.UserIDSession, SpaceUserID},
-		{req.Hints.PromptCacheKey, SpaceCacheKey},
-		{req.Hints.Conversation, SpaceConversation},
+		{req.Hints.MetadataSession, NamespaceMetadata},
+		{req.Hints.UserIDSession, NamespaceUserID},
+		{req.Hints.PromptCacheKey, NamespaceCacheKey},
+		{req.Hints.Conversation, NamespaceConversation},
 	} {
-		if name := Bounded(b.name); name != "" {
-			c.Session, c.Space, c.Method = name, b.space, ByBody
+		if name := NormalizeName(b.name); name != "" {
+			c.Session, c.Namespace, c.Method = name, b.namespace, ByBody
 			return
 		}
 	}
@@ -134,44 +134,44 @@ func (c *Claim) findName(h http.Header, form PathForm, req *wire.Request) {
 
 // sessionHeader returns the session name in the header of a known agent, and the name's space. session-id and
 // thread-id are common names, and are read only for codex.
-func sessionHeader(h http.Header, product string) (string, Space) {
+func sessionHeader(h http.Header, product string) (string, Namespace) {
 	codex := strings.HasPrefix(product, "codex")
 	for _, a := range [...]struct {
-		header string // canonical, so that a look-up allocates nothing
-		space  Space
+		header    string // canonical, so that a look-up allocates nothing
+		namespace Namespace
 	}{
-		{"X-Claude-Code-Session-Id", SpaceClaude},
-		{"Session-Id", SpaceCodexSession},
-		{"Thread-Id", SpaceCodexThread},
-		{"X-Session-Id", SpaceXSession},
-		{"Session_id", SpaceUnderscore},
-		{"X-Session-Affinity", SpaceAffinity},
-		{"Helicone-Session-Id", SpaceHelicone},
-		{"X-Litellm-Session-Id", SpaceLiteLLM},
-		{"Agent-Session-Id", SpaceAgent},
+		{"X-Claude-Code-Session-Id", NamespaceClaude},
+		{"Session-Id", NamespaceCodexSession},
+		{"Thread-Id", NamespaceCodexThread},
+		{"X-Session-Id", NamespaceXSession},
+		{"Session_id", NamespaceSessionUnderscoreID},
+		{"X-Session-Affinity", NamespaceAffinity},
+		{"Helicone-Session-Id", NamespaceHelicone},
+		{"X-Litellm-Session-Id", NamespaceLiteLLM},
+		{"Agent-Session-Id", NamespaceAgent},
 	} {
 		values := h[a.header]
-		if len(values) == 0 || !codex && (a.space == SpaceCodexSession || a.space == SpaceCodexThread) {
+		if len(values) == 0 || !codex && (a.namespace == NamespaceCodexSession || a.namespace == NamespaceCodexThread) {
 			continue
 		}
-		if name := Bounded(values[0]); name != "" {
-			return name, a.space
+		if name := NormalizeName(values[0]); name != "" {
+			return name, a.namespace
 		}
 	}
 	return "", ""
 }
 
-// product returns the name of the first product in a User-Agent: codex_exec for "codex_exec/0.169.0
+// productName returns the name of the first product in a User-Agent: codex_exec for "codex_exec/0.169.0
 // (...)".
-func product(ua string) string {
+func productName(ua string) string {
 	ua = ua[:min(len(ua), maxTagLen)]
 	rest := strings.TrimLeft(ua, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header in memory
 }
 
-// tags returns the tags in comma-separated lists: at most maxTags, without repetitions and without tags
+// parseTags returns the tags in comma-separated lists: at most maxTags, without repetitions and without tags
 // that are too long.
-func tags(lines []string) []string {
+func parseTags(lines []string) []string {
 	var out []string
 	for _, line := range lines {
 		for tag := range strings.SplitSeq(line, ",") {
@@ -189,8 +189,8 @@ func tags(lines []string) []string {
 	return out
 }
 
-// off reports whether a switch is off. An unknown value changes nothing.
-func off(v string) bool {
+// isOff reports whether a switch is off. An unknown value changes nothing.
+func isOff(v string) bool {
 	switch strings.ToLower(strings.TrimSpace(v)) {
 	case "off", "false", "no", "0":
 		return true
@@ -198,10 +198,10 @@ func off(v string) bool {
 	return false
 }
 
-// learnOff reports whether Precept-Learn opts out. An unknown value opts out, because a misspelt opt-out must not lead
+// optsOutOfLearning reports whether Precept-Learn opts out. An unknown value opts out, because a misspelt opt-out must not lead
 // to stored text.
-func learnOff(h http.Header) bool {
-	return slices.ContainsFunc(h.Values("Precept-Learn"), off) || UnknownLearn(h) != ""
+func optsOutOfLearning(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearn(h) != ""
 }
 
 // UnknownLearn returns the first value of Precept-Learn that is neither on nor off, at most 64 bytes.
@@ -211,15 +211,15 @@ func UnknownLearn(h http.Header) string {
 		case "", "on", "true", "yes", "1":
 			continue
 		}
-		if !off(v) {
+		if !isOff(v) {
 			return v[:min(len(v), maxTagLen)]
 		}
 	}
 	return ""
 }
 
-// retried reads the retry count of the common client libraries.
-func retried(v string) bool {
+// isRetryCount reads the retry count of the common client libraries.
+func isRetryCount(v string) bool {
 	return v != "" && v != "0" && strings.Trim(v, "0123456789") == ""
 }
 
@@ -254,7 +254,7 @@ func ParsePath(path string) (PathForm, string, bool) {
 		case f.set(key, value):
 			known = true
 		case f.Unknown == "":
-			f.Unknown = strings.Clone(Bounded(unescape(key)))
+			f.Unknown = strings.Clone(NormalizeName(unescape(key)))
 		}
 	}
 	if !known {
@@ -272,7 +272,7 @@ func (f *PathForm) set(key, value string) bool {
 		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,
 	}[strings.ToLower(unescape(key))]
 	if ok && *field == "" {
-		*field = strings.Clone(Bounded(unescape(value))) // a session must not keep the whole path in memory
+		*field = strings.Clone(NormalizeName(unescape(value))) // a session must not keep the whole path in memory
 	}
 	return ok
 }

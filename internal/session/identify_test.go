@@ -33,25 +33,25 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 	// Request i has the name sources from entry i of order on, and the source of entry i decides.
 	type want struct {
 		name   string
-		space  session.Space
+		space  session.Namespace
 		method session.Method
 	}
 	order := []want{
-		{"p", session.SpaceName, session.ByHeader},
-		{"q", session.SpaceName, session.ByPath},
-		{"cc", session.SpaceClaude, session.ByAgent},
-		{"si", session.SpaceCodexSession, session.ByAgent},
-		{"ti", session.SpaceCodexThread, session.ByAgent},
-		{"xs", session.SpaceXSession, session.ByAgent},
-		{"us", session.SpaceUnderscore, session.ByAgent},
-		{"xa", session.SpaceAffinity, session.ByAgent},
-		{"he", session.SpaceHelicone, session.ByAgent},
-		{"li", session.SpaceLiteLLM, session.ByAgent},
-		{"as", session.SpaceAgent, session.ByAgent},
-		{"m", session.SpaceMetadata, session.ByBody},
-		{"u", session.SpaceUserID, session.ByBody},
-		{"k", session.SpaceCacheKey, session.ByBody},
-		{"c", session.SpaceConversation, session.ByBody},
+		{"p", session.NamespaceSession, session.ByHeader},
+		{"q", session.NamespaceSession, session.ByPath},
+		{"cc", session.NamespaceClaude, session.ByAgent},
+		{"si", session.NamespaceCodexSession, session.ByAgent},
+		{"ti", session.NamespaceCodexThread, session.ByAgent},
+		{"xs", session.NamespaceXSession, session.ByAgent},
+		{"us", session.NamespaceSessionUnderscoreID, session.ByAgent},
+		{"xa", session.NamespaceAffinity, session.ByAgent},
+		{"he", session.NamespaceHelicone, session.ByAgent},
+		{"li", session.NamespaceLiteLLM, session.ByAgent},
+		{"as", session.NamespaceAgent, session.ByAgent},
+		{"m", session.NamespaceMetadata, session.ByBody},
+		{"u", session.NamespaceUserID, session.ByBody},
+		{"k", session.NamespaceCacheKey, session.ByBody},
+		{"c", session.NamespaceConversation, session.ByBody},
 		{"", "", ""},
 	}
 	for i, w := range order {
@@ -82,8 +82,8 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 				hints.Conversation = all.Conversation
 			}
 			c := session.Identify(h, path, requestWithHints(hints))
-			if c.Session != w.name || c.Space != w.space || c.Method != w.method {
-				t.Errorf("got Session = %q, Space = %q, Method = %q, want %q, %q, %q", c.Session, c.Space, c.Method, w.name, w.space, w.method)
+			if c.Session != w.name || c.Namespace != w.space || c.Method != w.method {
+				t.Errorf("got Session = %q, Space = %q, Method = %q, want %q, %q, %q", c.Session, c.Namespace, c.Method, w.name, w.space, w.method)
 			}
 			if c.Previous != "resp_1" {
 				t.Errorf("got Previous = %q, want resp_1", c.Previous)
@@ -159,6 +159,6 @@ func BenchmarkIdentify(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c := session.Identify(h, "/v1/chat/completions", req)
-		session.KeyOf("default", c.Space, c.Session)
+		session.IDOf("default", c.Namespace, c.Session)
 	}
 }

@@ -56,13 +56,13 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 	}
 }
 
-func idOf(n int) ID { return ID{byte(n), byte(n >> 8)} }
+func scopedID(n int) ID { return ID{byte(n), byte(n >> 8)} }
 
 func TestIndexKeepsNewestKeys(t *testing.T) {
 	x := newIndex(4)
 	key := func(n int) EchoKey { return EchoKey(n) + 1 }
 	for n := range 10 {
-		if !x.add(key(n), owner{idOf(n), stampReply}) {
+		if !x.add(key(n), owner{scopedID(n), stampReply}) {
 			t.Fatalf("add of new key %d = false, want true", n)
 		}
 	}
@@ -71,8 +71,8 @@ func TestIndexKeepsNewestKeys(t *testing.T) {
 		if n < 6 && len(got) != 0 {
 			t.Errorf("evicted key %d: got owners %v, want none", n, got)
 		}
-		if n >= 6 && (len(got) != 1 || got[0].id != idOf(n)) {
-			t.Errorf("key %d: got owners %v, want [%v]", n, got, idOf(n))
+		if n >= 6 && (len(got) != 1 || got[0].id != scopedID(n)) {
+			t.Errorf("key %d: got owners %v, want [%v]", n, got, scopedID(n))
 		}
 	}
 	if n := len(x.last); n != 4 {
@@ -83,18 +83,18 @@ func TestIndexKeepsNewestKeys(t *testing.T) {
 func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	x := newIndex(300)
 	for n := range maxOwners + 8 {
-		x.add(7, owner{idOf(n), stampReply})
+		x.add(7, owner{scopedID(n), stampReply})
 	}
 	got := x.owners(7)
 	if len(got) != maxOwners {
 		t.Fatalf("got %d owners of one key, want %d", len(got), maxOwners)
 	}
 	for i, o := range got {
-		if o.id != idOf(maxOwners+7-i) {
-			t.Fatalf("owner %d: got %v, want %v (newest first)", i, o.id, idOf(maxOwners+7-i))
+		if o.id != scopedID(maxOwners+7-i) {
+			t.Fatalf("owner %d: got %v, want %v (newest first)", i, o.id, scopedID(maxOwners+7-i))
 		}
 	}
-	if x.add(7, owner{idOf(maxOwners + 7), stampRequest}) {
+	if x.add(7, owner{scopedID(maxOwners + 7), stampRequest}) {
 		t.Error("add of a known owner = true, want false")
 	}
 	if x.owners(7)[0].stamp != stampReply {
@@ -113,7 +113,7 @@ func TestIndexMatchesListModel(t *testing.T) {
 		}
 		var model []pair // newest first
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			p := pair{EchoKey(rapid.IntRange(1, 4).Draw(t, "key")), idOf(rapid.IntRange(0, 5).Draw(t, "id"))}
+			p := pair{EchoKey(rapid.IntRange(1, 4).Draw(t, "key")), scopedID(rapid.IntRange(0, 5).Draw(t, "id"))}
 			known := false
 			for _, m := range model {
 				known = known || m == p

@@ -9,7 +9,7 @@ import (
 // indexRequest indexes the echoes of the request, newest first, up to the first known echo, and returns
 // the keys of new random ids for the store. Texts and counted ids of requests stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
-	if r.Method.named() && t.hasReplied(r.ID) {
+	if r.Method.isClientName() && t.hasReplied(r.ID) {
 		return nil // the name identifies the next request, and the index has the replies
 	}
 	kind, oldest := stampRequest, max(0, req.Len()-maxSearchedItems)
@@ -20,11 +20,11 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 			added = append(added, key)
 		}
 	} else {
-		oldest = max(oldest, req.New()-maxItemsBefore)
+		oldest = max(oldest, req.FirstNew()-maxItemsBefore)
 	}
 	seen := 0
 	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
-		echoes := req.Echo(i)
+		echoes := req.EchoKeys(i)
 		for _, k := range echoes[:min(len(echoes), maxTrail)] {
 			seen++
 			key := r.key(k)
@@ -38,7 +38,7 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 			added = append(added, key)
 		}
 	}
-	if r.weak {
+	if r.byRepeatedContent {
 		t.indexDetails(r, req)
 	}
 	return added
@@ -46,7 +46,7 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 
 // indexDetails indexes new content of a request, by which runs with equal counted ids differ.
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
-	for i := max(req.New(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
+	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
 			t.index.add(r.detail("h:"+strconv.FormatUint(req.Hash(i), 16)), owner{r.ID, stampRequest})
 		}
@@ -59,12 +59,12 @@ func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {
-		o.stamp = stampReply | t.advance(&r)
+		o.stamp = stampReply | t.countReply(&r)
 		t.transcripts.addAnswer(&r, rep.Text)
 	}
 	var keys []EchoKey
-	if r.Method.named() { // the name identifies the next request, and a text is the weakest echo
-		for _, k := range wire.EchoReply(rep, r.prefill) {
+	if r.Method.isClientName() { // the name identifies the next request, and a text is the weakest echo
+		for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 			if k[0] != 't' {
 				keys = append(keys, r.key(k))
 			}
@@ -75,10 +75,10 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	// as well.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
 		if c := &rep.Calls[i]; c.ID != "" && !looksRandom("c:"+c.ID) {
-			t.index.add(r.detail("d:"+wire.EchoCall(c)), o)
+			t.index.add(r.detail("d:"+wire.CallEchoHash(c)), o)
 		}
 	}
-	for _, k := range wire.EchoReply(rep, r.prefill) {
+	for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 		keys = append(keys, r.key(k))
 		if isCountedID(k) {
 			t.index.add(r.detail(k), o)

@@ -57,7 +57,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// AddReply adds the usage of a reply, with unknown values as zero. InPlace recognises only the newest reply.
+// AddReply adds the usage of a reply, with unknown values as zero. KeepsIndices recognises only the newest reply.
 func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
@@ -72,7 +72,7 @@ func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 		}
 		next := parseChat(t, userMessage("one, rewritten"), assistantMessage(reply), userMessage("two"))
 		r.Begin(next, testStart)
-		if got := r.InPlace(next); got != want {
+		if got := r.KeepsIndices(next); got != want {
 			t.Errorf("request with %q: got InPlace = %v, want %v", reply, got, want)
 		}
 	}
@@ -114,18 +114,18 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 // the tenant and of the space (the source of the name), so that different tenants and names have different IDs.
 func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
-	if got := session.KeyOf("alice", session.SpaceName, "ci-42"); string(got[:]) != string(want[:16]) {
+	if got := session.IDOf("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
 		t.Errorf("KeyOf(alice, ci-42) = %s, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
 	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
-		id := session.KeyOf(k[0], session.SpaceName, k[1])
+		id := session.IDOf(k[0], session.NamespaceSession, k[1])
 		if other, ok := seen[id]; ok {
 			t.Errorf("%q and %s have the same session ID, want different IDs", k, other)
 		}
 		seen[id] = fmt.Sprint(k)
 	}
-	named := session.Claim{Session: "reviewer", Space: session.SpaceName, Method: session.ByHeader}
+	named := session.Claim{Session: "reviewer", Namespace: session.NamespaceSession, Method: session.ByHeader}
 	ids := map[session.ID]bool{}
 	for _, run := range []string{"", "r1", "r2"} {
 		for _, name := range []string{"reviewer", "writer"} {
@@ -150,7 +150,7 @@ func TestOfRequestReadsSessionFromRequestID(t *testing.T) {
 		"req_" + strings.Repeat("x", 48):           false,
 		"":                                         false,
 	} {
-		if got, ok := session.OfRequest(requestID); ok != want || ok && got != id {
+		if got, ok := session.IDOfRequest(requestID); ok != want || ok && got != id {
 			t.Errorf("OfRequest(%q) = %s, %v, want ok = %v (session %s if true)", requestID, got, ok, want, id)
 		}
 	}
@@ -200,17 +200,17 @@ func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	r := recordOf("s")
 	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))
 	r.Begin(one, testStart)
-	r.Await(0)
-	r.Judged(0, true)
+	r.AddPendingTurn(0)
+	r.SetOptedOut(0, true)
 	row, fields := rowOf(t, r)
 	thread, _ := fields["thread"].(map[string]any)
-	if r.Silent() || !r.Visible() || thread["list_hash"] == nil || thread["first_words"] == nil {
-		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true, and list_hash and first_words in the row", r.Silent(), r.Visible(), row.Data)
+	if r.IsFullyOptedOut() || !r.HasVisibleTurn() || thread["list_hash"] == nil || thread["first_words"] == nil {
+		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true, and list_hash and first_words in the row", r.IsFullyOptedOut(), r.HasVisibleTurn(), row.Data)
 	}
-	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.Silent() {
+	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.IsFullyOptedOut() {
 		t.Error("mark with 2 items, session with 3 items: got Silent = true, want false")
 	}
-	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.Silent() {
+	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.IsFullyOptedOut() {
 		t.Error("mark with 3 items, session with 3 items: got Silent = false, want true")
 	}
 }
@@ -231,8 +231,8 @@ func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 	}
 	for _, i := range []int{1, 0} {
 		next := d.open(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
-		if next.ID != all[i].ID || len(next.Doubt) > 0 {
-			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, next.ID, next.Doubt, all[i].ID)
+		if next.ID != all[i].ID || len(next.EqualSessions) > 0 {
+			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, next.ID, next.EqualSessions, all[i].ID)
 		}
 	}
 }

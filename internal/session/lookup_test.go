@@ -149,7 +149,7 @@ func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 // that has only this name in common with the stored session. Later turns continue both sessions.
 func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	d := newStoredThreader(t)
-	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
+	shared := session.Claim{Session: "app", Namespace: session.NamespaceMetadata, Method: session.ByBody}
 	first := d.reply(d.open(shared, userMessage("one")), callReply(randomCallID(1)))
 	if first.Method != session.ByBody || !first.SharedName {
 		t.Fatalf("first request: got %+v, want Method = %q and SharedName = true", first, session.ByBody)
@@ -230,8 +230,8 @@ func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 		d.th.RecordEnd(r, false, d.now)
 		d.now = d.now.Add(after)
 		repeated := d.open(session.Claim{}, userMessage("go"))
-		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.Doubt) > 0 {
-			t.Errorf("retry after %v: got same session = %v, New = %v, Doubt = %v, want %v, %v, empty Doubt", after, repeated.ID == r.ID, repeated.New, repeated.Doubt, want, !want)
+		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.EqualSessions) > 0 {
+			t.Errorf("retry after %v: got same session = %v, New = %v, Doubt = %v, want %v, %v, empty Doubt", after, repeated.ID == r.ID, repeated.New, repeated.EqualSessions, want, !want)
 		}
 		if want && repeated.Name != r.Name {
 			t.Errorf("retry after %v: got name %s, want %s", after, repeated.Name, r.Name)
@@ -258,15 +258,15 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newStoredThreader(t)
 	a := d.open(session.Claim{}, userMessage("go"))
-	if repeated := d.open(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.Doubt) > 0 {
-		t.Errorf("declared retry: got same session = %v, Doubt = %v, want true, empty Doubt", repeated.ID == a.ID, repeated.Doubt)
+	if repeated := d.open(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.EqualSessions) > 0 {
+		t.Errorf("declared retry: got same session = %v, Doubt = %v, want true, empty Doubt", repeated.ID == a.ID, repeated.EqualSessions)
 	}
 	b := d.open(session.Claim{}, userMessage("go"))
 	if b.ID == a.ID {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
-	if repeated := d.open(retry, userMessage("go")); !slices.Equal(repeated.Doubt, []session.ID{a.ID}) || repeated.ID != a.ID {
-		t.Errorf("retry of two identical first requests: got session %s, Doubt = %v, want %s, its ID in Doubt", repeated.ID, repeated.Doubt, a.ID)
+	if repeated := d.open(retry, userMessage("go")); !slices.Equal(repeated.EqualSessions, []session.ID{a.ID}) || repeated.ID != a.ID {
+		t.Errorf("retry of two identical first requests: got session %s, Doubt = %v, want %s, its ID in Doubt", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
 	// Two sessions have the same history and different open requests. A retry continues the session whose open request
@@ -302,8 +302,8 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 		if next.ID != r.ID {
 			t.Errorf("continuation %d: got session %s, want %s", i+1, next.ID, r.ID)
 		}
-		if want := len(all) - i; want > 1 && len(next.Doubt) != want || want == 1 && len(next.Doubt) > 0 {
-			t.Errorf("continuation %d: got %d sessions in Doubt, want %d (0 instead of 1)", i+1, len(next.Doubt), want)
+		if want := len(all) - i; want > 1 && len(next.EqualSessions) != want || want == 1 && len(next.EqualSessions) > 0 {
+			t.Errorf("continuation %d: got %d sessions in Doubt, want %d (0 instead of 1)", i+1, len(next.EqualSessions), want)
 		}
 	}
 }

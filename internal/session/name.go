@@ -28,9 +28,9 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// OfRequest returns the session in a Precept-Request-Id, which begins with the ID of its session.
+// IDOfRequest returns the session in a Precept-Request-Id, which begins with the ID of its session.
 // Feedback by request id therefore needs no index.
-func OfRequest(name string) (ID, bool) {
+func IDOfRequest(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {
 		return ID{}, false
@@ -41,76 +41,76 @@ func OfRequest(name string) (ID, bool) {
 // MaxName is the maximum length of an unchanged name, in bytes.
 const MaxName = 256
 
-// Space is the kind of a name. Equal names of different kinds are different sessions: agents may
+// Namespace is the kind of a name. Equal names of different kinds are different sessions: agents may
 // use equal numbers in different headers.
-type Space string
+type Namespace string
 
 // The spaces, in the order of the search. Precept-Session, the path form and precept's own names
 // share the first space, so that a client can continue any session by the name in the reply.
 const (
-	SpaceName         Space = "name"
-	SpaceClaude       Space = "x-claude-code-session-id"
-	SpaceCodexSession Space = "session-id"
-	SpaceCodexThread  Space = "thread-id"
-	SpaceXSession     Space = "x-session-id"
-	SpaceUnderscore   Space = "session_id"
-	SpaceAffinity     Space = "x-session-affinity"
-	SpaceHelicone     Space = "helicone-session-id"
-	SpaceLiteLLM      Space = "x-litellm-session-id"
-	SpaceAgent        Space = "agent-session-id"
-	SpaceMetadata     Space = "metadata.session_id"
-	SpaceUserID       Space = "metadata.user_id"
-	SpaceCacheKey     Space = "prompt_cache_key"
-	SpaceConversation Space = "conversation"
+	NamespaceSession             Namespace = "name"
+	NamespaceClaude              Namespace = "x-claude-code-session-id"
+	NamespaceCodexSession        Namespace = "session-id"
+	NamespaceCodexThread         Namespace = "thread-id"
+	NamespaceXSession            Namespace = "x-session-id"
+	NamespaceSessionUnderscoreID Namespace = "session_id"
+	NamespaceAffinity            Namespace = "x-session-affinity"
+	NamespaceHelicone            Namespace = "helicone-session-id"
+	NamespaceLiteLLM             Namespace = "x-litellm-session-id"
+	NamespaceAgent               Namespace = "agent-session-id"
+	NamespaceMetadata            Namespace = "metadata.session_id"
+	NamespaceUserID              Namespace = "metadata.user_id"
+	NamespaceCacheKey            Namespace = "prompt_cache_key"
+	NamespaceConversation        Namespace = "conversation"
 )
 
-// SpaceRun is the kind of the name of a run. A run and a session with an equal name are different.
-const SpaceRun Space = "run"
+// NamespaceRun is the kind of the name of a run. A run and a session with an equal name are different.
+const NamespaceRun Namespace = "run"
 
-// spaces returns all kinds of session names.
-func spaces() [14]Space {
-	return [...]Space{
-		SpaceName, SpaceClaude, SpaceCodexSession, SpaceCodexThread, SpaceXSession, SpaceUnderscore, SpaceAffinity,
-		SpaceHelicone, SpaceLiteLLM, SpaceAgent, SpaceMetadata, SpaceUserID, SpaceCacheKey, SpaceConversation,
+// namespaces returns all kinds of session names.
+func namespaces() [14]Namespace {
+	return [...]Namespace{
+		NamespaceSession, NamespaceClaude, NamespaceCodexSession, NamespaceCodexThread, NamespaceXSession, NamespaceSessionUnderscoreID, NamespaceAffinity,
+		NamespaceHelicone, NamespaceLiteLLM, NamespaceAgent, NamespaceMetadata, NamespaceUserID, NamespaceCacheKey, NamespaceConversation,
 	}
 }
 
-// KeyOf returns the ID of a name inside a tenant.
-func KeyOf(tenant string, space Space, name string) ID {
+// IDOf returns the ID of a name inside a tenant.
+func IDOf(tenant string, namespace Namespace, name string) ID {
 	var buf [512]byte
 	b := append(buf[:0], "precept session\x00"...)
 	// A length precedes each text, so that no two pairs of tenant and name have equal bytes.
 	b = binary.AppendUvarint(b, uint64(len(tenant)))
 	b = append(b, tenant...)
-	b = binary.AppendUvarint(b, uint64(len(space)))
-	b = append(b, space...)
-	b = append(b, Bounded(name)...)
+	b = binary.AppendUvarint(b, uint64(len(namespace)))
+	b = append(b, namespace...)
+	b = append(b, NormalizeName(name)...)
 	sum := sha256.Sum256(b)
 	return ID(sum[:16])
 }
 
-// RunKey returns the ID of a run inside a tenant.
-func RunKey(tenant, name string) ID { return KeyOf(tenant, SpaceRun, name) }
+// RunID returns the ID of a run inside a tenant.
+func RunID(tenant, name string) ID { return IDOf(tenant, NamespaceRun, name) }
 
-// idOf returns the ID of a session that the client names. In a run, the name belongs to the run:
+// scopedID returns the ID of a session that the client names. In a run, the name belongs to the run:
 // agents with an equal name in every run ("reviewer") are different sessions.
-func (sc Scope) idOf(space Space, name string) ID {
+func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
-		return KeyOf(sc.Tenant, space, name)
+		return IDOf(sc.Tenant, namespace, name)
 	}
 	b := binary.AppendUvarint(nil, uint64(len(sc.Run)))
-	b = append(append(b, sc.Run...), Bounded(name)...)
+	b = append(append(b, sc.Run...), NormalizeName(name)...)
 	sum := sha256.Sum256(b)
-	return KeyOf(sc.Tenant, "in a run: "+space, hex.EncodeToString(sum[:]))
+	return IDOf(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
-// Candidates returns the IDs of a name, one for each kind, because feedback has the name without
+// IDsOfName returns the IDs of a name, one for each kind, because feedback has the name without
 // the kind. The hex form of an ID is a name too.
-func Candidates(tenant, name string) []ID {
-	all := spaces()
+func IDsOfName(tenant, name string) []ID {
+	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
 	for _, s := range all {
-		ids = append(ids, KeyOf(tenant, s, name))
+		ids = append(ids, IDOf(tenant, s, name))
 	}
 	if id, ok := ParseID(name); ok {
 		ids = append(ids, id)
@@ -118,10 +118,10 @@ func Candidates(tenant, name string) []ID {
 	return ids
 }
 
-// Bounded returns the stored form of a name: trimmed, and replaced by "h_" and a hash if the name
+// NormalizeName returns the stored form of a name: trimmed, and replaced by "h_" and a hash if the name
 // is longer than MaxName or does not fit into a header line. Equal names stay equal, and
 // Bounded(Bounded(x)) == Bounded(x).
-func Bounded(name string) string {
+func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && isClean(name) {
 		return name

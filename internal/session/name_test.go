@@ -18,39 +18,39 @@ func TestBoundedTrimsAndShortensNames(t *testing.T) {
 		{"exactly the limit", long[:MaxName], long[:MaxName]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Bounded(c.in); got != c.want {
+			if got := NormalizeName(c.in); got != c.want {
 				t.Errorf("Bounded(%q) = %q, want %q", c.in, got, c.want)
 			}
 		})
 	}
 	for _, hostile := range []string{long, long[:MaxName+1], "a\x00b", "a\r\nX-Evil: 1", "a\x7fb", "a\xffb", "a\u0085b"} {
-		got := Bounded(hostile)
+		got := NormalizeName(hostile)
 		if !strings.HasPrefix(got, "h_") || len(got) != 34 {
 			t.Errorf("Bounded(%.20q) = %q, want h_ and 32 hash characters", hostile, got)
 		}
-		if got != Bounded(hostile) {
-			t.Errorf("second Bounded(%.20q) = %q, want %q", hostile, Bounded(hostile), got)
+		if got != NormalizeName(hostile) {
+			t.Errorf("second Bounded(%.20q) = %q, want %q", hostile, NormalizeName(hostile), got)
 		}
 	}
-	if Bounded(long) == Bounded(long+"y") {
-		t.Errorf("Bounded of two different long names = %q for both, want different names", Bounded(long))
+	if NormalizeName(long) == NormalizeName(long+"y") {
+		t.Errorf("Bounded of two different long names = %q for both, want different names", NormalizeName(long))
 	}
 }
 
 func TestBoundedProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
-		b := Bounded(name)
+		b := NormalizeName(name)
 		if len(b) > MaxName {
 			t.Fatalf("Bounded(%q): got %d bytes, want at most %d", name, len(b), MaxName)
 		}
 		if strings.ContainsAny(b, "\x00\r\n") {
 			t.Fatalf("Bounded(%q) = %q, want no NUL, CR or LF", name, b)
 		}
-		if Bounded(b) != b {
-			t.Fatalf("Bounded(%q) = %q, want a bounded name unchanged", b, Bounded(b))
+		if NormalizeName(b) != b {
+			t.Fatalf("Bounded(%q) = %q, want a bounded name unchanged", b, NormalizeName(b))
 		}
-		if KeyOf("t", SpaceName, name) != KeyOf("t", SpaceName, b) {
+		if IDOf("t", NamespaceSession, name) != IDOf("t", NamespaceSession, b) {
 			t.Fatalf("KeyOf(%q) differs from KeyOf of its bounded form %q, want the same ID", name, b)
 		}
 	})
@@ -59,10 +59,10 @@ func TestBoundedProperties(t *testing.T) {
 func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 	seen := map[ID]string{}
 	for _, tenant := range []string{"", "a", "ab", "a\x00b"} {
-		for _, space := range spaces() {
+		for _, namespace := range namespaces() {
 			for _, name := range []string{"", "x", "b", "ab", "namex"} {
-				id := KeyOf(tenant, space, name)
-				what := tenant + "|" + string(space) + "|" + name
+				id := IDOf(tenant, namespace, name)
+				what := tenant + "|" + string(namespace) + "|" + name
 				if other, ok := seen[id]; ok {
 					t.Errorf("%q and %q have the same key, want different keys", what, other)
 				}
@@ -74,21 +74,21 @@ func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 
 // Feedback names a session without the space, the source from which precept took the name.
 func TestCandidatesCoverEverySpace(t *testing.T) {
-	for _, space := range spaces() {
-		id := KeyOf("t", space, "ses_1")
+	for _, namespace := range namespaces() {
+		id := IDOf("t", namespace, "ses_1")
 		found := false
-		for _, c := range Candidates("t", "ses_1") {
+		for _, c := range IDsOfName("t", "ses_1") {
 			found = found || c == id
 		}
 		if !found {
-			t.Errorf("Candidates(ses_1) lacks the ID in space %s; feedback would miss its session", space)
+			t.Errorf("Candidates(ses_1) lacks the ID in space %s; feedback would miss its session", namespace)
 		}
 	}
 }
 
 func TestIDTextRoundTrip(t *testing.T) {
-	id := KeyOf("t", SpaceName, "x")
-	if c := Candidates("t", id.String()); c[len(c)-1] != id {
+	id := IDOf("t", NamespaceSession, "x")
+	if c := IDsOfName("t", id.String()); c[len(c)-1] != id {
 		t.Errorf("Candidates(%s) = %v, want %v as the last", id, c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {

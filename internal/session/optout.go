@@ -6,37 +6,39 @@ import "slices"
 // has no data of that turn any more.
 const maxHidden = 4096
 
-// Await adds a turn to OptOut.PendingTurns. The recorder searches the turn for an opt-out later, and then
+// AddPendingTurn adds a turn to OptOut.PendingTurns. The recorder searches the turn for an opt-out later, and then
 // calls Judged. Until then, a row contains no content of the turn. The caller locks the record.
-func (r *Record) Await(turn int) {
+func (r *Record) AddPendingTurn(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.PendingTurns, turn) {
 		r.OptOut.PendingTurns = newestTurns(append(r.OptOut.PendingTurns, turn))
 	}
 }
 
-// Judged stores whether the turn opted out. A row contains no data from the text of an opted-out
+// SetOptedOut stores whether the turn opted out. A row contains no data from the text of an opted-out
 // turn, even if a later turn repeats the text. An opt-out is final, also for a retry of the turn.
 // The caller locks the record.
-func (r *Record) Judged(turn int, optedOut bool) {
+func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	r.OptOut.PendingTurns = slices.DeleteFunc(r.OptOut.PendingTurns, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
 		r.OptOut.Turns = newestTurns(append(r.OptOut.Turns, turn))
 	}
 }
 
-// Hidden reports whether the turn opted out or is not judged yet. The caller locks the record.
-func (r *Record) Hidden(turn int) bool {
+// IsHidden reports whether the turn opted out or is not judged yet. The caller locks the record.
+func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
-// Silent reports whether the session has turns and all turns opted out. No data of a silent session
+// IsFullyOptedOut reports whether the session has turns and all turns opted out. No data of a silent session
 // may be stored. The caller locks the record.
-func (r *Record) Silent() bool { return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns }
+func (r *Record) IsFullyOptedOut() bool {
+	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
+}
 
-// Visible reports whether the session has a visible turn, or no turn yet. The caller locks the record.
-func (r *Record) Visible() bool {
+// HasVisibleTurn reports whether the session has a visible turn, or no turn yet. The caller locks the record.
+func (r *Record) HasVisibleTurn() bool {
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
-		if !r.Hidden(turn) {
+		if !r.IsHidden(turn) {
 			return true
 		}
 	}
@@ -53,7 +55,7 @@ type OptOutMark struct{ Turns, Items int }
 // OptOutMark returns the mark of the session. ok is false if the session is not silent. The caller
 // locks the record.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
-	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.Silent()
+	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.IsFullyOptedOut()
 }
 
 // Hide applies a mark: the turns from 1 to m.Turns become opted-out turns. A mark of a list that is
@@ -64,6 +66,6 @@ func (r *Record) Hide(m OptOutMark) {
 	}
 	r.Thread.Turns, r.Thread.Items = max(r.Thread.Turns, m.Turns), m.Items
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
-		r.Judged(turn, true)
+		r.SetOptedOut(turn, true)
 	}
 }

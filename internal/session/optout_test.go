@@ -16,7 +16,7 @@ var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gocheckn
 
 // recordOf returns the record of a named session.
 func recordOf(name string) *session.Record {
-	id := session.KeyOf("default", session.SpaceName, name)
+	id := session.IDOf("default", session.NamespaceSession, name)
 	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, testStart)
 }
 
@@ -71,11 +71,11 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		kept    []string
 	}{
 		"no turn is hidden":                 {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
-		"the second is not judged yet":      {func(r *session.Record) { r.Await(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
-		"the second opted out":              {func(r *session.Record) { r.Judged(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
-		"the first opted out":               {func(r *session.Record) { r.Judged(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
-		"the second is judged":              {func(r *session.Record) { r.Await(2); r.Judged(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
-		"a retry does not lift the opt-out": {func(r *session.Record) { r.Judged(2, true); r.Await(2); r.Judged(2, false) }, []string{"list_hash", "block of 2"}, nil},
+		"the second is not judged yet":      {func(r *session.Record) { r.AddPendingTurn(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the second opted out":              {func(r *session.Record) { r.SetOptedOut(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the first opted out":               {func(r *session.Record) { r.SetOptedOut(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
+		"the second is judged":              {func(r *session.Record) { r.AddPendingTurn(2); r.SetOptedOut(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
+		"a retry does not lift the opt-out": {func(r *session.Record) { r.SetOptedOut(2, true); r.AddPendingTurn(2); r.SetOptedOut(2, false) }, []string{"list_hash", "block of 2"}, nil},
 	} {
 		r := recordOf("s")
 		turn(r, first, "1")
@@ -138,30 +138,30 @@ func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 			messages = append(messages, assistantMessage("ok"))
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 1:
-				r.Judged(r.Thread.Turns, true)
+				r.SetOptedOut(r.Thread.Turns, true)
 				out++
 			case 2:
-				r.Await(r.Thread.Turns)
+				r.AddPendingTurn(r.Thread.Turns)
 				unjudged++
 			}
 		}
-		if want := turns == 0 || out+unjudged < turns; r.Visible() != want {
-			t.Fatalf("%d turns, %d opted out, %d not judged: got Visible = %v, want %v", turns, out, unjudged, r.Visible(), want)
+		if want := turns == 0 || out+unjudged < turns; r.HasVisibleTurn() != want {
+			t.Fatalf("%d turns, %d opted out, %d not judged: got Visible = %v, want %v", turns, out, unjudged, r.HasVisibleTurn(), want)
 		}
 		mark, silent := r.OptOutMark()
-		if want := turns > 0 && out == turns; silent != want || r.Silent() != want {
+		if want := turns > 0 && out == turns; silent != want || r.IsFullyOptedOut() != want {
 			t.Fatalf("%d turns, %d opted out: got silent = %v, want %v", turns, out, silent, want)
 		}
 		other := recordOf("s")
 		other.Hide(mark)
-		if turns > 0 && (!other.Silent() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
+		if turns > 0 && (!other.IsFullyOptedOut() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
 			t.Fatalf("other record after Hide: got %d turns, %d items, Silent = %v, want %d, %d, true",
-				other.Thread.Turns, other.Thread.Items, other.Silent(), turns, r.Thread.Items)
+				other.Thread.Turns, other.Thread.Items, other.IsFullyOptedOut(), turns, r.Thread.Items)
 		}
 		longer := recordOf("s")
 		longer.Begin(parseChat(t, append(messages, userMessage("more"), userMessage("and more"))...), testStart)
 		longer.Hide(mark)
-		if longer.Silent() {
+		if longer.IsFullyOptedOut() {
 			t.Fatal("record with more items than the mark: got Silent = true, want false")
 		}
 	})

@@ -11,10 +11,10 @@ import (
 
 // quotationSearch is a request during the search for quotations.
 type quotationSearch struct {
-	toolless     bool     // the request has no tools
+	hasNoTools   bool     // the request has no tools
 	requiresJSON bool     // the request has no tools and requires JSON
 	requiresCall bool     // the request has tools and requires a call
-	names        []uint32 // short hashes of the names of the tools
+	toolNames    []uint32 // short hashes of the names of the tools
 	now          time.Time
 	texts        []quotedText
 }
@@ -49,7 +49,7 @@ func (w *quotationSearch) quotes(x *fingerprint) bool {
 		b, inB := latest(x.answers, s.text)
 		if inA && inB && areDisjoint(a, b) {
 			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
-			if w.toolless && (x.hasTools || dialogue) || !w.toolless && dialogue && (w.requiresCall || closes(s.text, b)) {
+			if w.hasNoTools && (x.hasTools || dialogue) || !w.hasNoTools && dialogue && (w.requiresCall || endsText(s.text, b)) {
 				return true
 			}
 		}
@@ -62,7 +62,7 @@ func (w *quotationSearch) quotes(x *fingerprint) bool {
 		asked = asked || inA && s.role == wire.RoleUser
 		answered = answered || inB && s.role == wire.RoleAssistant
 	}
-	return w.toolless && x.hasTools && asked && answered
+	return w.hasNoTools && x.hasTools && asked && answered
 }
 
 // match is the position of a part of a conversation in a text.
@@ -104,9 +104,9 @@ func areDisjoint(a, b match) bool {
 	return a.at+len(a.part.text) <= b.at || b.at+len(b.part.text) <= a.at
 }
 
-// closes reports whether the answer ends the text, except for the end of a quotation: a few bytes
+// endsText reports whether the answer ends the text, except for the end of a quotation: a few bytes
 // and no sentence with an instruction.
-func closes(text string, b match) bool {
+func endsText(text string, b match) bool {
 	end := b.at + b.part.rest + b.part.rest/8 // escapes lengthen a quotation
 	if b.part.rest == 0 || len(text) > end+maxTailBytes {
 		return false

@@ -38,7 +38,9 @@ func agentRequest(t *testing.T, system string, tools []string, messages ...strin
 }
 
 // sessionID returns the ID of a named session.
-func sessionID(name string) session.ID { return session.KeyOf("default", session.SpaceName, name) }
+func sessionID(name string) session.ID {
+	return session.IDOf("default", session.NamespaceSession, name)
+}
 
 // Caller finds the conversation that started a sub-agent: a tool call of the caller contains the sub-agent's first
 // message. The result is not sure if two conversations have such a call.
@@ -110,7 +112,7 @@ func TestAboutRequiresQuestionAndAnswer(t *testing.T) {
 		"a chat with speaker labels":              {agentRequest(t, "Judge it.", nil, userMessage("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), testStart, "chat"},
 		"a chat without speaker labels":           {agentRequest(t, "Judge it.", nil, userMessage("Which colour is the sky at noon It is blue at noon, mostly")), testStart, ""},
 	} {
-		id, ok := q.About(testScope, k.req, k.at)
+		id, ok := q.QuotedSession(testScope, k.req, k.at)
 		if ok != (k.want != "") || ok && id != sessionID(k.want) {
 			t.Errorf("%s: About = %v, %v, want conversation %q (none if empty)", name, id, ok, k.want)
 		}
@@ -131,13 +133,13 @@ func TestAboutFindsQuotedReplyToSideRequest(t *testing.T) {
 		}
 		return req
 	}
-	if _, ok := q.About(testScope, shaped(), testStart.Add(time.Minute)); !ok {
+	if _, ok := q.QuotedSession(testScope, shaped(), testStart.Add(time.Minute)); !ok {
 		t.Error("quoted after one minute: About = false, want true")
 	}
-	if _, ok := q.About(testScope, shaped(), testStart.Add(2*time.Minute)); ok {
+	if _, ok := q.QuotedSession(testScope, shaped(), testStart.Add(2*time.Minute)); ok {
 		t.Error("quoted after two minutes: About = true, want false")
 	}
-	if _, ok := q.About(testScope, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), testStart); ok {
+	if _, ok := q.QuotedSession(testScope, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), testStart); ok {
 		t.Error("quoted in a request that does not require JSON: About = true, want false")
 	}
 }

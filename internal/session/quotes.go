@@ -46,17 +46,17 @@ func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	x := q.find(sc, id, len(req.Tools) > 0)
-	from := req.New()
-	if x.at.IsZero() {
+	from := req.FirstNew()
+	if x.lastSeen.IsZero() {
 		from = 0
 		if !req.Delta {
 			x.addHistory(req)
 		}
 	}
-	words, results := newest(req, from)
-	x.at, x.system = now, req.SystemHash
-	if len(req.Tools) > 0 && x.hash != req.ToolsHash {
-		x.tools, x.hash = shortNames(req.Tools), req.ToolsHash
+	words, results := newestTexts(req, from)
+	x.lastSeen, x.system = now, req.SystemHash
+	if len(req.Tools) > 0 && x.toolsHash != req.ToolsHash {
+		x.tools, x.toolsHash = shortNames(req.Tools), req.ToolsHash
 	}
 	if w := distinctive(words); w.text != "" {
 		x.userWords[1] = w
@@ -80,7 +80,7 @@ func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	x.addAnswer(rep.Text)
 	x.callPhrases = nil
 	for i := range rep.Calls[:min(len(rep.Calls), maxReplyCalls)] {
-		x.callPhrases = phrases(x.callPhrases, rep.Calls[i].Args, len(x.callPhrases)+maxCallPhrases)
+		x.callPhrases = appendPhrases(x.callPhrases, rep.Calls[i].Args, len(x.callPhrases)+maxCallPhrases)
 	}
 }
 
@@ -93,26 +93,26 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	if x == nil {
 		return
 	}
-	x.sidePhrases, x.sideAt = phrases(nil, rep.Text, maxSidePhrases), now
+	x.sidePhrases, x.sideAt = appendPhrases(nil, rep.Text, maxSidePhrases), now
 	for i := range rep.Calls {
-		x.sidePhrases = phrases(x.sidePhrases, rep.Calls[i].Args, maxSidePhrases)
+		x.sidePhrases = appendPhrases(x.sidePhrases, rep.Calls[i].Args, maxSidePhrases)
 	}
 }
 
-// About returns the conversation that the request quotes. Only conversations that have another system prompt
+// QuotedSession returns the conversation that the request quotes. Only conversations that have another system prompt
 // and none of the request's tools count. docs/decisions/0010 lists the conditions.
-func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
+func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
 	if req.Delta {
 		return about, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w := quotationSearch{names: shortNames(req.Tools), toolless: len(req.Tools) == 0, now: now}
+	w := quotationSearch{toolNames: shortNames(req.Tools), hasNoTools: len(req.Tools) == 0, now: now}
 	w.requiresCall = len(req.Tools) > 0 && req.RequiresTool()
-	w.requiresJSON = w.toolless && req.RequiresJSON()
+	w.requiresJSON = w.hasNoTools && req.RequiresJSON()
 	w.read(req)
 	for x := range q.byScope.values[sc.withoutRun()].all {
-		if x.system != req.SystemHash && now.Sub(x.at) < quoteTTL && !overlap(w.names, x.tools) && w.quotes(x) {
+		if x.system != req.SystemHash && now.Sub(x.lastSeen) < quoteTTL && !haveCommonName(w.toolNames, x.tools) && w.quotes(x) {
 			return x.id, true
 		}
 	}
@@ -156,14 +156,14 @@ const callerText = 4 << 10
 // newest reply of the caller contains the first words of the request, as the call of a sub-agent
 // does. sure is false if several conversations made an equal call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
-	words := task(req)
+	words := openingText(req)
 	if len(words) < minUniqueBytes {
 		return id, false, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for x := range q.byScope.values[sc.withoutRun()].all {
-		if now.Sub(x.at) >= quoteTTL || !containsPart(words, x.callPhrases) {
+		if now.Sub(x.lastSeen) >= quoteTTL || !containsPart(words, x.callPhrases) {
 			continue
 		}
 		if x.system == req.SystemHash && containsPart(words, x.userWords[:]) {
@@ -177,17 +177,17 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	return id, ok, ok
 }
 
-// task returns the first words of the user, at most callerText bytes. task returns "" if the first items of
+// openingText returns the first words of the user, at most callerText bytes. task returns "" if the first items of
 // the request contain an answer.
-func task(req *wire.Request) string {
+func openingText(req *wire.Request) string {
 	for i := range min(req.Len(), maxFirstItems) {
 		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {
 			return ""
 		}
 	}
-	it, ok := opening(req)
+	it, ok := firstUserItem(req)
 	if !ok {
 		return ""
 	}
-	return it.Words[:min(len(it.Words), callerText)]
+	return it.UserText[:min(len(it.UserText), callerText)]
 }

@@ -27,11 +27,11 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		return quoteRequest(t, fmt.Sprintf(`{"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"system","content":"S"},{"role":"user","content":"this is task %04d"}]}`, n))
 	}
 	about := func(sc Scope, n int, at time.Time) bool {
-		_, ok := q.About(sc, quoteRequest(t, fmt.Sprintf(`{"messages":[{"role":"user","content":"[this is task %04d] [this is answer %04d]"}]}`, n, n)), at)
+		_, ok := q.QuotedSession(sc, quoteRequest(t, fmt.Sprintf(`{"messages":[{"role":"user","content":"[this is task %04d] [this is answer %04d]"}]}`, n, n)), at)
 		return ok
 	}
 	play := func(sc Scope, n int) {
-		id := sc.idOf(SpaceName, fmt.Sprint(n))
+		id := sc.scopedID(NamespaceSession, fmt.Sprint(n))
 		q.AddTurn(sc, id, work(n), now)
 		q.AddReply(sc, id, &wire.Reply{Text: fmt.Sprintf("this is answer %04d", n)})
 	}
@@ -74,7 +74,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 // contains an answer. The system prompt of the request must differ from that of the conversation.
 func TestAboutFindsConversationQuotedAsMessages(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
-	id := sc.idOf(SpaceName, "a")
+	id := sc.scopedID(NamespaceSession, "a")
 	system := func(text string) obj { return obj{"role": "system", "content": text} }
 	work := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("this is the second task")}, tools("f"))
 	q.AddTurn(sc, id, work, now)
@@ -89,7 +89,7 @@ func TestAboutFindsConversationQuotedAsMessages(t *testing.T) {
 		"the system prompt of the conversation": {[]obj{system("S"), userMessage("this is the second task"), assistantMessage("this is the second answer"), userMessage("go on")}, false},
 		"only the question":                     {[]obj{system("You plan."), userMessage("this is the second task")}, false},
 	} {
-		if got, ok := q.About(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
+		if got, ok := q.QuotedSession(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
 			t.Errorf("%s: About = %v, %v, want ok = %v (%v if true)", name, got, ok, c.want, id)
 		}
 	}

@@ -15,9 +15,9 @@ const (
 	maxWords         = 512 // hashed bytes at each end of the first words
 )
 
-// opening returns the first words of the user. ok is false if the request does not show the
+// firstUserItem returns the first words of the user. ok is false if the request does not show the
 // beginning of the conversation.
-func opening(req *wire.Request) (it *wire.Item, ok bool) {
+func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	if req.Delta {
 		return it, false
 	}
@@ -25,21 +25,21 @@ func opening(req *wire.Request) (it *wire.Item, ok bool) {
 		if req.Role(i) != wire.RoleUser { // the system prompt may be long
 			continue
 		}
-		if it = req.Item(i); it.Words != "" {
+		if it = req.Item(i); it.UserText != "" {
 			return it, true
 		}
 	}
 	return it, false
 }
 
-// firstWords returns a hash of the first words of the user; 0 if the request does not contain them.
-func firstWords(req *wire.Request) uint64 {
-	it, ok := opening(req)
+// firstWordsHash returns a hash of the first words of the user; 0 if the request does not contain them.
+func firstWordsHash(req *wire.Request) uint64 {
+	it, ok := firstUserItem(req)
 	if !ok {
 		return 0
 	}
 	// The ends and the length are enough; a pasted book need not be hashed in every turn.
-	w := it.Words
+	w := it.UserText
 	h := addText(emptyHash, w[:min(len(w), maxWords)])
 	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 }
@@ -47,7 +47,7 @@ func firstWords(req *wire.Request) uint64 {
 // topic returns a hash of the first words of the user and of the run, which separates conversations
 // with equal ids.
 func (sc Scope) topic(req *wire.Request) uint64 {
-	words := firstWords(req)
+	words := firstWordsHash(req)
 	if sc.Run == "" {
 		return words
 	}
@@ -73,7 +73,7 @@ func onlyText(req *wire.Request) string {
 // user, is made from the ids of the calls. The key of any other item is the hash of its content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
-	if len(it.Results) == 0 || it.Words != "" || wire.Unnamed(it.Results[0].CallID) {
+	if len(it.Results) == 0 || it.UserText != "" || wire.IsUnnamed(it.Results[0].CallID) {
 		return req.Hash(i)
 	}
 	var sum uint64

@@ -16,7 +16,7 @@ import (
 )
 
 func newRecord() *Record {
-	return NewRecord("default", Claim{Agent: "coder"}, Resolved{ID: idOf(1), Name: "s_1", Method: ByNew}, noon)
+	return NewRecord("default", Claim{Agent: "coder"}, Resolved{ID: scopedID(1), Name: "s_1", Method: ByNew}, noon)
 }
 
 // tools returns the "tools" member of a body, with tools of these names.
@@ -54,12 +54,12 @@ func TestRecordRoundTrip(t *testing.T) {
 }
 
 func TestDecodeIgnoresUnknownKeysAndRefusesInvalidData(t *testing.T) {
-	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
-	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
-		t.Errorf("Decode = %+v, %v, want Thread.Turns = 3, Identity.ID = %v, no error", r, err, idOf(2))
+	r, err := Decode(scopedID(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
+	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != scopedID(2) {
+		t.Errorf("Decode = %+v, %v, want Thread.Turns = 3, Identity.ID = %v, no error", r, err, scopedID(2))
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
-		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
+		if _, err := Decode(scopedID(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
 			t.Errorf(`Decode(%q): err = %v, want an error with "session: decode"`, bad, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestDecodeIgnoresUnknownKeysAndRefusesInvalidData(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"turns":1,"blocks":[{"a":{"index":1},"t":"x"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := Decode(idOf(1), data)
+		r, err := Decode(scopedID(1), data)
 		if err != nil {
 			return
 		}
@@ -76,7 +76,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("Encode of a decoded record: %v", err)
 		}
-		if _, err := Decode(idOf(1), second); err != nil {
+		if _, err := Decode(scopedID(1), second); err != nil {
 			t.Fatalf("Decode of an encoded record: %v", err)
 		}
 	})
@@ -150,7 +150,7 @@ func TestSide(t *testing.T) {
 				r.Begin(main, noon)
 				r.SetLastTurn(main)
 			}
-			got, side := r.Side(c.req, Claim{Product: c.product}, c.signs)
+			got, side := r.SideReason(c.req, Claim{Product: c.product}, c.signs)
 			if got != c.want || side != (c.want != "") {
 				t.Errorf("Side() = %q, %v, want %q, %v", got, side, c.want, c.want != "")
 			}
@@ -164,7 +164,7 @@ func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}
 	step := func(req *wire.Request) label.Reason {
-		reason, side := r.Side(req, Claim{}, Signs{})
+		reason, side := r.SideReason(req, Claim{}, Signs{})
 		if !side {
 			r.Begin(req, noon)
 			r.SetLastTurn(req)
@@ -197,7 +197,7 @@ func TestSideRequestIsDetectedByDifferentTools(t *testing.T) {
 	r := newRecord()
 	begin := func(text string, names ...string) (label.Reason, bool) {
 		req := parse(t, wire.Chat, "messages", []obj{userMessage("go"), assistantMessage("ok"), userMessage(text)}, tools(names...))
-		reason, side := r.Side(req, Claim{}, Signs{})
+		reason, side := r.SideReason(req, Claim{}, Signs{})
 		if !side {
 			r.Begin(req, noon)
 			r.SetLastTurn(req)
@@ -350,7 +350,7 @@ func TestBranchOfSharedHistoryStartsNewSession(t *testing.T) {
 	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
 	history := []obj{userMessage("go"), callMessage(id(1), "{}"), resultMessage(id(1), "x")}
 	named := func(name string, req *wire.Request) Resolved {
-		return w.threads.Resolve(w.scope, Claim{Session: name, Space: SpaceName, Method: ByHeader}, req, w.now, nil)
+		return w.threads.Resolve(w.scope, Claim{Session: name, Namespace: NamespaceSession, Method: ByHeader}, req, w.now, nil)
 	}
 	for _, name := range []string{"A", "B"} {
 		r := named(name, chat(t, history...))

@@ -7,11 +7,11 @@ import (
 	"precept/internal/wire"
 )
 
-// Elsewhere reports whether another replica has probably served turns of the conversation: after the
+// WasServedElsewhere reports whether another replica has probably served turns of the conversation: after the
 // list of this record, the request has more than one answer, or an answer although this replica has
 // seen no reply, or the request does not continue the list. The result is also true for a compacted
 // history, which does not continue the list. The caller locks the record.
-func (r *Record) Elsewhere(req *wire.Request) bool {
+func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || r.Thread.ListHash == req.ListHash {
 		return false
 	}
@@ -31,7 +31,7 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 // stay, such as the pending turns of OptOut and State.Dirty. Adopt does not write the ID and the tenant,
 // because other goroutines read both without the lock. The caller locks the record.
 func (r *Record) Adopt(n *Record) {
-	if r.Shared() || n.Shared() {
+	if r.IsShared() || n.IsShared() {
 		r.merge(n)
 		n.Thread.joinCounts(&r.Thread)
 	} else {
@@ -91,7 +91,7 @@ func (r *Record) Join(n *Record) {
 			return
 		}
 		r.merge(n)
-		if r.Shared() {
+		if r.IsShared() {
 			r.Thread.joinCounts(&n.Thread)
 		}
 		return
@@ -120,9 +120,9 @@ func Merged(old, row Row) (Row, error) {
 		return row, err
 	}
 	switch {
-	case old.StandIn && !row.StandIn:
+	case old.Provisional && !row.Provisional:
 		return row, nil
-	case row.StandIn && !old.StandIn:
+	case row.Provisional && !old.Provisional:
 		return old, nil
 	}
 	rec.Join(stored)

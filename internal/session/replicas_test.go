@@ -64,7 +64,7 @@ func TestElsewhere(t *testing.T) {
 			r.SetLastTurn(last)
 			r.Thread.Replied = c.replied
 		}
-		if got := r.Elsewhere(chatOf(t, c.next)); got != c.want {
+		if got := r.WasServedElsewhere(chatOf(t, c.next)); got != c.want {
 			t.Errorf("%s: got Elsewhere = %v, want %v", c.name, got, c.want)
 		}
 	}

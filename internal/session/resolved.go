@@ -8,22 +8,22 @@ import (
 
 // Resolved is the session of a request. Pass the Resolved to RecordReply and RecordEnd.
 type Resolved struct {
-	ID         ID
-	Name       string // name from the client, else from precept
-	Method     Method
-	New        bool      // precept has created the name for this request; no store has the session
-	SharedName bool      // several conversations may share the name; compare the request with the stored record (Record.Shares)
-	Echoes     []EchoKey // new keys of the request, to be stored for other replicas
-	Doubt      []ID      // sessions that fit the request equally, the chosen session included: their histories are equal byte for byte
+	ID            ID
+	Name          string // name from the client, else from precept
+	Method        Method
+	New           bool      // precept has created the name for this request; no store has the session
+	SharedName    bool      // several conversations may share the name; compare the request with the stored record (Record.Shares)
+	Echoes        []EchoKey // new keys of the request, to be stored for other replicas
+	EqualSessions []ID      // sessions that fit the request equally, the chosen session included: their histories are equal byte for byte
 
-	scope      Scope
-	at         time.Time
-	req        *wire.Request // nil after Release
-	list       listMark
-	topic      topic
-	weak       bool          // the session was found by content that repeats in every run
-	transcript transcriptKey // set for a request with a single message that grows
-	prefill    string        // beginning of the answer, written by the client
+	scope             Scope
+	at                time.Time
+	req               *wire.Request // nil after Release
+	list              listMark
+	topic             topic
+	byRepeatedContent bool          // the session was found by content that repeats in every run
+	transcript        transcriptKey // set for a request with a single message that grows
+	prefill           string        // beginning of the answer, written by the client
 }
 
 // listMark identifies the list of a request.
@@ -72,7 +72,7 @@ func (r *Resolved) Release() {
 
 // useClaimedName assigns the request to the session that the client names.
 func (r *Resolved) useClaimedName(c Claim) {
-	r.ID, r.Name, r.Method = r.scope.idOf(c.Space, c.Session), c.Session, c.Method
+	r.ID, r.Name, r.Method = r.scope.scopedID(c.Namespace, c.Session), c.Session, c.Method
 }
 
 // transcriptKey is the shared part of all texts of a conversation.

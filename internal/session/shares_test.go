@@ -52,13 +52,13 @@ func TestSharesRequiresNewItemOfLastTurn(t *testing.T) {
 		"a list without the history":                     {[]*wire.Request{one}, continued(t, "resp_1", userMessage("two")), true},
 	} {
 		r := recordWithTurns(k.turns...)
-		if got := r.Shares(k.next); got != k.want {
+		if got := r.SharesItemsWith(k.next); got != k.want {
 			t.Errorf("%s: got Shares = %v, want %v", name, got, k.want)
 		}
 	}
 	withoutItems := recordOf("s") // as stored after an opted-out turn: a turn without its items
 	withoutItems.Thread.Turns, withoutItems.Thread.ListHash = 1, 7
-	if !withoutItems.Shares(one) {
+	if !withoutItems.SharesItemsWith(one) {
 		t.Error("record without item hashes of its last turn: got Shares = false, want true")
 	}
 }
@@ -99,7 +99,7 @@ func TestBeginsWhenFirstMessageIsRepeatedAfterReply(t *testing.T) {
 		"a session without a turn":  {recordOf("s"), one, false},
 		"replied, and a later turn": {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
 	} {
-		if got := k.r.Begins(k.next); got != k.want {
+		if got := k.r.RepeatsAnsweredList(k.next); got != k.want {
 			t.Errorf("%s: got Begins = %v, want %v", name, got, k.want)
 		}
 	}

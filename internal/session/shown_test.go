@@ -64,7 +64,7 @@ func TestAboutFindsQuotesOfEachTurn(t *testing.T) {
 		q.AddReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Text: answerText})
 		more := append(append([]string{}, history...), assistantMessage(answerText), userMessage(newest))
 		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", k.tools, more...), testStart)
-		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, testStart.Add(time.Minute)); ok != k.want {
+		if _, ok := q.QuotedSession(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, testStart.Add(time.Minute)); ok != k.want {
 			t.Errorf("%s: got About = %v, want %v", name, ok, k.want)
 		}
 	}
@@ -79,7 +79,7 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	}
 	about := func(q *session.Quotes, kind string, n int) bool {
 		text := fmt.Sprintf("user: this is the question of %s %04d assistant: this is the answer to %s %04d", kind, n, kind, n)
-		_, ok := q.About(testScope, agentRequest(t, "Judge.", nil, userMessage(text)), testStart)
+		_, ok := q.QuotedSession(testScope, agentRequest(t, "Judge.", nil, userMessage(text)), testStart)
 		return ok
 	}
 	for kind, other := range map[string]string{"agent": "chat", "chat": "agent"} {
@@ -100,7 +100,7 @@ func TestAboutFindsQuotedCallArgumentsOfSideReply(t *testing.T) {
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
 	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, testStart)
-	if _, ok := q.About(testScope, constrainedRequest(t, true, userMessage("Sort this: "+made)), testStart); !ok {
+	if _, ok := q.QuotedSession(testScope, constrainedRequest(t, true, userMessage("Sort this: "+made)), testStart); !ok {
 		t.Error("quoted call arguments of a side reply: About = false, want true")
 	}
 }
@@ -129,13 +129,13 @@ func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 		"the leader in another conversation": {agentRequest(t, "You lead.", []string{"hand_over"}, userMessage("another"), assistantMessage("ok"), userMessage("x")), true},
 		"the leader without tools":           {agentRequest(t, "You lead.", nil, longer...), true},
 	} {
-		if reason, side := r.Side(k.req, session.Claim{}, session.Signs{}); side != k.side {
+		if reason, side := r.SideReason(k.req, session.Claim{}, session.Signs{}); side != k.side {
 			t.Errorf("%s: got side = %v (%s), want %v", name, side, reason, k.side)
 		}
 	}
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, longer...), wire.Reply{Text: "thanks"})
 	repeated := append(append([]string{}, longer...), assistantMessage("thanks"), userMessage("more"))
-	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, repeated...), session.Claim{}, session.Signs{}); side {
+	if reason, side := r.SideReason(agentRequest(t, "You work.", []string{"sh"}, repeated...), session.Claim{}, session.Signs{}); side {
 		t.Errorf("next turn of the worker: got side request %s, want a main request", reason)
 	}
 }

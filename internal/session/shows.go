@@ -6,10 +6,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Shares reports whether the request contains an item that was new in the last turn, or has the list
+// SharesItemsWith reports whether the request contains an item that was new in the last turn, or has the list
 // of the last turn. Shares is also true if nothing can be compared: the record has no turn or no item,
 // or the request is a delta request. The caller locks the record.
-func (r *Record) Shares(req *wire.Request) bool {
+func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
 	}
@@ -21,9 +21,9 @@ func (r *Record) Shares(req *wire.Request) bool {
 	return false
 }
 
-// Begins reports whether the request repeats the first list of the record after its answer. Under a
+// RepeatsAnsweredList reports whether the request repeats the first list of the record after its answer. Under a
 // shared name, such a request begins another conversation. The caller locks the record.
-func (r *Record) Begins(req *wire.Request) bool {
+func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
 }
 
@@ -31,10 +31,10 @@ func (r *Record) Begins(req *wire.Request) bool {
 // request of an agent that keeps memories does, the request of a sub-agent does not. The caller locks
 // the record.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
-	if r.Shares(req) {
+	if r.SharesItemsWith(req) {
 		return true
 	}
-	if r.Thread.FirstWords == 0 || firstWords(req) != r.Thread.FirstWords {
+	if r.Thread.FirstWords == 0 || firstWordsHash(req) != r.Thread.FirstWords {
 		return false
 	}
 	for i := range min(req.Len(), maxSearchedItems) {
@@ -64,14 +64,14 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Thread.LastTurn.Items) > 0
 }
 
-// answers reports whether a new item of the request is the result of a call of the session's newest
+// answersCall reports whether a new item of the request is the result of a call of the session's newest
 // reply. Such a request continues the session whatever its tools and system prompt are, because an agent that
 // keeps memories answers only its own calls.
-func (r *Record) answers(req *wire.Request) bool {
+func (r *Record) answersCall(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false
 	}
-	for i := max(req.New(), 0); i < req.Len(); i++ {
+	for i := max(req.FirstNew(), 0); i < req.Len(); i++ {
 		for _, res := range req.Item(i).Results {
 			if _, ok := r.Thread.Calls[res.CallID]; ok {
 				return true

@@ -18,13 +18,13 @@ type Signs struct {
 	WorksWithTools func(product string) bool
 }
 
-// Side reports whether the request is a side request, and why. Side requests are forwarded unchanged and
+// SideReason reports whether the request is a side request, and why. Side requests are forwarded unchanged and
 // are not part of the experiment. The caller locks the record.
-func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
-	if req.NoRun {
+func (r *Record) SideReason(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
+	if req.NoGeneration {
 		return label.SideWarmUp, true
 	}
-	if req.Compact {
+	if req.RequestsCompaction {
 		return label.SideCompact, true
 	}
 	if s.Side != nil {
@@ -32,7 +32,7 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 			return label.Reason(reason), true
 		}
 	}
-	if r.answers(req) {
+	if r.answersCall(req) {
 		return "", false
 	}
 	if len(req.Tools) == 0 {
@@ -83,7 +83,7 @@ func (r *Record) addTools(req *wire.Request) {
 	switch {
 	case !r.Agents.HasTools:
 		r.Agents.SystemHash = req.SystemHash
-	case r.answers(req) || r.returnsToFormerAgent(req):
+	case r.answersCall(req) || r.returnsToFormerAgent(req):
 		if req.SystemHash != r.Agents.SystemHash {
 			r.Agents.PreviousPrompts = addAgentHash(r.Agents.PreviousPrompts, r.Agents.SystemHash) // the former agent may continue the conversation later
 		}
@@ -122,8 +122,8 @@ func shortNames(names []string) []uint32 {
 	return slices.Compact(out)
 }
 
-// overlap reports whether two sorted lists have a name in common.
-func overlap(a, b []uint32) bool {
+// haveCommonName reports whether two sorted lists have a name in common.
+func haveCommonName(a, b []uint32) bool {
 	return slices.ContainsFunc(a, func(n uint32) bool { return containsSorted(b, n) })
 }
 

@@ -43,14 +43,14 @@ func (n FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedba
 
 // Row is a session as stored. Data is the JSON of the record.
 type Row struct {
-	Tenant  string
-	ID      ID
-	Started time.Time
-	Seen    time.Time
-	Closed  bool
-	StandIn bool // copy of Record.State.Provisional; the row of the stored session replaces this row, in any order of writing
-	Unit    bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
-	Data    []byte
+	Tenant      string
+	ID          ID
+	Started     time.Time
+	Seen        time.Time
+	Closed      bool
+	Provisional bool // copy of Record.State.Provisional; the row of the stored session replaces this row, in any order of writing
+	IsUnit      bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
+	Data        []byte
 
 	Exchanges int  // stored exchanges of a due session, where the store knows the number
 	Unrated   bool // the store knows that a due session has no feedback and the feedback state 0
@@ -69,11 +69,11 @@ type Echo struct {
 // with the same id changes nothing. For the sessions in Whole, Samples holds all samples, and the store
 // deletes other samples of these sessions.
 type Batch struct {
-	Rows      []Row
-	Echoes    []Echo
-	Exchanges []sample.Exchange
-	Samples   []StoredSample
-	Whole     []Ref
+	Rows         []Row
+	Echoes       []Echo
+	Exchanges    []sample.Exchange
+	Samples      []StoredSample
+	AllSamplesOf []Ref
 }
 
 // Ref names a session.
@@ -137,14 +137,14 @@ type Position struct {
 
 // Erasure announces deleted sessions to other replicas.
 type Erasure struct {
-	Place  string // position of the announcement
-	Tenant string
-	IDs    []ID // empty: all sessions of the tenant
-	At     time.Time
+	Position string // position of the announcement
+	Tenant   string
+	IDs      []ID // empty: all sessions of the tenant
+	At       time.Time
 }
 
-// ErrPlace means that a position in a list (ListRange.After) is not from a page of the store.
-var ErrPlace = errors.New("the position in the list is unknown; start at the top of the list")
+// ErrUnknownPosition means that a position in a list (ListRange.After) is not from a page of the store.
+var ErrUnknownPosition = errors.New("the position in the list is unknown; start at the top of the list")
 
 // ListRange selects a part of a list.
 type ListRange struct {
@@ -161,8 +161,8 @@ type Page[T any] struct {
 	Next string // position of the next page; empty at the end of the list
 }
 
-// Listed is a session in a list: its row, and the reward that the counters contain.
-type Listed struct {
+// ListedSession is a session in a list: its row, and the reward that the counters contain.
+type ListedSession struct {
 	Row     Row
 	Applied Applied
 }

@@ -55,16 +55,16 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 // openingSummaryKeys returns the summary keys of the first words of the user. If the words are the reply
 // to a side request, the keys are in the index.
 func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
-	it, ok := opening(req)
+	it, ok := firstUserItem(req)
 	if !ok {
 		return nil
 	}
-	return summaryKeys(sc, it.Words, maxRequestSummaryKeys)
+	return summaryKeys(sc, it.UserText, maxRequestSummaryKeys)
 }
 
 // firstWordsKey returns the key of the first words of the user. ok is false if the request does not
 // contain the first words.
 func firstWordsKey(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
-	words := firstWords(req)
+	words := firstWordsHash(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0
 }

@@ -33,7 +33,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	if n := r.list.items; n > 0 {
 		r.list.last = itemKey(req, n-1)
 	}
-	shared, tr := c.sharesName(), &trail{resolved: &r, claim: c}
+	shared, tr := c.hasSharedName(), &trail{resolved: &r, claim: c}
 	switch {
 	case c.Session != "" && !shared:
 		r.useClaimedName(c)
@@ -55,10 +55,10 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 // request continues the newest request under the name. joinSharedName returns false for any other request,
 // because lists without common content are separate conversations.
 func (t *Threader) joinSharedName(r *Resolved, c Claim, req *wire.Request) bool {
-	id := r.scope.idOf(c.Space, c.Session)
+	id := r.scope.scopedID(c.Namespace, c.Session)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h := t.heads.get(id); h != nil && !h.accepts(req, c.Retry) {
+	if h := t.heads.get(id); h != nil && !h.isContinuedBy(req, c.Retry) {
 		return false
 	}
 	r.useClaimedName(c)
@@ -90,7 +90,7 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 	if known {
 		if !sure {
-			r.Doubt = []ID{s.id}
+			r.EqualSessions = []ID{s.id}
 		}
 		r.ID, r.Name = s.id, s.name
 		t.heads.continueHead(r)
@@ -98,7 +98,7 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 	random := t.entropy()
 	r.Name = "s_" + hex.EncodeToString(random[:])
-	r.ID, r.New = r.scope.idOf(SpaceName, r.Name), true
+	r.ID, r.New = r.scope.scopedID(NamespaceSession, r.Name), true
 	t.heads.continueHead(r)
 	if r.list.hash != 0 {
 		t.heads.add(key, start{r.ID, r.Name}, r.at)
@@ -111,10 +111,10 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 // parent.
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
-	c.Session, c.Space, c.Method = "", "", ""
+	c.Session, c.Namespace, c.Method = "", "", ""
 	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list}
 	r.scope.Run = parent.ID.String()
-	tr := &trail{resolved: &r, claim: c, except: parent.ID}
+	tr := &trail{resolved: &r, claim: c, excluded: parent.ID}
 	switch {
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
@@ -134,7 +134,7 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 // is false if the store has no such session.
 func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
-	tr := &trail{resolved: &found, claim: c, except: r.ID, echoes: maxSearchedItems}
+	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}
 	var ids []trailKey
 	for k := range tr.keys {
 		if !k.weak && !k.unique {
@@ -152,7 +152,7 @@ func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (fo
 // hasCutNotice reports whether the first words of the user contain an agent's note about a shortened
 // history. The agent cline shortens the history without a model, and keeps only the first words.
 func hasCutNotice(req *wire.Request) bool {
-	it, ok := opening(req)
+	it, ok := firstUserItem(req)
 	if !ok {
 		return false
 	}
@@ -179,7 +179,7 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 		ids = look([]EchoKey{key})[key]
 	}
 	if len(ids) > 1 {
-		ids = slices.DeleteFunc(ids, func(id ID) bool { return !t.failed(id) })
+		ids = slices.DeleteFunc(ids, func(id ID) bool { return !t.hasFailed(id) })
 	}
 	if len(ids) != 1 {
 		return false
@@ -202,7 +202,7 @@ func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 		return false
 	}
 	if len(ids) > 1 {
-		r.Doubt = ids
+		r.EqualSessions = ids
 	}
 	r.Method = ByEcho
 	t.join(r, ids[0])

@@ -369,18 +369,18 @@ func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
-	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
+	claim := Claim{Session: "ci-42", Namespace: NamespaceSession, Method: ByHeader}
 	a := w.threads.Resolve(w.scope, claim, chat(t, userMessage("go")), w.now, nil)
 	w.answer(a, callReply(id))
-	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
+	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != IDOf("default", claim.Namespace, claim.Session) {
 		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by its header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
 	w.checkSame("call id without a name", a, w.open(next))
-	named := w.threads.Resolve(w.scope, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
+	named := w.threads.Resolve(w.scope, Claim{Session: "other", Namespace: NamespaceSession, Method: ByHeader}, next, w.now, nil)
 	w.checkDifferent("call id with another name", a, named)
 	generated := w.request(chat(t, userMessage("new")), textReply("x"))
-	byName := w.threads.Resolve(w.scope, Claim{Session: generated.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
+	byName := w.threads.Resolve(w.scope, Claim{Session: generated.Name, Namespace: NamespaceSession, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
 	w.checkSame("generated name sent as Precept-Session", generated, byName)
 }
 
@@ -396,14 +396,14 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	if b.Method != ByBody {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByBody)
 	}
-	claim.Session, claim.Space, claim.Method = "conv", SpaceConversation, ByBody
+	claim.Session, claim.Namespace, claim.Method = "conv", NamespaceConversation, ByBody
 	w.checkSame("previous_response_id takes precedence over conversation", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 	claim.Previous = "resp_unknown"
 	c := w.threads.Resolve(w.scope, claim, req, w.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
 		t.Errorf("unknown previous_response_id: got %+v, want the session conv, found by its body", c)
 	}
-	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
+	claim.Session, claim.Namespace, claim.Method = "k", NamespaceCacheKey, ByBody
 	claim.Previous = "resp_1"
 	w.checkSame("previous_response_id takes precedence over prompt_cache_key", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 	claim.Product = "codex_exec"
@@ -412,7 +412,7 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 
 // Conversations with a name that a whole application shares have separate sessions in each turn.
 func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
-	for _, space := range []Space{SpaceCacheKey, SpaceMetadata} {
+	for _, namespace := range []Namespace{NamespaceCacheKey, NamespaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
 			"calls": func(n int) (wire.Reply, []obj) {
 				id := fmt.Sprintf("call_01A09q90qw90lq91%04d", n)
@@ -424,7 +424,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 			},
 		} {
 			w := newFixture(t)
-			claim := Claim{Session: "my-app", Space: space, Method: ByBody}
+			claim := Claim{Session: "my-app", Namespace: namespace, Method: ByBody}
 			lists := make([][]obj, 20)
 			newest := make([]Resolved, 20) // newest request of each conversation
 			seen := map[ID]bool{}
@@ -434,7 +434,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 				seen[newest[i].ID] = true
 			}
 			if len(seen) != 20 {
-				t.Fatalf("%s, %s: got %d sessions of 20 conversations, want 20", space, name, len(seen))
+				t.Fatalf("%s, %s: got %d sessions of 20 conversations, want 20", namespace, name, len(seen))
 			}
 			for turn := range 3 {
 				for i := range lists {
@@ -445,7 +445,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 				for i := range lists {
 					r := w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
 					if r.ID != newest[i].ID {
-						t.Errorf("%s, %s: turn %d of conversation %d: got session %s by %s, want %s", space, name, turn, i, r.ID, r.Method, newest[i].ID)
+						t.Errorf("%s, %s: turn %d of conversation %d: got session %s by %s, want %s", namespace, name, turn, i, r.ID, r.Method, newest[i].ID)
 					}
 					newest[i] = r
 				}
@@ -457,7 +457,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 // Conversations with a shared name and the same first message have separate sessions in each turn.
 func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 	w := newFixture(t)
-	claim := Claim{Session: "my-app", Space: SpaceCacheKey, Method: ByBody}
+	claim := Claim{Session: "my-app", Namespace: NamespaceCacheKey, Method: ByBody}
 	lists, newest := make([][]obj, 6), make([]Resolved, 6)
 	for turn := range 3 {
 		seen := map[ID]bool{}
@@ -484,7 +484,7 @@ func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 // its list is retried, rewritten or truncated at the front.
 func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
 	w := newFixture(t)
-	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
+	claim := Claim{Session: "chat-1", Namespace: NamespaceMetadata, Method: ByBody}
 	request := func(list ...obj) Resolved { return w.threads.Resolve(w.scope, claim, chat(t, list...), w.now, nil) }
 	a := request(userMessage("with context 1: hello"))
 	w.threads.RecordEnd(a, false, w.now)

@@ -38,7 +38,7 @@ func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	if h == nil {
 		return
 	}
-	h.at, h.hasReply = now, h.hasReply || complete
+	h.lastActive, h.hasReply = now, h.hasReply || complete
 	if h.list.hash == r.list.hash && h.inFlight > 0 {
 		h.inFlight--
 	}
@@ -55,8 +55,8 @@ func (t *Threader) RecordRefusal(r Resolved) {
 	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), start{r.ID, r.Name}, r.at)
 }
 
-// advance counts a complete reply of the session and returns its number.
-func (t *Threader) advance(r *Resolved) stamp {
+// countReply counts a complete reply of the session and returns its number.
+func (t *Threader) countReply(r *Resolved) stamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.getOrAdd(r.ID)
@@ -86,8 +86,8 @@ func (t *Threader) hasReplied(id ID) bool {
 	return h != nil && h.replies > 0
 }
 
-// failed reports whether the newest request of the session ended without a reply.
-func (t *Threader) failed(id ID) bool {
+// hasFailed reports whether the newest request of the session ended without a reply.
+func (t *Threader) hasFailed(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(id)

@@ -11,10 +11,10 @@ import (
 // echoes (ids and texts that the agent sends back) from the newest item to the oldest, a summary at
 // the beginning of the list, and the newest answer.
 type trail struct {
-	resolved *Resolved // session of the request so far
-	claim    Claim
-	except   ID  // session that the request does not belong to; the index has the request's keys under this session already
-	echoes   int // maximum number of echoes; 0 means maxTrail
+	resolved  *Resolved // session of the request so far
+	claim     Claim
+	excluded  ID  // session that the request does not belong to; the index has the request's keys under this session already
+	maxEchoes int // maximum number of echoes; 0 means maxTrail
 }
 
 // trailKey is a key of a trail.
@@ -31,10 +31,10 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
-	if t.claim.Space != SpaceConversation { // the provider keeps such a conversation, and only a reply id is better evidence than its name
-		yielded, most := 0, cmp.Or(t.echoes, maxTrail)
+	if t.claim.Namespace != NamespaceConversation { // the provider keeps such a conversation, and only a reply id is better evidence than its name
+		yielded, most := 0, cmp.Or(t.maxEchoes, maxTrail)
 		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < most; i-- {
-			echoes := t.resolved.req.Echo(i)
+			echoes := t.resolved.req.EchoKeys(i)
 			for _, k := range echoes[:min(len(echoes), maxTrail)] { // an answer may contain thousands of calls
 				yielded++
 				if !yield(trailKey{key: t.resolved.key(k), method: ByEcho, weak: mayRepeat(k)}) {
@@ -81,7 +81,7 @@ func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.resolved.req.Delta {
 		return nil
 	}
-	for i := t.resolved.req.End() - 1; i >= max(t.oldest(), t.resolved.req.New()-maxItemsBefore); i-- {
+	for i := t.resolved.req.End() - 1; i >= max(t.oldest(), t.resolved.req.FirstNew()-maxItemsBefore); i-- {
 		if t.resolved.req.Role(i) != wire.RoleAssistant {
 			continue
 		}
@@ -98,11 +98,11 @@ func (t *trail) newestAnswerKeys() []EchoKey {
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
 	if len(calls) == 0 && len(text) >= longAnswer {
-		keys = append(keys, echoKey(sc, "a:"+wire.EchoText(text), 0))
+		keys = append(keys, echoKey(sc, "a:"+wire.TextEchoHash(text), 0))
 	}
 	for n := range calls[:min(len(calls), 4)] {
 		if len(calls[n].Args) >= longAnswer {
-			keys = append(keys, echoKey(sc, "a:"+wire.EchoCall(&calls[n]), 0))
+			keys = append(keys, echoKey(sc, "a:"+wire.CallEchoHash(&calls[n]), 0))
 		}
 	}
 	return keys
@@ -115,9 +115,9 @@ func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.resolved.req.Item(i)
 		for c := range it.Calls[:min(len(it.Calls), maxTrail)] {
-			keys = append(keys, t.resolved.detail("d:"+wire.EchoCall(&it.Calls[c])))
+			keys = append(keys, t.resolved.detail("d:"+wire.CallEchoHash(&it.Calls[c])))
 		}
-		if i < t.resolved.req.New() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
+		if i < t.resolved.req.FirstNew() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
 			keys = append(keys, t.resolved.detail("h:"+strconv.FormatUint(t.resolved.req.Hash(i), 16)))
 		}
 	}

@@ -31,7 +31,7 @@ type transcript struct {
 type seam struct {
 	at            int
 	before, after uint64 // hashes of the text before and after the position
-	rest          int    // number of bytes after the position
+	bytesAfter    int    // number of bytes after the position
 }
 
 // Bounds of the stored transcripts.
@@ -77,7 +77,7 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	best := s.longestPrefix(r, text)
+	best := s.bestMatches(r, text)
 	for _, x := range best {
 		ids = append(ids, x.id)
 	}
@@ -88,11 +88,11 @@ func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// longestPrefix returns the conversations that have the longest prefix of the text. If the text continues no
-// conversation, longestPrefix returns a conversation whose newest request had an equal list.
-func (s *transcripts) longestPrefix(r *Resolved, text string) (best []*transcript) {
+// bestMatches returns the conversations that have the longest prefix of the text. If the text continues no
+// conversation, bestMatches returns a conversation whose newest request had an equal list.
+func (s *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
 	var repeated []*transcript
-	bestRate, p := 0, prefixes{text: text, room: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
+	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
 	for _, x := range slices.Backward(s.known.values[r.transcript]) {
 		switch n := x.rate(&p); {
 		case n > bestRate:
@@ -117,7 +117,7 @@ func (x *transcript) rate(p *prefixes) int {
 		return 0
 	}
 	for _, s := range x.seams {
-		end := len(p.text) - s.rest
+		end := len(p.text) - s.bytesAfter
 		if s.at == 0 || end <= s.at || !p.spend(len(p.text)-s.at) {
 			continue
 		}
@@ -138,15 +138,15 @@ func (x *transcript) rate(p *prefixes) int {
 // prefixes caches hashes of a text's prefixes, because many conversations may be compared with the
 // text. room limits the bytes that are read.
 type prefixes struct {
-	text string
-	room int
-	sums map[int]uint64 // hashes by prefix length
+	text           string
+	remainingBytes int
+	sums           map[int]uint64 // hashes by prefix length
 }
 
 // spend subtracts n from room and reports whether n bytes may be read.
 func (p *prefixes) spend(n int) bool {
-	p.room -= n
-	return p.room >= 0
+	p.remainingBytes -= n
+	return p.remainingBytes >= 0
 }
 
 // hash returns the hash of the first n bytes of the text, 0 if room is used up.

@@ -97,8 +97,8 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
 	for built, want := range map[string]Resolved{"the mill": b, "the shop": a} {
 		r := w.open(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
-		if w.checkSame(built, want, r); len(r.Doubt) > 0 {
-			t.Errorf("%s: got Doubt = %v, want none", built, r.Doubt)
+		if w.checkSame(built, want, r); len(r.EqualSessions) > 0 {
+			t.Errorf("%s: got Doubt = %v, want none", built, r.EqualSessions)
 		}
 	}
 }
@@ -114,8 +114,8 @@ func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	}
 	list := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
-	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("got sessions %v and %v, Doubt = %v; want %v and %v in any order, both in Doubt", c.ID, d.ID, c.Doubt, a.ID, b.ID)
+	if len(c.EqualSessions) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
+		t.Errorf("got sessions %v and %v, Doubt = %v; want %v and %v in any order, both in Doubt", c.ID, d.ID, c.EqualSessions, a.ID, b.ID)
 	}
 }
 

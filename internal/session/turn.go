@@ -43,7 +43,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains the calls
 	}
 	if r.Thread.Turns == 0 {
-		r.Thread.FirstWords = firstWords(req)
+		r.Thread.FirstWords = firstWordsHash(req)
 	}
 	r.Thread.Turns++
 	r.Thread.ItemsBefore = r.Thread.Items
@@ -51,11 +51,11 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// InPlace reports whether req has the items of the previous turn at their old indices. InPlace compares only
+// KeepsIndices reports whether req has the items of the previous turn at their old indices. KeepsIndices compares only
 // the reply and the new content of that turn, so other items may have changed. A list that still has a
-// single message also counts as in place. Call InPlace after Begin and before SetLastTurn. The caller locks
+// single message also counts as in place. Call KeepsIndices after Begin and before SetLastTurn. The caller locks
 // the record.
-func (r *Record) InPlace(req *wire.Request) bool {
+func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
 	}
@@ -66,7 +66,7 @@ func (r *Record) InPlace(req *wire.Request) bool {
 		if req.Role(i) != wire.RoleAssistant {
 			continue
 		}
-		for _, k := range req.Echo(i) {
+		for _, k := range req.EchoKeys(i) {
 			if slices.Contains(r.Thread.LastTurn.Reply, hashText(k)) {
 				return true
 			}
@@ -94,7 +94,7 @@ func (r *Record) AddReply(rep *wire.Reply) {
 	r.State.Dirty, r.State.Answered = true, true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
 	r.Thread.LastTurn.Reply = r.Thread.LastTurn.Reply[:0]
-	echoes := wire.EchoReply(rep, "")
+	echoes := wire.ReplyEchoKeys(rep, "")
 	for _, k := range echoes[:min(len(echoes), maxReplyKeys)] {
 		r.Thread.LastTurn.Reply = append(r.Thread.LastTurn.Reply, hashText(k))
 	}
@@ -139,7 +139,7 @@ func (r *Record) dropCalls() {
 // record knows: the item is in the new part of req, and was not in the new part of the previous request.
 // Call IsNewItem before SetLastTurn. The caller locks the record.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
-	if i < req.New() {
+	if i < req.FirstNew() {
 		return false
 	}
 	at := i - r.Thread.LastTurn.FirstNew
@@ -152,7 +152,7 @@ func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 // IsNewResult is like IsNewItem, for a tool result in item i. An agent may add words after a result that an
 // earlier request contained; the item is then new, and the result is not.
 func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
-	from := req.New()
+	from := req.FirstNew()
 	if i < from {
 		return false
 	}
@@ -168,7 +168,7 @@ const maxNew = 64
 // SetLastTurn stores the new part of the request as LastTurn. The caller locks the record.
 func (r *Record) SetLastTurn(req *wire.Request) {
 	end := req.End()
-	from := max(min(req.New(), end), end-maxNew)
+	from := max(min(req.FirstNew(), end), end-maxNew)
 	r.Thread.LastTurn = LastTurn{FirstNew: from, Items: make([]uint64, 0, end-from)}
 	for i := from; i < end; i++ {
 		r.Thread.LastTurn.Items = append(r.Thread.LastTurn.Items, itemKey(req, i))

@@ -45,7 +45,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 			if got[r.ID] = true; r.New {
 				t.Fatalf("turn %d: request %d of %d got a new session, want a known session", turn, len(got), len(all))
 			}
-			for _, d := range r.Doubt {
+			for _, d := range r.EqualSessions {
 				ambiguous[d] = true
 			}
 			resolved = append(resolved, r)
@@ -66,8 +66,8 @@ func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 	all := w.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
-		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, all[i].ID)
+		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
+			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }
@@ -83,19 +83,19 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 	second := make([]Resolved, len(all))
 	for i := range all {
 		second[i] = w.request(chat(t, history(i)...), callReply("functions.bash:1"))
-		if i < len(all)-1 && len(second[i].Doubt) == 0 {
+		if i < len(all)-1 && len(second[i].EqualSessions) == 0 {
 			t.Fatalf("request %d: got empty Doubt, want the sessions with the same history", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := extend(history(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
 		r := w.request(chat(t, list...), textReply("Done."))
-		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, second[i].ID)
+		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
+			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, second[i].ID)
 		}
 		r = w.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
-		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d after its reply: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, second[i].ID)
+		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
+			t.Fatalf("conversation %d after its reply: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, second[i].ID)
 		}
 	}
 }
@@ -107,8 +107,8 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	all := w.startIdentical(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
-		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, all[i].ID)
+		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
+			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }
@@ -144,8 +144,8 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 		w.now = w.now.Add(time.Minute / 2)
 		got := w.open(next)
 		w.checkSame("next turn of the newest session", r, got)
-		if !slices.Contains(got.Doubt, idle.ID) || !slices.Contains(got.Doubt, r.ID) {
-			t.Errorf("got Doubt = %v, want both sessions %s and %s", got.Doubt, idle.ID, r.ID)
+		if !slices.Contains(got.EqualSessions, idle.ID) || !slices.Contains(got.EqualSessions, r.ID) {
+			t.Errorf("got Doubt = %v, want both sessions %s and %s", got.EqualSessions, idle.ID, r.ID)
 		}
 	}
 }
@@ -166,8 +166,8 @@ func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 		}
 	}
 	for i := 11; i < 20; i++ {
-		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, all[i].ID)
+		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.EqualSessions) != 0 {
+			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }

@@ -32,8 +32,8 @@ func (r *Record) UnitID() (ID, bool) {
 	return ParseID(r.Unit.ID)
 }
 
-// Shared reports whether other sessions use the coins and picks of the record. The caller locks the record.
-func (r *Record) Shared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
+// IsShared reports whether other sessions use the coins and picks of the record. The caller locks the record.
+func (r *Record) IsShared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
 // AddMember makes the session of rec a member of the unit r. The caller locks r. No other goroutine may
 // have access to rec yet.
@@ -66,12 +66,12 @@ func (r *Record) spend(u wire.Usage) {
 	r.count(Counted{Tally: trial.Tally{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
 
-// Observe adds the tally of a turn, either of the session or of a member. The caller locks the record.
-func (r *Record) Observe(seen trial.Tally) { r.count(Counted{Tally: seen}) }
+// AddTally adds the tally of a turn, either of the session or of a member. The caller locks the record.
+func (r *Record) AddTally(seen trial.Tally) { r.count(Counted{Tally: seen}) }
 
-// Active stores the time of a request or a reply, either of the session or of a member. The caller locks the
+// RecordActivity stores the time of a request or a reply, either of the session or of a member. The caller locks the
 // record.
-func (r *Record) Active(now time.Time) {
+func (r *Record) RecordActivity(now time.Time) {
 	r.Thread.Tally.At, r.State.Dirty = max(r.Thread.Tally.At, now.UnixMilli()), true
 }
 
@@ -80,8 +80,8 @@ func MemberKey(tenant string, unit ID, number int) EchoKey {
 	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, number))
 }
 
-// RunEcho returns the echo key under which early feedback waits for a run.
-func RunEcho(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+Bounded(name)) }
+// RunEchoKey returns the echo key under which early feedback waits for a run.
+func RunEchoKey(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+NormalizeName(name)) }
 
 // memberStep is the maximum number of members in one look-up.
 const memberStep = 256

@@ -14,7 +14,7 @@ import (
 
 // runOf returns the record of a named run.
 func runOf(name string, at time.Time) *session.Record {
-	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunKey("default", name), at)
+	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunID("default", name), at)
 }
 
 // A run counts the turns, the tokens and the members of its sessions. A session with sub-agents counts its members, but
@@ -31,13 +31,13 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 		t.Errorf("got run %+v, Turns = %d, Used = %+v, MemberNo = %d and %d, want Members = 2, Turns = 2, 10 input and 4 cached tokens, MemberNo = 1 and 2", run.Member(), run.Thread.Turns, run.Thread.Used, one.Unit.MemberNo, two.Unit.MemberNo)
 	}
 	parent := recordOf("above")
-	if parent.Shared() {
+	if parent.IsShared() {
 		t.Error("session without members: got Shared = true, want false")
 	}
 	parent.AddMember(one)
 	parent.CountTurn(testStart)
-	if !parent.Shared() || parent.Thread.Turns != 0 {
-		t.Errorf("parent after a member's turn: got Shared = %v, Turns = %d, want true, 0", parent.Shared(), parent.Thread.Turns)
+	if !parent.IsShared() || parent.Thread.Turns != 0 {
+		t.Errorf("parent after a member's turn: got Shared = %v, Turns = %d, want true, 0", parent.IsShared(), parent.Thread.Turns)
 	}
 	one.Unit.ID = parent.Identity.ID.String()
 	if id, ok := one.UnitID(); !ok || id != parent.Identity.ID {
@@ -93,7 +93,7 @@ func TestMergedPrefersRecordToStandIn(t *testing.T) {
 	b, _ := rowOf(t, standIn)
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
-		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
+		if err != nil || got.Provisional || string(got.Data) != string(a.Data) {
 			t.Errorf("Merged = %+v, %v, want StandIn = false, Data = %s, no error", got, err, a.Data)
 		}
 	}
@@ -116,13 +116,13 @@ func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (
 
 // EachMember looks up the members of a unit by their numbers, 256 at a time, and skips deleted members.
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
-	unit := session.RunKey("default", "ci-1")
+	unit := session.RunID("default", "ci-1")
 	f := &finder{known: map[session.EchoKey][]session.ID{}}
 	const members = 600 // the members 257 to 512 are deleted
 	want := 0
 	for number := 1; number <= members; number++ {
 		if number <= 256 || number > 512 {
-			f.known[session.MemberKey("default", unit, number)] = []session.ID{session.KeyOf("default", session.SpaceName, strconv.Itoa(number))}
+			f.known[session.MemberKey("default", unit, number)] = []session.ID{session.IDOf("default", session.NamespaceSession, strconv.Itoa(number))}
 			want++
 		}
 	}

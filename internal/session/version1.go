@@ -51,7 +51,7 @@ func decodeVersion1(data []byte) (d document, err error) {
 		return d, err
 	}
 	for key, names := range innerOfVersion1() {
-		if old[key], err = renamed(old[key], names); err != nil {
+		if old[key], err = renameKeys(old[key], names); err != nil {
 			return d, err
 		}
 	}
@@ -78,9 +78,9 @@ func decodeVersion1(data []byte) (d document, err error) {
 	return d, json.Unmarshal(text, &d)
 }
 
-// renamed returns an object, or a list of objects, with the keys replaced by names. Other keys are left
+// renameKeys returns an object, or a list of objects, with the keys replaced by names. Other keys are left
 // out.
-func renamed(value json.RawMessage, names map[string]string) (json.RawMessage, error) {
+func renameKeys(value json.RawMessage, names map[string]string) (json.RawMessage, error) {
 	if value == nil {
 		return nil, nil
 	}

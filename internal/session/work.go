@@ -41,7 +41,7 @@ func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 	for _, ref := range refs {
 		w := workOf(r.Identity.Tenant, turn, ref)
 		if slices.ContainsFunc(r.Thread.Work, func(old Work) bool {
-			return old.Key == w.Key && strings.HasPrefix(old.Commit, w.Commit) && (old.Repository == w.Repository || w.Repository == 0) && !r.Hidden(old.Turn)
+			return old.Key == w.Key && strings.HasPrefix(old.Commit, w.Commit) && (old.Repository == w.Repository || w.Repository == 0) && !r.IsHidden(old.Turn)
 		}) {
 			continue
 		}

@@ -55,7 +55,7 @@ func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
 	r.Thread.Turns = 2
 	r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/jane", "acme/shop")})
 	r.AddWork(2, []work.Ref{commitOf("4f2a9c1")})
-	r.Judged(2, true)
+	r.SetOptedOut(2, true)
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
 		t.Fatal(err)

@@ -25,9 +25,9 @@ type agentFormat struct {
 
 // textResult is a tool result that an agent writes into the text of a message of the user.
 type textResult struct {
-	text      string
-	failed    bool
-	separated bool // other messages of the agent may be between the answer with the call and the result
+	text           string
+	failed         bool
+	mayBeSeparated bool // other messages of the agent may be between the answer with the call and the result
 
 	call     *Call                                 // call, where the result names the call
 	findCall func(answer string) (c Call, ok bool) // parses the call in the model's answer before the result; nil if call is set or no answer has the call
@@ -127,7 +127,7 @@ func parseToolResponse(s string) (textResult, bool) {
 // the result change from turn to turn.
 func parseBracketResult(s string) (textResult, bool) {
 	head, rest, ok := strings.Cut(s, "] Result:")
-	if name, _, named := strings.Cut(head[1:], " for '"); !ok || !named || !isTag(name) {
+	if name, _, named := strings.Cut(head[1:], " for '"); !ok || !named || !isToolName(name) {
 		return textResult{}, false
 	}
 	rest, _, _ = strings.Cut(rest, "<environment_details>")
@@ -154,7 +154,7 @@ func parseSmolError(s string) (textResult, bool) {
 func parseMissedEdits(s string) (textResult, bool) {
 	head, _, _ := strings.Cut(s, "\n")
 	ok := strings.Contains(head, " SEARCH/REPLACE block") && strings.HasSuffix(head, " failed to match!")
-	return textResult{text: withoutRules(s), failed: true, findCall: parseEditCall, separated: true}, ok
+	return textResult{text: withoutRules(s), failed: true, findCall: parseEditCall, mayBeSeparated: true}, ok
 }
 
 // parseRanCommand reads the output of a command: a test of aider, or a command that the person allowed.

@@ -25,7 +25,7 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
 		return Anchor{Role: RoleSystem, Index: System}
 	}
-	if callID != "" && !Unnamed(callID) {
+	if callID != "" && !IsUnnamed(callID) {
 		return Anchor{CallID: callID, Nth: r.countResultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
 	a := Anchor{Role: r.scan.list[i].role, Hash: r.Hash(i), Nth: r.countEqualBefore(i), Index: i}
@@ -105,28 +105,28 @@ func (r *Request) countEqualBefore(i int) int {
 // equalUnnamedResults returns the indices of the tool results without a call id that are equal to item i, including i,
 // in the order of the list.
 func (r *Request) equalUnnamedResults(i int) []int {
-	if r.memo.unnamed == nil {
-		r.memo.unnamed = make(map[uint64][]int)
+	if r.memo.unnamedResults == nil {
+		r.memo.unnamedResults = make(map[uint64][]int)
 		for j := range r.scan.list {
 			if r.scan.list[j].role == RoleTool && !r.isNamed(j) {
-				r.memo.unnamed[r.Hash(j)] = append(r.memo.unnamed[r.Hash(j)], j)
+				r.memo.unnamedResults[r.Hash(j)] = append(r.memo.unnamedResults[r.Hash(j)], j)
 			}
 		}
 	}
-	return r.memo.unnamed[r.Hash(i)]
+	return r.memo.unnamedResults[r.Hash(i)]
 }
 
 // countResultsBefore returns the number of results with the same call id in the items before i. There may be several,
 // because some servers number the calls of each reply from zero.
 func (r *Request) countResultsBefore(i int, call uint64) int {
-	same := r.resultsOfCall(call)
-	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.scan.results[at].item), i) })
+	results := r.resultsOfCall(call)
+	n, _ := slices.BinarySearchFunc(results, i, func(at int32, i int) int { return cmp.Compare(int(r.scan.results[at].item), i) })
 	return n
 }
 
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
-	same := r.resultsOfCall(xxhash.Sum64String(a.CallID))
-	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // the first result is the right one, unless two ids have the same hash
+	results := r.resultsOfCall(xxhash.Sum64String(a.CallID))
+	for _, at := range results[min(max(a.Nth, 0), len(results)):] { // the first result is the right one, unless two ids have the same hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.placeOf(int(res.item), found.Block)
@@ -138,14 +138,14 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 
 // resultsOfCall returns the indices in scan.results of the results of a call. call is the hash of the call's id.
 func (r *Request) resultsOfCall(call uint64) []int32 {
-	if r.memo.byCall == nil {
-		r.memo.byCall = make(map[uint64][]int32, len(r.scan.results))
+	if r.memo.resultsByCall == nil {
+		r.memo.resultsByCall = make(map[uint64][]int32, len(r.scan.results))
 		for i := range r.scan.results {
-			of := r.scan.results[i].call
-			r.memo.byCall[of] = append(r.memo.byCall[of], int32(i)) //nolint:gosec // a body has fewer results than bytes, and at most maxBody bytes
+			callHash := r.scan.results[i].call
+			r.memo.resultsByCall[callHash] = append(r.memo.resultsByCall[callHash], int32(i)) //nolint:gosec // a body has fewer results than bytes, and at most maxBody bytes
 		}
 	}
-	return r.memo.byCall[call]
+	return r.memo.resultsByCall[call]
 }
 
 // result returns the tool result in a block of the content, nil for none.
@@ -157,11 +157,11 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// Echo returns the keys by which a later request that contains item i is recognised. A key is "c:" and the id of a
+// EchoKeys returns the keys by which a later request that contains item i is recognised. A key is "c:" and the id of a
 // call, or of the call of a result; "i:" and the id of an item; or "t:" and the hash of an assistant text, of a call
 // without an id, or of the newest step in a growing message. The text of an answer that also has calls in the API's
 // form gets no key.
-func (r *Request) Echo(i int) []string {
+func (r *Request) EchoKeys(i int) []string {
 	it := r.Item(i)
 	var keys []string
 	for n := range it.Calls {
@@ -176,11 +176,11 @@ func (r *Request) Echo(i int) []string {
 		keys = appendKey(keys, "c:", wireID(res.CallID))
 	}
 	keys = appendKey(keys, "i:", it.ID)
-	for _, id := range it.Served {
+	for _, id := range it.ProviderIDs {
 		keys = appendKey(keys, "i:", id)
 	}
 	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].IsText()) {
-		keys = appendKey(keys, "t:", EchoText(it.Text))
+		keys = appendKey(keys, "t:", TextEchoHash(it.Text))
 		keys = appendTextCallIDs(keys, it.Text)
 	}
 	return keys
@@ -205,8 +205,8 @@ func appendTextCallIDs(keys []string, text string) []string {
 
 // appendCall appends the key of a call: its id, or the hash of its content if the call has no id.
 func appendCall(keys []string, c *Call) []string {
-	if c.ID == "" || Unnamed(c.ID) {
-		return append(keys, "t:"+EchoCall(c))
+	if c.ID == "" || IsUnnamed(c.ID) {
+		return append(keys, "t:"+CallEchoHash(c))
 	}
 	return append(keys, "c:"+c.ID)
 }
@@ -221,15 +221,15 @@ func appendKey(keys []string, prefix, id string) []string {
 // endOfCode is the stop word of smolagents. The agent appends it to a reply that lacks it.
 const endOfCode = "</code>"
 
-// EchoText returns a hash of an assistant's text, "" for an empty text. A reply and the later requests that send its
+// TextEchoHash returns a hash of an assistant's text, "" for an empty text. A reply and the later requests that send its
 // text back have the same hash, because the hash ignores white space at the ends and the text that agents append.
-func EchoText(text string) string {
+func TextEchoHash(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head
 	}
 	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent formats the calls differently when it sends the text back
 		if c, ok := parseTagCall(text); ok {
-			text = strings.TrimSpace(head) + " " + EchoCall(&c)
+			text = strings.TrimSpace(head) + " " + CallEchoHash(&c)
 		}
 	}
 	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), endOfCode))

@@ -135,18 +135,18 @@ func TestEchoKeysOfItems(t *testing.T) {
 		want    []string
 	}{
 		{"user", Chat, `{"role":"user","content":"a"}`, nil},
-		{"calls", Chat, `{"role":"assistant","content":"x","tool_calls":[{"id":"a"},{"id":"b"},{"id":""}]}`, []string{"c:a", "c:b", "t:" + EchoCall(&Call{})}},
+		{"calls", Chat, `{"role":"assistant","content":"x","tool_calls":[{"id":"a"},{"id":"b"},{"id":""}]}`, []string{"c:a", "c:b", "t:" + CallEchoHash(&Call{})}},
 		{"result", Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`, []string{"c:a"}},
 		{"call item", Responses, `{"type":"function_call","id":"fc_1","call_id":"a"}`, []string{"c:a", "i:fc_1"}},
 		{"reference", Responses, `{"type":"item_reference","id":"msg_1"}`, []string{"i:msg_1"}},
-		{"text", Responses, `{"role":"assistant","id":"msg_1","content":"done\n"}`, []string{"i:msg_1", "t:" + EchoText("done")}},
-		{"calls in a text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + EchoText("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
+		{"text", Responses, `{"role":"assistant","id":"msg_1","content":"done\n"}`, []string{"i:msg_1", "t:" + TextEchoHash("done")}},
+		{"calls in a text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + TextEchoHash("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
 		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
 		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
 		{"call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).Echo(0); !reflect.DeepEqual(got, c.want) {
+			if got := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).EchoKeys(0); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("Echo = %q, want %q", got, c.want)
 			}
 		})
@@ -163,9 +163,9 @@ func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 		`[{"type":"text","text":"I look."},` + served + `]`,
 	} {
 		rep := readReply(Messages, []byte(`{"type":"message","id":"msg_1","role":"assistant","content":`+content+`,"stop_reason":"pause_turn"}`), 1<<20, 7)
-		keys := EchoReply(rep, "")
+		keys := ReplyEchoKeys(rep, "")
 		r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
-		echo := r.Echo(1)
+		echo := r.EchoKeys(1)
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
 			t.Errorf("%s: Echo = %q, want the first among the reply's keys %q", content, echo, keys)
 		}
@@ -195,9 +195,9 @@ func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 		{"thoughts kept", Chat, chat(`"content":"hm</think>It is done."`), `{"role":"assistant","content":"hm</think>It is done."}`},
 		{"only thoughts", Chat, chat(`"content":"<think>hm</think>"`), `{"role":"assistant","content":"<think>hm</think>"}`},
 	} {
-		keys := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
+		keys := ReplyEchoKeys(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 		r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
-		if echo := r.Echo(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
+		if echo := r.EchoKeys(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
 			t.Errorf("%s: Echo = %q, want the first among the reply's keys %q", c.name, echo, keys)
 		}
 	}

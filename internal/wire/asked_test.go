@@ -32,13 +32,13 @@ func TestAskedRemovesTemplates(t *testing.T) {
 		"context of Copilot":     {"<context>\ngit push\n</context>\n<userRequest>\nRound it.\n</userRequest>", "Round it."},
 	} {
 		req := messagesOf(t, "U "+c.words)
-		if got := req.Asked(1); got != c.asked {
+		if got := req.UserRequest(1); got != c.asked {
 			t.Errorf("%s: Request.Asked = %q, want %q", name, got, c.asked)
 		}
-		if got := wire.Asked(req.Item(1).Words); got != c.asked {
+		if got := wire.UserRequest(req.Item(1).UserText); got != c.asked {
 			t.Errorf("%s: Asked(Words) = %q, want %q", name, got, c.asked)
 		}
-		if got := req.Asked(0); got != "" {
+		if got := req.UserRequest(0); got != "" {
 			t.Errorf("%s: Request.Asked of the system prompt = %q, want none", name, got)
 		}
 	}
@@ -64,7 +64,7 @@ func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
 		"You can execute bash commands and edit files to implement the necessary changes.",
 	} {
 		req := messagesOf(t, "U "+text)
-		if got, want := req.Asked(1), req.Item(1).Words; got != want {
+		if got, want := req.UserRequest(1), req.Item(1).UserText; got != want {
 			t.Errorf("Asked = %q, want the whole text %q", got, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestAskedKeepsRequestInCutTemplate(t *testing.T) {
 	task := strings.Repeat("Round the total. ", 64<<10/16)
 	for _, template := range []string{miniHead + task + miniTail, "<user_query>\n" + task + "\n</user_query>", "New task:\n" + task} {
 		text := template[:64<<10]
-		if got := wire.Asked(text); !strings.Contains(got, strings.TrimSpace(task[:60<<10])) {
+		if got := wire.UserRequest(text); !strings.Contains(got, strings.TrimSpace(task[:60<<10])) {
 			t.Errorf("Asked returned %d of %d bytes, want the user's request among them", len(got), len(text))
 		}
 	}
@@ -86,10 +86,10 @@ func TestAskedKeepsRequestInCutTemplate(t *testing.T) {
 func TestAskedReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
-	if got := wire.Asked(text); got != text {
+	if got := wire.UserRequest(text); got != text {
 		t.Errorf("Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
-	if got := messagesOf(t, "U "+text).Asked(1); got != text {
+	if got := messagesOf(t, "U "+text).UserRequest(1); got != text {
 		t.Errorf("Request.Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
 }
@@ -97,7 +97,7 @@ func TestAskedReturnsHugeMessageUnchanged(t *testing.T) {
 func TestAskedRemovesTemplateOfEachMessage(t *testing.T) {
 	t.Parallel()
 	req := messagesOf(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
-	if first, second := req.Asked(1), req.Asked(3); first != "Round the total." || second != "Round the tax." {
+	if first, second := req.UserRequest(1), req.UserRequest(3); first != "Round the total." || second != "Round the tax." {
 		t.Errorf(`got Asked = %q and %q, want "Round the total." and "Round the tax."`, first, second)
 	}
 }

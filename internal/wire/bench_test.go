@@ -278,7 +278,7 @@ func BenchmarkTemplate(b *testing.B) {
 			for b.Loop() {
 				r := NewReplyReader(Chat, -1, 1<<20)
 				if name == "without" {
-					r.sse.event = func(name, data []byte, lost bool) {
+					r.sse.handleEvent = func(name, data []byte, lost bool) {
 						r.template.valid = false
 						r.readEvent(name, data, lost)
 					}

@@ -16,7 +16,7 @@ func (r *Request) decodeChat(it *Item, value span) {
 	parts := contentParts(b, content)
 	switch it.Role {
 	case RoleUser:
-		it.userText(b, parts)
+		it.setUserText(b, parts)
 	case RoleTool:
 		if callID.empty() && r.calledBefore(it.Index, it.ID) { // Qwen-Agent puts the id of the call into id
 			callID, it.ID = id, ""
@@ -27,14 +27,14 @@ func (r *Request) decodeChat(it *Item, value span) {
 		if res.CallID == "" {
 			res.CallID = unnamedID(r.scan.base + it.Index)
 		}
-		res.Lead, res.Text = cutResult(joinText(b, parts))
+		res.LeadingBlocks, res.Text = cutResult(joinText(b, parts))
 		it.Results = []Result{res}
 	case RoleAssistant:
 		if it.Text = answerText(b, parts); it.Text == "" {
 			it.Text = text(b, refusal)
 		}
 		if id := text(b, member(b, audio, "id")); id != "" {
-			it.Served = []string{id}
+			it.ProviderIDs = []string{id}
 		}
 		it.Calls = chatCalls(b, calls, legacy)
 		setMissingIDs(it.Calls, r.scan.base+it.Index)

@@ -6,10 +6,10 @@ func (r *ReplyReader) readChat(b []byte) {
 	locate(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
 		field{"usage", &usage}, field{"x_groq", &groq}, field{"error", &fault})
 	if r.rep.ID == "" {
-		r.rep.ID = short(b, id)
+		r.rep.ID = shortText(b, id)
 	}
 	if r.rep.Model == "" {
-		r.rep.Model = short(b, model)
+		r.rep.Model = shortText(b, model)
 	}
 	for c := range elements(b, choices) {
 		r.readChoice(b, c)
@@ -27,7 +27,7 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 	var nth, delta, message, finish, usage span
 	locate(b, v, field{"index", &nth}, field{"delta", &delta}, field{"message", &message}, field{"finish_reason", &finish},
 		field{"usage", &usage})
-	index, whole := number(b, nth, 0), delta.empty()
+	index, whole := integerAt(b, nth, 0), delta.empty()
 	if whole {
 		delta = message
 	}
@@ -36,7 +36,7 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 		r.readOtherChoice(b, index, delta)
 		return
 	}
-	if f := short(b, finish); f != "" {
+	if f := shortText(b, finish); f != "" {
 		r.rep.Finish, r.rep.Complete = f, true
 	}
 	r.tokens.read(b, usage) // Moonshot
@@ -60,7 +60,7 @@ func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	}
 	for c := range elements(b, calls) {
 		if len(r.rep.others) < maxOthers {
-			r.rep.others = appendKey(r.rep.others, "c:", short(b, member(b, c, "id")))
+			r.rep.others = appendKey(r.rep.others, "c:", shortText(b, member(b, c, "id")))
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (r *ReplyReader) readDelta(b []byte, v span, whole bool) {
 		field{"refusal", &refusal}, field{"audio", &audio})
 	r.readContent(b, content)
 	r.readContent(b, refusal)
-	if id := short(b, member(b, audio, "id")); id != "" {
+	if id := shortText(b, member(b, audio, "id")); id != "" {
 		r.itemAt(textItem).itemID = id
 	}
 	for c := range elements(b, calls) {
@@ -112,7 +112,7 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, whole bool) {
 	}
 	var nth, own, function, custom span
 	locate(b, v, field{"index", &nth}, field{"id", &own}, field{"function", &function}, field{"custom", &custom})
-	index, id := number(b, nth, -1), short(b, own)
+	index, id := integerAt(b, nth, -1), shortText(b, own)
 	args := member(b, function, "arguments")
 	named := kindAt(b, member(b, function, "name")) == '"' && (whole || args.end-args.start > len(`""`))
 	s := r.callItem(index, id)
@@ -155,7 +155,7 @@ func (r *ReplyReader) readNamedCall(s *replyItem, b []byte, v span, key string) 
 	var name, args span
 	locate(b, v, field{"name", &name}, field{key, &args})
 	if s.name == "" {
-		s.name = short(b, name)
+		s.name = shortText(b, name)
 	}
 	r.add(s, b, args)
 }

@@ -23,7 +23,7 @@ func members(b []byte, v span) iter.Seq2[[]byte, span] {
 		for more {
 			name, from := s.key(i)
 			member := span{from, valueEnd(b, from)}
-			if !yield(plain(name.of(b)), member) {
+			if !yield(unescapeBytes(name.of(b)), member) {
 				return
 			}
 			i, more = s.next(member.end, '}')
@@ -133,21 +133,21 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// plain returns the text of a string literal. raw is the inside of the literal, which is returned itself if it has no
+// unescapeBytes returns the text of a string literal. raw is the inside of the literal, which is returned itself if it has no
 // escape.
-func plain(raw []byte) []byte {
+func unescapeBytes(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
 	}
-	return appendPlain(make([]byte, 0, len(raw)), raw)
+	return appendUnescaped(make([]byte, 0, len(raw)), raw)
 }
 
-// chars returns the unescaped text of the string at v, nil for another value. Without escapes, the text is a part of b.
-func chars(b []byte, v span) []byte {
+// textBytes returns the unescaped text of the string at v, nil for another value. Without escapes, the text is a part of b.
+func textBytes(b []byte, v span) []byte {
 	if kindAt(b, v) != '"' {
 		return nil
 	}
-	return plain(v.inner().of(b))
+	return unescapeBytes(v.inner().of(b))
 }
 
 // text returns the unescaped text of the string at v, "" for another value.
@@ -159,22 +159,22 @@ func text(b []byte, v span) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)
 	}
-	return unescaped(raw)
+	return unescapeString(raw)
 }
 
-// unescaped returns the text of a string literal with escapes. The text of most messages fits into a buffer on
+// unescapeString returns the text of a string literal with escapes. The text of most messages fits into a buffer on
 // the stack, so the string is the only allocation.
-func unescaped(raw []byte) string {
+func unescapeString(raw []byte) string {
 	var buffer [2 << 10]byte
 	if len(raw) > len(buffer) {
-		return string(appendPlain(make([]byte, 0, len(raw)), raw))
+		return string(appendUnescaped(make([]byte, 0, len(raw)), raw))
 	}
-	return string(appendPlain(buffer[:0], raw))
+	return string(appendUnescaped(buffer[:0], raw))
 }
 
-// appendPlain appends the unescaped raw to dst. An unpaired surrogate becomes U+FFFD; bytes that are
+// appendUnescaped appends the unescaped raw to dst. An unpaired surrogate becomes U+FFFD; bytes that are
 // not UTF-8 stay.
-func appendPlain(dst, raw []byte) []byte {
+func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')
 		if n < 0 {

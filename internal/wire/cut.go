@@ -126,17 +126,17 @@ func rawLength(raw []byte, n int) int {
 		var buf [utf8.UTFMax]byte
 		// A pair of surrogates is one character in two escapes.
 		if pair := min(end+6, len(raw)); raw[at+1] == 'u' && pair == end+6 && raw[end] == '\\' && raw[end+1] == 'u' &&
-			len(appendPlain(buf[:0], raw[at:pair])) == utf8.UTFMax && utf8.RuneCount(appendPlain(buf[:0], raw[at:pair])) == 1 {
+			len(appendUnescaped(buf[:0], raw[at:pair])) == utf8.UTFMax && utf8.RuneCount(appendUnescaped(buf[:0], raw[at:pair])) == 1 {
 			end = pair
 		}
-		n -= len(appendPlain(buf[:0], raw[at:end]))
+		n -= len(appendUnescaped(buf[:0], raw[at:end]))
 		at = end
 	}
 	return at
 }
 
-// sorted returns the cuts in the order of the body, without overlaps.
-func sorted(cuts []Cut) []Cut {
+// sortedCuts returns the cuts in the order of the body, without overlaps.
+func sortedCuts(cuts []Cut) []Cut {
 	if len(cuts) == 0 {
 		return nil
 	}

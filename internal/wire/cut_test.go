@@ -60,7 +60,7 @@ func TestCutRemovesSectionInEachDialect(t *testing.T) {
 func restore(body, out []byte, cuts []Cut) []byte {
 	var restored []byte
 	from := 0 // in body
-	for _, c := range sorted(cuts) {
+	for _, c := range sortedCuts(cuts) {
 		kept := c.From - from
 		restored = append(append(restored, out[:kept]...), body[c.From:c.To]...)
 		out, from = out[kept:], c.To
@@ -151,7 +151,7 @@ func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 // inserted before the cut.
 func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
-	list := sorted(cuts)
+	list := sortedCuts(cuts)
 	for _, cut := range slices.Backward(list) {
 		shift := 0
 		for _, s := range spots {

@@ -98,15 +98,15 @@ func (u *Uninspected) Error() string { return "uninspected: " + string(u.Reason)
 func ErrorBody(d Dialect, status int, message string) []byte {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if d == Messages {
-		return filled(`{"type":"error","error":{"type":"precept_error"}}`, "error.message", message)
+		return setJSONString(`{"type":"error","error":{"type":"precept_error"}}`, "error.message", message)
 	}
 	code := strings.NewReplacer(" ", "_", "-", "_", "'", "").Replace(strings.ToLower(http.StatusText(status)))
 	body := `{"error":{"message":"","type":"precept_error","param":null,"code":""}}`
-	return filled(string(filled(body, "error.message", message)), "error.code", code)
+	return setJSONString(string(setJSONString(body, "error.message", message)), "error.code", code)
 }
 
-// filled returns a JSON text with a string at a path. Text and path are constants of this package.
-func filled(text, path, value string) []byte {
+// setJSONString returns a JSON text with a string at a path. Text and path are constants of this package.
+func setJSONString(text, path, value string) []byte {
 	out, err := sjson.Set(text, path, value)
 	if err != nil {
 		return []byte(text)

@@ -37,7 +37,7 @@ func (d *Document) Object(member func(name string)) {
 		if d.at = value; value < 0 {
 			return
 		}
-		member(d.plain(name))
+		member(d.textOf(name))
 		i, more = d.scan.next(d.at, '}')
 	}
 	d.at = i
@@ -66,13 +66,13 @@ func (d *Document) Text() string {
 	if d.at = stringEnd(d.scan.b, from); d.at < 0 {
 		return ""
 	}
-	return d.plain(span{from, d.at - 1})
+	return d.textOf(span{from, d.at - 1})
 }
 
-// plain returns the unescaped inside of a string literal.
-func (d *Document) plain(inner span) string {
+// textOf returns the unescaped inside of a string literal.
+func (d *Document) textOf(inner span) string {
 	if raw := inner.of(d.scan.b); bytes.IndexByte(raw, '\\') >= 0 {
-		return string(plain(raw))
+		return string(unescapeBytes(raw))
 	}
 	return d.text[inner.start:inner.end]
 }

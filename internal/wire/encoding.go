@@ -80,7 +80,7 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 // unpacker decodes a compressed reply that arrives in pieces. The decoder runs as a coroutine on the goroutine of the
 // caller. When Write returns, all bytes that could be decoded so far have been passed to write.
 type unpacker struct {
-	in              []byte              // bytes of the current Write that the decoder has not read
+	input           []byte              // bytes of the current Write that the decoder has not read
 	wait            func(struct{}) bool // returns to the caller of Write; false means no more bytes come
 	resume          func() (struct{}, bool)
 	stop            func()
@@ -135,24 +135,24 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 // Read implements io.Reader for the decoder. If the decoder needs bytes that have not arrived yet, Read continues the
 // caller of Write until the next Write.
 func (u *unpacker) Read(p []byte) (int, error) {
-	for len(u.in) == 0 {
+	for len(u.input) == 0 {
 		if !u.wait(struct{}{}) {
 			return 0, io.EOF
 		}
 	}
-	n := copy(p, u.in)
-	u.in, u.compressedBytes = u.in[n:], u.compressedBytes+int64(n)
+	n := copy(p, u.input)
+	u.input, u.compressedBytes = u.input[n:], u.compressedBytes+int64(n)
 	return n, nil
 }
 
 // Write decodes the next bytes.
 func (u *unpacker) Write(p []byte) {
-	u.in = p
+	u.input = p
 	if !u.ended {
 		_, more := u.resume()
 		u.ended = !more
 	}
-	u.in = nil
+	u.input = nil
 }
 
 // Close ends the decoder, which then reads io.EOF.

@@ -57,8 +57,8 @@ func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 				for rest := raw; rest != ""; rest = rest[min(piece, len(rest)):] {
 					_, _ = r.Write([]byte(rest[:min(piece, len(rest))]))
 				}
-				if got := r.Reply(); !reflect.DeepEqual(got, want) || r.Unread() != "" {
-					t.Errorf("%s in pieces of %d bytes: got reply %+v, Unread = %q, want %+v and an empty Unread", name, piece, got, r.Unread(), want)
+				if got := r.Reply(); !reflect.DeepEqual(got, want) || r.UnreadReason() != "" {
+					t.Errorf("%s in pieces of %d bytes: got reply %+v, Unread = %q, want %+v and an empty Unread", name, piece, got, r.UnreadReason(), want)
 				}
 			}
 		}

@@ -34,8 +34,8 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 		for kind := range strings.FieldsSeq(kinds) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
 			r := parse(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
-			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
-				t.Errorf("%s: got role %d, New = %d, want role %d, and New = 2 only for model output", kind, r.Role(1), r.New(), role)
+			if r.Role(1) != role || (r.FirstNew() == 2) != (role == wire.RoleAssistant) {
+				t.Errorf("%s: got role %d, New = %d, want role %d, and New = 2 only for model output", kind, r.Role(1), r.FirstNew(), role)
 			}
 		}
 	}
@@ -323,7 +323,7 @@ func TestEchoReplyKeysOfResponsesItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
 		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}]}`)
-	keys := wire.EchoReply(r.Reply(), "")
+	keys := wire.ReplyEchoKeys(r.Reply(), "")
 	slices.Sort(keys)
 	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
 		t.Errorf("EchoReply = %q, want %q", keys, want)

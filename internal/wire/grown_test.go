@@ -93,8 +93,8 @@ func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
 		for i, res := range it.Results {
 			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))
 		}
-		if strings.Join(got, ";") != want || it.Words != "x" {
-			t.Errorf(`%q: got steps %q, Words = %q, want %q, "x"`, text, got, it.Words, want)
+		if strings.Join(got, ";") != want || it.UserText != "x" {
+			t.Errorf(`%q: got steps %q, Words = %q, want %q, "x"`, text, got, it.UserText, want)
 		}
 	}
 }

@@ -77,8 +77,8 @@ func (r *Request) hash(i int) uint64 {
 	}
 	switch it.Role {
 	case RoleUser:
-		put('u', it.Words)
-		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.Words == "" && len(it.Results) == 0 && isAgentText(text) {
+		put('u', it.UserText)
+		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.UserText == "" && len(it.Results) == 0 && isAgentText(text) {
 			put('o', text)
 		}
 		if n := r.otherParts(i); n != 0 {
@@ -98,7 +98,7 @@ func (r *Request) hash(i int) uint64 {
 // hashText adds the content of an assistant or system item to the hash.
 func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
-	case it.Ref:
+	case it.IsReference:
 		put('i', it.ID)
 	case len(it.Calls) > 0 && !it.Calls[0].IsText():
 		for _, c := range it.Calls {
@@ -153,7 +153,7 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 		i, more := s.open(i, '}', 1)
 		for more {
 			name, from := s.key(i)
-			if key := plain(name.of(b)); isVolatileKey(string(key)) {
+			if key := unescapeBytes(name.of(b)); isVolatileKey(string(key)) {
 				i = valueEnd(b, from)
 			} else {
 				value, i = hashAt(b, from)

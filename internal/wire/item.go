@@ -17,31 +17,31 @@ type Call struct {
 
 // Result is one tool result inside an item.
 type Result struct {
-	CallID     string
-	Text       string // unescaped text; parts joined with \n
-	Lead       string // blocks that another precept, between the agent and this one, inserted before the text; not part of Text
-	IsError    int8   // -1 for no error, +1 for an error, 0 if the API sent no flag
-	Block      int    // messages: index of the tool_result block in the content; otherwise 0
-	InUserText bool   // the result is text of a user message; Block is the number of an observation, or -1
-	WithCall   bool   // the same item also holds the call
-	Inferred   bool   // the text counts as a result only because the list repeats call and text; Item.Words has the text, too
-	MediaHash  uint64 // hash of images and files; 0 for none
+	CallID        string
+	Text          string // unescaped text; parts joined with \n
+	LeadingBlocks string // blocks that another precept, between the agent and this one, inserted before the text; not part of Text
+	IsError       int8   // -1 for no error, +1 for an error, 0 if the API sent no flag
+	Block         int    // messages: index of the tool_result block in the content; otherwise 0
+	InUserText    bool   // the result is text of a user message; Block is the number of an observation, or -1
+	WithCall      bool   // the same item also holds the call
+	Inferred      bool   // the text counts as a result only because the list repeats call and text; Item.Words has the text, too
+	MediaHash     uint64 // hash of images and files; 0 for none
 }
 
 // Item is one entry of messages or input, decoded.
 type Item struct {
-	Index   int
-	Role    Role
-	Kind    string // responses: type of the item, "" for none
-	ID      string // id of the item (responses: "id", id of an item_reference)
-	Ref     bool   // item_reference: the provider keeps the item
-	Text    string // user: all text parts as sent, joined with \n; assistant, system: the text
-	Words   string // user only: words of the user, without reminders, environment blocks and blocks of precept; "" for none
-	Calls   []Call
-	Results []Result
-	Served  []string // ids of parts of an answer that the provider keeps: calls that the provider answered, audio
-	Lead    string   // user: blocks of another precept before the words
-	HasText bool     // user: a block can be inserted before one of the text parts
+	Index         int
+	Role          Role
+	Kind          string // responses: type of the item, "" for none
+	ID            string // id of the item (responses: "id", id of an item_reference)
+	IsReference   bool   // item_reference: the provider keeps the item
+	Text          string // user: all text parts as sent, joined with \n; assistant, system: the text
+	UserText      string // user only: words of the user, without reminders, environment blocks and blocks of precept; "" for none
+	Calls         []Call
+	Results       []Result
+	ProviderIDs   []string // ids of parts of an answer that the provider keeps: calls that the provider answered, audio
+	LeadingBlocks string   // user: blocks of another precept before the words
+	HasText       bool     // user: a block can be inserted before one of the text parts
 
 	textCall      Call   // user: call that the text answers, for agents that write calls as text
 	textCallIndex int    // index of the item with that call
@@ -71,7 +71,7 @@ func (r *Request) Item(i int) *Item {
 // Forget drops the decoded items. A later use decodes an item again.
 func (r *Request) Forget() {
 	clear(r.memo.items.pages)
-	r.memo.split, r.memo.splitOf = nil, 0
+	r.memo.splitParts, r.memo.splitItem = nil, 0
 	r.memo.newResults, r.memo.hasNewResults = nil, false
 }
 
@@ -95,12 +95,12 @@ func (r *Request) decode(it *Item, value span) {
 	}
 }
 
-// New returns the index of the first new item. The new items are those after the last output of the model (assistant
+// FirstNew returns the index of the first new item. The new items are those after the last output of the model (assistant
 // message, call, reasoning, reference). A prefilled beginning of the next answer (see Prefilled) does not count as
 // output. The result is 0 if the request is a delta.
-func (r *Request) New() int { return r.scan.newFrom }
+func (r *Request) FirstNew() int { return r.scan.firstNew }
 
-func (r *Request) computeNew() int {
+func (r *Request) findFirstNew() int {
 	if r.Delta {
 		return 0
 	}
@@ -119,7 +119,7 @@ func (r *Request) isPrefilled(i int) bool {
 		return false
 	}
 	it := r.Item(i)
-	return it.Text != "" && len(it.Calls) == 0 && len(it.Served) == 0 && !it.Ref
+	return it.Text != "" && len(it.Calls) == 0 && len(it.ProviderIDs) == 0 && !it.IsReference
 }
 
 // End returns the length of the list without a prefilled beginning of the answer.
@@ -144,25 +144,25 @@ func (r *Request) Prefilled() string {
 // LastUser returns the index of the newest of the new user items that has words of the user and a place for a block, -1
 // for none.
 func (r *Request) LastUser() int {
-	for i := len(r.scan.list) - 1; i >= r.New(); i-- {
+	for i := len(r.scan.list) - 1; i >= r.FirstNew(); i-- {
 		if r.scan.list[i].role != RoleUser {
 			continue
 		}
-		if it := r.Item(i); it.HasText && it.Words != "" {
+		if it := r.Item(i); it.HasText && it.UserText != "" {
 			return i
 		}
 	}
 	return -1
 }
 
-// NewWords returns the words of all new user items, the oldest first.
-func (r *Request) NewWords() []string {
+// NewUserTexts returns the words of all new user items, the oldest first.
+func (r *Request) NewUserTexts() []string {
 	var words []string
-	for i := r.New(); i < len(r.scan.list); i++ {
+	for i := r.FirstNew(); i < len(r.scan.list); i++ {
 		if r.scan.list[i].role != RoleUser {
 			continue
 		}
-		if w := r.Item(i).Words; w != "" {
+		if w := r.Item(i).UserText; w != "" {
 			words = append(words, w)
 		}
 	}
@@ -178,7 +178,7 @@ func (r *Request) NewResults() []ItemResult {
 }
 
 func (r *Request) findNewResults() (out []ItemResult) {
-	for i := r.New(); i < len(r.scan.list); i++ {
+	for i := r.FirstNew(); i < len(r.scan.list); i++ {
 		if len(r.resultsInItem(i)) == 0 && r.scan.list[i].role != RoleUser {
 			continue
 		}
@@ -197,10 +197,10 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 		return Call{}, false
 	}
 	c := r.memo.calls[callID]
-	for c == nil && r.memo.called < len(r.scan.list) {
-		r.memo.called++
-		i := len(r.scan.list) - r.memo.called
-		if role := r.scan.list[i].role; role == RoleAssistant || role == RoleUser && Unnamed(callID) {
+	for c == nil && r.memo.decodedCallItems < len(r.scan.list) {
+		r.memo.decodedCallItems++
+		i := len(r.scan.list) - r.memo.decodedCallItems
+		if role := r.scan.list[i].role; role == RoleAssistant || role == RoleUser && IsUnnamed(callID) {
 			c = r.memoizeCalls(i, callID)
 		}
 	}
@@ -238,16 +238,16 @@ const unnamedMark = "~"
 // unnamedID returns the id of the call that item i answers.
 func unnamedID(i int) string { return unnamedMark + strconv.Itoa(i) }
 
-// UnnamedCall returns the id of the nth call of item i, for calls without an id.
-func UnnamedCall(i, n int) string { return unnamedID(i + 1 + n) }
+// UnnamedCallID returns the id of the nth call of item i, for calls without an id.
+func UnnamedCallID(i, n int) string { return unnamedID(i + 1 + n) }
 
-// Unnamed reports whether this package made the id of a call.
-func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
+// IsUnnamed reports whether this package made the id of a call.
+func IsUnnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
 
 // wireID returns the id of a call if the agent sent the id, and "" if this package made it. Ids of this package depend
 // on the position, so they are not part of the content hash.
 func wireID(callID string) string {
-	if Unnamed(callID) {
+	if IsUnnamed(callID) {
 		return ""
 	}
 	return callID
@@ -258,7 +258,7 @@ func wireID(callID string) string {
 func setMissingIDs(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
-			calls[n].ID = UnnamedCall(i, n)
+			calls[n].ID = UnnamedCallID(i, n)
 		}
 	}
 }
@@ -269,9 +269,9 @@ func (r *Request) isNamed(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// EchoCall returns a hash of the name and the arguments of a call. A later request is recognised by this hash if the
+// CallEchoHash returns a hash of the name and the arguments of a call. A later request is recognised by this hash if the
 // calls of the reply have no ids. White space between the JSON values of the arguments does not count.
-func EchoCall(c *Call) string {
+func CallEchoHash(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {
 		sum = hashValue(args, span{0, len(args)})

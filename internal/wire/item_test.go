@@ -14,10 +14,10 @@ func TestItemsOfEachDialect(t *testing.T) {
 		want    Item
 	}{
 		{"chat system", Chat, `{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Item{Role: RoleSystem, Text: "a\nb"}},
-		{"chat user", Chat, `{"role":"user","content":"\"go\""}`, Item{Role: RoleUser, Text: `"go"`, Words: "go", HasText: true}},
+		{"chat user", Chat, `{"role":"user","content":"\"go\""}`, Item{Role: RoleUser, Text: `"go"`, UserText: "go", HasText: true}},
 		{
 			"chat user in parts", Chat, `{"role":"user","content":[{"type":"text","text":"<system-reminder>r</system-reminder>"},{"type":"text","text":"go"},{"type":"image_url"},{"type":"text","text":"on"}]}`,
-			Item{Role: RoleUser, Text: "<system-reminder>r</system-reminder>\ngo\non", Words: "go\non", HasText: true},
+			Item{Role: RoleUser, Text: "<system-reminder>r</system-reminder>\ngo\non", UserText: "go\non", HasText: true},
 		},
 		{"chat user, only an image", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, Item{Role: RoleUser}},
 		{"chat user, null", Chat, `{"role":"user","content":null}`, Item{Role: RoleUser}},
@@ -32,7 +32,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 		{"chat tool in parts", Chat, `{"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a\nb"}}}},
 		{"chat unknown role", Chat, `{"role":"robot","content":"x"}`, Item{Text: "x"}},
 		{"chat no role", Chat, `{}`, Item{}},
-		{"responses message without type", Responses, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
+		{"responses message without type", Responses, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", UserText: "go", HasText: true}},
 		{
 			"responses environment", Responses, `{"type":"message","id":"msg_1","role":"user","content":[{"type":"input_text","text":"<environment_context>x</environment_context>"}]}`,
 			Item{Kind: "message", Role: RoleUser, ID: "msg_1", Text: "<environment_context>x</environment_context>", HasText: true},
@@ -46,7 +46,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 		{"responses search", Responses, `{"type":"web_search_call","id":"ws_1","action":{}}`, Item{Kind: "web_search_call", Role: RoleAssistant, ID: "ws_1"}},
 		{"responses reasoning", Responses, `{"type":"reasoning","id":"rs_1","summary":[]}`, Item{Kind: "reasoning", Role: RoleAssistant, ID: "rs_1"}},
 		{"responses compaction", Responses, `{"type":"compaction","id":"cmp_1","encrypted_content":"x"}`, Item{Kind: "compaction", Role: RoleAssistant, ID: "cmp_1"}},
-		{"responses reference", Responses, `{"type":"item_reference","id":"msg_1"}`, Item{Kind: "item_reference", Role: RoleAssistant, ID: "msg_1", Ref: true}},
+		{"responses reference", Responses, `{"type":"item_reference","id":"msg_1"}`, Item{Kind: "item_reference", Role: RoleAssistant, ID: "msg_1", IsReference: true}},
 		{"responses output", Responses, `{"type":"function_call_output","id":"fco_1","call_id":"call_1","output":"out"}`, Item{Kind: "function_call_output", Role: RoleTool, ID: "fco_1", Results: []Result{{CallID: "call_1", Text: "out"}}}},
 		{"responses output in parts", Responses, `{"type":"custom_tool_call_output","call_id":"call_1","output":[{"type":"input_text","text":"a"},{"type":"input_image"}]}`, Item{Kind: "custom_tool_call_output", Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a"}}}},
 		{"responses output null", Responses, `{"type":"function_call_output","call_id":"call_1","output":null}`, Item{Kind: "function_call_output", Role: RoleTool, Results: []Result{{CallID: "call_1"}}}},
@@ -61,14 +61,14 @@ func TestItemsOfEachDialect(t *testing.T) {
 		{"responses patch without output", Responses, `{"type":"apply_patch_call_output","call_id":"c","status":"completed"}`, Item{Kind: "apply_patch_call_output", Role: RoleTool, Results: []Result{{CallID: "c", IsError: -1}}}},
 		{"responses screenshot", Responses, `{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}`, Item{Kind: "computer_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: `{"type":"computer_screenshot"}`}}}},
 		{"responses unknown", Responses, `{"type":"mystery","id":"m_1","role":"user","content":"x"}`, Item{Kind: "mystery", ID: "m_1"}},
-		{"messages user", Messages, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
+		{"messages user", Messages, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", UserText: "go", HasText: true}},
 		{
 			"messages results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":"x"},{"tool_use_id":"b","type":"tool_result","content":[{"type":"text","text":"y"},{"type":"image"},{"type":"text","text":"z"}],"is_error":false},{"type":"tool_result","tool_use_id":"c"}]}`,
 			Item{Role: RoleTool, Results: []Result{{CallID: "a", Text: "x", IsError: 1}, {CallID: "b", Text: "y\nz", IsError: -1, Block: 1}, {CallID: "c", Block: 2}}},
 		},
 		{
 			"messages results and text", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"go on"}]}`,
-			Item{Role: RoleUser, Text: "go on", Words: "go on", HasText: true, Results: []Result{{CallID: "a", Text: "x"}}},
+			Item{Role: RoleUser, Text: "go on", UserText: "go on", HasText: true, Results: []Result{{CallID: "a", Text: "x"}}},
 		},
 		{
 			"messages assistant", Messages, `{"role":"assistant","content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"I will"},{"type":"tool_use","id":"toolu_1","name":"Bash","input":{ "command" : "ls" }}]}`,
@@ -76,11 +76,11 @@ func TestItemsOfEachDialect(t *testing.T) {
 		},
 		{
 			"messages call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]},{"type":"text","text":"so"}]}`,
-			Item{Role: RoleAssistant, Text: "so", Served: []string{"srv_1"}},
+			Item{Role: RoleAssistant, Text: "so", ProviderIDs: []string{"srv_1"}},
 		},
 		{"messages system in the list", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
 		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
-		{"messages duplicate content, last wins", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
+		{"messages duplicate content, last wins", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", UserText: "b", HasText: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
@@ -126,9 +126,9 @@ func TestMediaHashDistinguishesResults(t *testing.T) {
 
 func TestStringInputIsUserItem(t *testing.T) {
 	r := mustParse(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
-	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", Words: "go", HasText: true}
-	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.New() != 0 {
-		t.Errorf("got item %+v, LastUser = %d, New = %d, want item %+v, 0, 0", got, r.LastUser(), r.New(), want)
+	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", UserText: "go", HasText: true}
+	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.FirstNew() != 0 {
+		t.Errorf("got item %+v, LastUser = %d, New = %d, want item %+v, 0, 0", got, r.LastUser(), r.FirstNew(), want)
 	}
 }
 
@@ -164,14 +164,14 @@ func TestNewItemsAndLastUser(t *testing.T) {
 			for _, res := range r.NewResults() {
 				ids = append(ids, res.Result.CallID)
 			}
-			if r.New() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewWords(), c.words) || !reflect.DeepEqual(ids, c.results) {
-				t.Errorf("got New = %d, LastUser = %d, words %q, results %q, want New = %d, LastUser = %d, words %q, results %q", r.New(), r.LastUser(), r.NewWords(), ids, c.want, c.last, c.words, c.results)
+			if r.FirstNew() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewUserTexts(), c.words) || !reflect.DeepEqual(ids, c.results) {
+				t.Errorf("got New = %d, LastUser = %d, words %q, results %q, want New = %d, LastUser = %d, words %q, results %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, c.want, c.last, c.words, c.results)
 			}
 		})
 	}
 	delta := mustParse(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
-	if delta.New() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
-		t.Errorf("delta request: got New = %d, results %+v, want New = 0, the result of item 1", delta.New(), delta.NewResults())
+	if delta.FirstNew() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
+		t.Errorf("delta request: got New = %d, results %+v, want New = 0, the result of item 1", delta.FirstNew(), delta.NewResults())
 	}
 }
 

@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// Kept holds the stored items of one turn.
-type Kept[T ~[]byte] struct {
+// StoredItems holds the stored items of one turn.
+type StoredItems[T ~[]byte] struct {
 	Dialect   Dialect // None means that the dialect is derived from the items
 	Items     []T     // JSON of the items, as in the list
 	From      int     // index of the first item in the list
@@ -12,7 +12,7 @@ type Kept[T ~[]byte] struct {
 
 // Read decodes the items as Request.Item does. Bytes that are not an item give an empty item of RoleOther. The string
 // that the Responses API accepts instead of a list is a user item.
-func (k Kept[T]) Read() []*Item {
+func (k StoredItems[T]) Read() []*Item {
 	out := make([]*Item, len(k.Items))
 	r := k.request()
 	for i := range out {
@@ -27,7 +27,7 @@ func (k Kept[T]) Read() []*Item {
 }
 
 // request returns a request whose list has the text before the items and the items, nil if they cannot be parsed.
-func (k Kept[T]) request() *Request {
+func (k StoredItems[T]) request() *Request {
 	size := len(k.ModelText) + 64
 	for _, raw := range k.Items {
 		size += len(raw) + 32
@@ -96,7 +96,7 @@ func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	for name, v := range members(item, v) {
 		switch string(name) {
 		case "type":
-			if bytes.HasSuffix(chars(item, v), []byte("_call")) {
+			if bytes.HasSuffix(textBytes(item, v), []byte("_call")) {
 				return [][]byte{item}, true
 			}
 		case "tool_calls", "function_call":
@@ -111,7 +111,7 @@ func CallsIn(item []byte) (calls [][]byte, ok bool) {
 // callParts returns the inputs of the calls in a content.
 func callParts(b []byte, content span) (inputs [][]byte) {
 	for e := range elements(b, content) {
-		if bytes.HasSuffix(chars(b, member(b, e, "type")), []byte("tool_use")) {
+		if bytes.HasSuffix(textBytes(b, member(b, e, "type")), []byte("tool_use")) {
 			inputs = append(inputs, member(b, e, "input").of(b))
 		}
 	}

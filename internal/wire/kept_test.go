@@ -20,7 +20,7 @@ func TestKeptReadMatchesRequestItems(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := rapid.IntRange(0, r.Len()-1).Draw(t, "from")
-		k := Kept[json.RawMessage]{Dialect: d, From: from}
+		k := StoredItems[json.RawMessage]{Dialect: d, From: from}
 		for i := from; i < r.Len(); i++ {
 			k.Items = append(k.Items, json.RawMessage(r.Raw(i)))
 		}
@@ -63,7 +63,7 @@ func conversationOf(t *rapid.T, d Dialect) []byte {
 func TestKeptReadAcceptsInvalidItems(t *testing.T) {
 	deep := strings.Repeat("[", 250) + strings.Repeat("]", 250)
 	tooDeep := strings.Repeat("[", 255) + strings.Repeat("]", 255)
-	k := Kept[json.RawMessage]{Items: []json.RawMessage{
+	k := StoredItems[json.RawMessage]{Items: []json.RawMessage{
 		[]byte(` "hello" `), []byte("7"), nil, []byte(`{"role":`), []byte(`{"role":"user","content":"hi","x":` + deep + `}`), []byte(`{"role":"user","content":"lost","x":` + tooDeep + `}`),
 	}}
 	var got []string
@@ -71,12 +71,12 @@ func TestKeptReadAcceptsInvalidItems(t *testing.T) {
 		if it.Index != i {
 			t.Errorf("item %d: got Index = %d, want %d", i, it.Index, i)
 		}
-		got = append(got, it.Words)
+		got = append(got, it.UserText)
 	}
 	if want := []string{"hello", "", "", "", "hi", ""}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got Words %q of the kept items, want %q", got, want)
 	}
-	if n := len((Kept[[]byte]{}).Read()); n != 0 {
+	if n := len((StoredItems[[]byte]{}).Read()); n != 0 {
 		t.Errorf("empty list: got %d items, want 0", n)
 	}
 }
@@ -87,7 +87,7 @@ func TestKeptDetectsDialect(t *testing.T) {
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
 		Messages: `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"x"}]}`,
 	} {
-		it := Kept[[]byte]{Items: [][]byte{[]byte(item)}}.Read()[0]
+		it := StoredItems[[]byte]{Items: [][]byte{[]byte(item)}}.Read()[0]
 		if len(it.Calls) != 1 || it.Calls[0].ID != "c" || it.Calls[0].Name != "f" {
 			t.Errorf(`%s: got %+v, want one call with ID = "c" and Name = "f"`, d, it)
 		}
@@ -103,7 +103,7 @@ func TestKeptDetectsDialect(t *testing.T) {
 // ModelText is the model output before the first stored item. A result in the stored items gets the id of the call in
 // this text.
 func TestKeptFindsCallInModelText(t *testing.T) {
-	k := Kept[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
+	k := StoredItems[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	withoutText := k
 	withoutText.ModelText = ""
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)

@@ -45,12 +45,12 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		{wire.Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":` + text + `}]}`},
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
-		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.Lead != lead || res.Text != want {
-			t.Errorf("%s body %s: got Lead = %q, Text = %q, want %q, %q", c.d, c.body, res.Lead, res.Text, lead, want)
+		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != want {
+			t.Errorf("%s body %s: got Lead = %q, Text = %q, want %q, %q", c.d, c.body, res.LeadingBlocks, res.Text, lead, want)
 		}
 	}
-	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.Lead != lead {
-		t.Errorf("user message %s: got Lead = %q, want %q", text, it.Lead, lead)
+	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.LeadingBlocks != lead {
+		t.Errorf("user message %s: got Lead = %q, want %q", text, it.LeadingBlocks, lead)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
 	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": asked}}}}))
-	keys := strings.Join(wire.EchoReply(reader.Reply(), ""), " ")
+	keys := strings.Join(wire.ReplyEchoKeys(reader.Reply(), ""), " ")
 	for done, known := range map[string]bool{
 		"[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\nf\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                            true,
 		"[[ ## thought_0 ## ]]\nI see\n\n[[ ## tool_name_0 ## ]]\nf\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                             false,
@@ -70,11 +70,11 @@ func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
 	} {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "user", "content": "[[ ## question ## ]]\nq\n\n[[ ## trajectory ## ]]\n" + done + "\n\nRespond with the corresponding output fields, starting with the field `x`"}}})))
 		got := false
-		for _, key := range r.Echo(0) {
+		for _, key := range r.EchoKeys(0) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q: Echo = %v shares a key with the reply (%s) = %v, want %v", done, r.Echo(0), keys, got, known)
+			t.Errorf("%q: Echo = %v shares a key with the reply (%s) = %v, want %v", done, r.EchoKeys(0), keys, got, known)
 		}
 	}
 }

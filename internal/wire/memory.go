@@ -36,10 +36,10 @@ const (
 // bytes up to end is scanned from end on.
 type checkpoint struct {
 	end         int // offset of the end of the covered bytes
-	at          memberSpans
+	spans       memberSpans
 	keys        []span
 	list        []entry
-	results     []resultAt
+	results     []scannedResult
 	tools       []span
 	count       int    // parser.count at the end of the list
 	start       int    // offset of the list
@@ -47,8 +47,8 @@ type checkpoint struct {
 	sum         uint64 // hash of the list up to end
 	system      uint64 // SystemHash of the request
 	systemFinal bool   // system is final, because an item before end is not system text
-	used        uint64 // Memory.clock at the last use
-	lent        bool   // a parser has resumed from the checkpoint, and may write beyond the ends of list and results
+	lastUsed    uint64 // Memory.clock at the last use
+	isShared    bool   // a parser has resumed from the checkpoint, and may write beyond the ends of list and results
 
 	digest xxhash.Digest // digest of the list up to end; set by find in the returned copy
 }
@@ -99,9 +99,9 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 // conversation has a branch, findCheckpoint returns lists without room.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
-		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, at: cp.at, keys: slices.Clone(cp.keys),
+		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
 		list: withRoom(cp.list), results: withRoom(cp.results), tools: slices.Clone(cp.tools),
-		prelude: listPrelude{cp.at, len(cp.keys)},
+		prelude: listPrelude{cp.spans, len(cp.keys)},
 	}
 }
 
@@ -120,7 +120,7 @@ func withRoom[T any](s []T) []T {
 func (p *parser) resume(cp *checkpoint) int {
 	i := p.listItems(p.scan.next(cp.end, ']'))
 	if i > 0 {
-		p.at.list = span{cp.start, i}
+		p.spans.list = span{cp.start, i}
 	}
 	return p.members(p.scan.next(i, '}'))
 }
@@ -140,8 +140,8 @@ func (cp *checkpoint) size() int {
 	return fixedCost + len(cp.list) + len(cp.results) + len(cp.tools) + len(cp.keys)
 }
 
-// trimmed returns s in an array of about its length, so that the memory holds little unused room.
-func trimmed[T any](s []T) []T {
+// withoutSpareRoom returns s in an array of about its length, so that the memory holds little unused room.
+func withoutSpareRoom[T any](s []T) []T {
 	switch {
 	case len(s) == 0:
 		return nil
@@ -186,8 +186,8 @@ func (m *Memory) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	cp := *best // with the value of lent before this call
-	cp.digest, best.lent = found, true
-	if cp.lent { // another parser appends to the arrays
+	cp.digest, best.isShared = found, true
+	if cp.isShared { // another parser appends to the arrays
 		cp.list, cp.results = slices.Clip(cp.list), slices.Clip(cp.results)
 	}
 	return &cp
@@ -196,13 +196,13 @@ func (m *Memory) findCheckpoint(key uint64, body []byte) *checkpoint {
 // storeCheckpoint stores the checkpoint of a scan. It replaces source, the checkpoint from which the scan resumed, if
 // any.
 func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *checkpoint) {
-	if len(p.list) == 0 || p.scan.b[p.at.list.start] != '[' {
+	if len(p.list) == 0 || p.scan.b[p.spans.list.start] != '[' {
 		return
 	}
 	cp := &checkpoint{
-		end: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
-		system: r.SystemHash, systemFinal: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.prelude.at.system,
-		at: p.prelude.at, count: p.countAtListEnd, keys: trimmed(p.keys[:p.prelude.keys]), tools: trimmed(p.tools[:p.toolsAtListEnd]),
+		end: int(p.list[len(p.list)-1].end), start: p.spans.list.start, list: withoutSpareRoom(p.list), results: withoutSpareRoom(p.results),
+		system: r.SystemHash, systemFinal: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.spans.system == p.prelude.spans.system,
+		spans: p.prelude.spans, count: p.countAtListEnd, keys: withoutSpareRoom(p.keys[:p.prelude.keys]), tools: withoutSpareRoom(p.tools[:p.toolsAtListEnd]),
 	}
 	if source != nil {
 		d := source.digest
@@ -214,7 +214,7 @@ func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *chec
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clock++
-	cp.used = m.clock
+	cp.lastUsed = m.clock
 	old := m.checkpoints[key]
 	list := make([]*checkpoint, 0, len(old)+1)
 	for _, o := range old {
@@ -227,7 +227,7 @@ func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *chec
 	list = append(list, cp)
 	m.size += cp.size()
 	if len(list) > memoryBucket {
-		oldest := slices.MinFunc(list, func(a, b *checkpoint) int { return cmp.Compare(a.used, b.used) })
+		oldest := slices.MinFunc(list, func(a, b *checkpoint) int { return cmp.Compare(a.lastUsed, b.lastUsed) })
 		m.size -= oldest.size()
 		list = slices.DeleteFunc(list, func(cp *checkpoint) bool { return cp == oldest })
 	}

@@ -11,7 +11,7 @@ func (r *Request) decodeMessages(it *Item, value span) {
 	parts := contentParts(b, member(b, value, "content"))
 	switch it.Role {
 	case RoleUser:
-		it.userText(b, parts)
+		it.setUserText(b, parts)
 		it.Results = blockResults(b, parts)
 	case RoleTool:
 		it.Results = blockResults(b, parts)
@@ -22,7 +22,7 @@ func (r *Request) decodeMessages(it *Item, value span) {
 			case p.kind == callPart:
 				it.Calls = append(it.Calls, blockCall(b, p.at))
 			case p.kind == otherPart && !p.id.empty():
-				it.Served = append(it.Served, text(b, p.id))
+				it.ProviderIDs = append(it.ProviderIDs, text(b, p.id))
 			}
 		}
 	case RoleSystem, RoleOther:
@@ -46,18 +46,18 @@ func blockResults(b []byte, parts []part) []Result {
 		}
 		var call, content, failed span
 		locate(b, p.at, field{"tool_use_id", &call}, field{"content", &content}, field{"is_error", &failed})
-		res := Result{Block: i, CallID: text(b, call), IsError: errorMark(kindAt(b, failed))}
+		res := Result{Block: i, CallID: text(b, call), IsError: errorFlag(kindAt(b, failed))}
 		inner := contentParts(b, content)
-		res.Lead, res.Text = cutResult(joinText(b, inner))
+		res.LeadingBlocks, res.Text = cutResult(joinText(b, inner))
 		res.MediaHash = hashMedia(b, inner)
 		out = append(out, res)
 	}
 	return out
 }
 
-// errorMark returns the value of is_error for the first byte of its JSON value: 1 for true, -1 for false, 0 for
+// errorFlag returns the value of is_error for the first byte of its JSON value: 1 for true, -1 for false, 0 for
 // none.
-func errorMark(kind byte) int8 {
+func errorFlag(kind byte) int8 {
 	switch kind {
 	case 't':
 		return 1

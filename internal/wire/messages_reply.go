@@ -5,8 +5,8 @@ func (r *ReplyReader) readMessages(name, b []byte) {
 	var kind, nth, message, block, delta, usage, fault span
 	locate(b, span{0, len(b)}, field{"type", &kind}, field{"index", &nth}, field{"message", &message},
 		field{"content_block", &block}, field{"delta", &delta}, field{"usage", &usage}, field{"error", &fault})
-	index := number(b, nth, 0)
-	if t := chars(b, kind); len(t) > 0 {
+	index := integerAt(b, nth, 0)
+	if t := textBytes(b, kind); len(t) > 0 {
 		name = t
 	}
 	switch string(name) {
@@ -29,7 +29,7 @@ func (r *ReplyReader) readMessages(name, b []byte) {
 }
 
 func (r *ReplyReader) readStopReason(b []byte, reason span) {
-	if s := short(b, reason); s != "" {
+	if s := shortText(b, reason); s != "" {
 		r.rep.Finish, r.rep.Complete = s, true
 	}
 }
@@ -59,9 +59,9 @@ func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 		s := r.itemAt(index)
 		s.isCall, s.id, s.name = true, c.ID, c.Name
 		r.set(s, c.Args)
-		s.done = true // until a delta brings pieces of the input
+		s.isComplete = true // until a delta brings pieces of the input
 	case otherPart:
-		if id := short(b, p.id); id != "" {
+		if id := shortText(b, p.id); id != "" {
 			r.itemAt(index).itemID = id
 		}
 	case resultPart:
@@ -70,7 +70,7 @@ func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 
 // readBlockDelta reads a piece of a block of the content.
 func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
-	switch string(chars(b, member(b, v, "type"))) {
+	switch string(textBytes(b, member(b, v, "type"))) {
 	case "text_delta":
 		r.add(r.itemAt(index), b, member(b, v, "text"))
 	case "input_json_delta":
@@ -82,9 +82,9 @@ func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 		if s == nil {
 			return
 		}
-		if s.done {
+		if s.isComplete {
 			r.set(s, "")
-			s.done = false
+			s.isComplete = false
 		}
 		r.add(s, b, piece)
 	}

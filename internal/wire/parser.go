@@ -8,10 +8,10 @@ import "bytes"
 type parser struct {
 	scan         scanner
 	dialect      Dialect
-	at           memberSpans
+	spans        memberSpans
 	keys         []span // names of the top-level members
 	list         []entry
-	results      []resultAt
+	results      []scannedResult
 	tools        []span // names of the tools
 	hasNonObject bool   // true if the list contains a value that is not an object
 	base         int    // see requestScan.base
@@ -26,13 +26,13 @@ type parser struct {
 
 // listPrelude describes the members before the list, which stay unchanged while a conversation grows.
 type listPrelude struct {
-	at   memberSpans
-	keys int // number of keys
+	spans memberSpans
+	keys  int // number of keys
 }
 
 // memberSpans holds the top-level members that precept reads; the span of an absent member is empty.
 type memberSpans struct {
-	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, choice span
+	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, toolChoice span
 	// misspelt is a member system or instructions in another case.
 	misspelt span
 }
@@ -67,10 +67,10 @@ func (p *parser) members(i int, more bool) int {
 			return invalid
 		}
 		p.keys = append(p.keys, name)
-		from, field := i, plain(name.of(p.scan.b))
+		from, field := i, unescapeBytes(name.of(p.scan.b))
 		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case list && string(field) == p.dialect.listKey():
-			p.prelude = listPrelude{p.at, len(p.keys)}
+			p.prelude = listPrelude{p.spans, len(p.keys)}
 			i = p.itemList(i)
 		case list && (string(field) == "tools" || string(field) == "functions"):
 			i = p.toolList(i, 2)
@@ -88,33 +88,33 @@ func (p *parser) members(i int, more bool) int {
 // recordMember records a top-level member.
 func (p *parser) recordMember(name []byte, v span) {
 	if string(name) == p.dialect.listKey() {
-		p.at.list = v
+		p.spans.list = v
 		return
 	}
 	switch string(name) {
 	case "model":
-		p.at.model = v
+		p.spans.model = v
 	case "generate":
-		p.at.generate = v
+		p.spans.generate = v
 	case "metadata":
-		p.at.metadata = v
+		p.spans.metadata = v
 	case "prompt_cache_key":
-		p.at.cacheKey = v
+		p.spans.cacheKey = v
 	case "previous_response_id":
-		p.at.previous = v
+		p.spans.previous = v
 	case "conversation":
-		p.at.conversation = v
+		p.spans.conversation = v
 	case "system", "instructions":
-		p.at.system = v
+		p.spans.system = v
 	case "tools", "functions":
-		p.at.tools = v
+		p.spans.tools = v
 	case "response_format", "output_format", "output_config", "text":
-		p.at.format = v
+		p.spans.format = v
 	case "tool_choice":
-		p.at.choice = v
+		p.spans.toolChoice = v
 	default:
 		if bytes.EqualFold(name, []byte("system")) || bytes.EqualFold(name, []byte("instructions")) {
-			p.at.misspelt = v
+			p.spans.misspelt = v
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 		if key, i = p.scan.key(i); i < 0 {
 			return invalid, span{}
 		}
-		from, field := i, string(plain(key.of(p.scan.b)))
+		from, field := i, string(unescapeBytes(key.of(p.scan.b)))
 		var inner span
 		switch {
 		case field == "tools" && i < len(p.scan.b) && p.scan.b[i] == '[':
@@ -181,5 +181,5 @@ func (p *parser) stringAt(v span) []byte {
 	if v.end <= 0 || p.scan.b[v.start] != '"' {
 		return nil
 	}
-	return plain(v.inner().of(p.scan.b))
+	return unescapeBytes(v.inner().of(p.scan.b))
 }

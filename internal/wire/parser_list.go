@@ -56,7 +56,7 @@ func (p *parser) item(start int) int {
 		if name, i = p.scan.key(i); i < 0 {
 			return invalid
 		}
-		from, field := i, plain(name.of(p.scan.b))
+		from, field := i, unescapeBytes(name.of(p.scan.b))
 		content := p.dialect == Messages && string(field) == "content"
 		if content {
 			p.results, blocks = p.results[:before], -1 // of two content members only the last counts
@@ -125,7 +125,7 @@ func (p *parser) block(i, n int) int {
 		}
 		from := i
 		i = p.countedValue(i, 5)
-		switch string(plain(name.of(p.scan.b))) {
+		switch string(unescapeBytes(name.of(p.scan.b))) {
 		case "type":
 			kind = span{from, i}
 		case "tool_use_id":
@@ -134,7 +134,7 @@ func (p *parser) block(i, n int) int {
 		i, more = p.scan.next(i, '}')
 	}
 	if i > 0 && string(p.stringAt(kind)) == "tool_result" {
-		p.results = append(p.results, resultAt{int32(len(p.list)), int32(n), xxhash.Sum64(p.stringAt(call))})
+		p.results = append(p.results, scannedResult{int32(len(p.list)), int32(n), xxhash.Sum64(p.stringAt(call))})
 	}
 	return i
 }
@@ -150,7 +150,7 @@ func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int)
 	switch p.dialect {
 	case Responses:
 		if e.role = itemRole(role, kind); e.role == RoleTool {
-			p.results = append(p.results, resultAt{int32(len(p.list)), 0, xxhash.Sum64(call)})
+			p.results = append(p.results, scannedResult{int32(len(p.list)), 0, xxhash.Sum64(call)})
 		}
 	case Messages:
 		if n := len(p.results) - before; e.role == RoleUser && n > 0 && n == blocks {
@@ -160,7 +160,7 @@ func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int)
 		}
 	case Chat:
 		if e.role == RoleTool {
-			p.results = append(p.results, resultAt{int32(len(p.list)), 0, xxhash.Sum64(call)})
+			p.results = append(p.results, scannedResult{int32(len(p.list)), 0, xxhash.Sum64(call)})
 		}
 	case None:
 	}

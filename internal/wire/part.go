@@ -14,19 +14,19 @@ const (
 
 // part is one part of a content.
 type part struct {
-	at    span // position of the whole part
-	kind  partKind
-	text  span   // textPart: position of the string literal
-	typ   string // text, input_text or output_text; "" for any other type
-	id    span
-	whole bool // the content is this string, not an array with the string
+	at       span // position of the whole part
+	kind     partKind
+	text     span   // textPart: position of the string literal
+	typ      string // text, input_text or output_text; "" for any other type
+	id       span
+	isString bool // the content is this string, not an array with the string
 }
 
 // contentParts returns the parts of the content at v, a string or an array of parts.
 func contentParts(b []byte, v span) []part {
 	switch kindAt(b, v) {
 	case '"':
-		return []part{{at: v, kind: textPart, text: v, whole: true}}
+		return []part{{at: v, kind: textPart, text: v, isString: true}}
 	case '[':
 		parts := make([]part, 0, 4)
 		for e := range elements(b, v) {
@@ -48,10 +48,10 @@ func (r *Request) content(i int) span {
 // parts returns the parts of the content of item i. The last result is cached, because one message may hold thousands
 // of results, and a text may be inserted at many of them.
 func (r *Request) parts(i int) []part {
-	if r.memo.splitOf != i+1 {
-		r.memo.split, r.memo.splitOf = contentParts(r.Body, r.content(i)), i+1
+	if r.memo.splitItem != i+1 {
+		r.memo.splitParts, r.memo.splitItem = contentParts(r.Body, r.content(i)), i+1
 	}
-	return r.memo.split
+	return r.memo.splitParts
 }
 
 // partAt returns the part of a content at e.
@@ -59,7 +59,7 @@ func partAt(b []byte, e span) part {
 	p := part{at: e}
 	var txt, kind span
 	locate(b, e, field{"text", &txt}, field{"type", &kind}, field{"id", &p.id})
-	switch string(chars(b, kind)) {
+	switch string(textBytes(b, kind)) {
 	case "tool_result":
 		p.kind = resultPart
 	case "tool_use":
@@ -103,8 +103,8 @@ func answerText(b []byte, parts []part) string {
 	return content
 }
 
-// userText fills the text fields of a user item from the parts.
-func (it *Item) userText(b []byte, parts []part) {
+// setUserText fills the text fields of a user item from the parts.
+func (it *Item) setUserText(b []byte, parts []part) {
 	var texts, words []string
 	for _, p := range parts {
 		switch p.kind {
@@ -112,11 +112,11 @@ func (it *Item) userText(b []byte, parts []part) {
 			t := text(b, p.text)
 			it.HasText = true
 			lead, _ := cutLead(t)
-			it.Lead += lead
+			it.LeadingBlocks += lead
 			if t != "" || texts != nil {
 				texts = append(texts, t)
 			}
-			if w := ownWords(t, nil); w != "" {
+			if w := ownText(t, nil); w != "" {
 				words = append(words, w)
 			}
 		case resultPart: // no block can be inserted before a result
@@ -124,5 +124,5 @@ func (it *Item) userText(b []byte, parts []part) {
 		case otherPart, callPart:
 		}
 	}
-	it.Text, it.Words = strings.Join(texts, "\n"), strings.Join(words, "\n")
+	it.Text, it.UserText = strings.Join(texts, "\n"), strings.Join(words, "\n")
 }

@@ -12,21 +12,21 @@ import (
 // ReplyReader reads a response that arrives in pieces of any size, and assembles a Reply. It never fails, and skips
 // input that it does not understand. Only one goroutine at a time may use a ReplyReader.
 type ReplyReader struct {
-	dialect  Dialect
-	size     int64
-	limit    int // maximum of kept
-	kept     int // number of stored bytes of the reply, plus itemCost for each item
-	mode     replyMode
-	sse      sseReader
-	json     []byte
-	last     byte // last byte of a JSON body that is too long to store
-	ended    bool
-	rep      Reply
-	tokens   tokens
-	items    replyItems
-	template template
-	unpack   *unpacker    // nil means the bytes of the reply are not compressed
-	unread   label.Reason // see Unread
+	dialect   Dialect
+	size      int64
+	limit     int // maximum of kept
+	keptBytes int // number of stored bytes of the reply, plus itemCost for each item
+	mode      replyMode
+	sse       sseReader
+	json      []byte
+	lastByte  byte // last byte of a JSON body that is too long to store
+	ended     bool
+	rep       Reply
+	tokens    tokens
+	items     replyItems
+	template  eventTemplate
+	unpack    *unpacker    // nil means the bytes of the reply are not compressed
+	unread    label.Reason // see Unread
 }
 
 type replyMode uint8
@@ -42,8 +42,8 @@ const (
 // first byte decides whether the response is a stream or a JSON body, because the content type is often wrong.
 func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
-	r.sse.max = r.limit + eventOverhead // an event is longer than its text
-	r.sse.event = r.readEvent
+	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than its text
+	r.sse.handleEvent = r.readEvent
 	r.tokens = tokens{-1, -1, -1, -1}
 	return r
 }
@@ -59,8 +59,8 @@ func (r *ReplyReader) Unpack(encoding string) {
 	}
 }
 
-// Unread returns the reason why the rest of the reply could not be decoded, "" for a decoded reply.
-func (r *ReplyReader) Unread() label.Reason { return r.unread }
+// UnreadReason returns the reason why the rest of the reply could not be decoded, "" for a decoded reply.
+func (r *ReplyReader) UnreadReason() label.Reason { return r.unread }
 
 // Write reads the next bytes. Write keeps no reference to p.
 func (r *ReplyReader) Write(p []byte) (int, error) {
@@ -120,16 +120,16 @@ func (r *ReplyReader) read(rest []byte) {
 // keepBody stores the next bytes of a JSON body, and discards a body of more than sse.max bytes.
 func (r *ReplyReader) keepBody(p []byte) {
 	if s := bytes.TrimRight(p, " \t\r\n"); len(s) > 0 {
-		r.last = s[len(s)-1]
+		r.lastByte = s[len(s)-1]
 	}
-	if len(r.json)+len(p) > r.sse.max {
+	if len(r.json)+len(p) > r.sse.maxBytes {
 		r.rep.Cut = true
 	}
 	if r.rep.Cut {
 		r.json = nil
 		return
 	}
-	if r.json == nil && int64(len(p)) < r.size && r.size <= int64(r.sse.max) {
+	if r.json == nil && int64(len(p)) < r.size && r.size <= int64(r.sse.maxBytes) {
 		r.json = make([]byte, 0, r.size)
 	}
 	r.json = append(r.json, p...)
@@ -193,7 +193,7 @@ func (r *ReplyReader) Reply() *Reply {
 		content := s.joined()
 		if r.dialect == Chat && s.index < textItem {
 			if len(rep.others) < maxOthers {
-				rep.others = appendKey(rep.others, "t:", EchoText(content))
+				rep.others = appendKey(rep.others, "t:", TextEchoHash(content))
 			}
 			continue
 		}
@@ -214,7 +214,7 @@ func (r *ReplyReader) Reply() *Reply {
 
 func (r *ReplyReader) finishJSON() {
 	if r.rep.Cut {
-		r.rep.Complete = r.last == '}'
+		r.rep.Complete = r.lastByte == '}'
 		return
 	}
 	if b := bytes.TrimSpace(r.json); len(b) > 0 && b[0] == '{' && valid(b) {
@@ -225,11 +225,11 @@ func (r *ReplyReader) finishJSON() {
 }
 
 // readEvent reads one server-sent event.
-func (r *ReplyReader) readEvent(name, data []byte, lost bool) {
+func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 	if r.ended {
 		return
 	}
-	if lost {
+	if tooLong {
 		r.rep.Cut = true
 		r.readLostEvent(name)
 		return
@@ -270,10 +270,10 @@ func (r *ReplyReader) readObject(name, b []byte) {
 // setIdentity records id and model of a reply.
 func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 	if !id.empty() {
-		r.rep.ID = short(b, id)
+		r.rep.ID = shortText(b, id)
 	}
 	if !model.empty() {
-		r.rep.Model = short(b, model)
+		r.rep.Model = shortText(b, model)
 	}
 }
 
@@ -283,17 +283,17 @@ func (r *ReplyReader) recordError(b []byte, v span) {
 	case 0, 'n':
 		return
 	case '"':
-		r.rep.Error = short(b, v)
+		r.rep.Error = shortText(b, v)
 	default:
-		r.rep.Error = short(b, member(b, v, "message"))
+		r.rep.Error = shortText(b, member(b, v, "message"))
 	}
 	if r.rep.Error == "" {
 		r.rep.Error = "unknown error"
 	}
 }
 
-// short returns the first 1,024 bytes of the string at v. It is for ids, names, reasons and messages.
-func short(b []byte, v span) string {
+// shortText returns the first 1,024 bytes of the string at v. It is for ids, names, reasons and messages.
+func shortText(b []byte, v span) string {
 	s := text(b, v)
 	if len(s) > 1024 {
 		s = strings.ToValidUTF8(s[:1024], "")

@@ -45,7 +45,7 @@ func ReadRecording(raw []byte) (Recording, error) {
 	if list.empty() {
 		return rec, ErrNoRecording
 	}
-	p := &parser{scan: scanner{b: raw}, dialect: d, at: memberSpans{list: list}}
+	p := &parser{scan: scanner{b: raw}, dialect: d, spans: memberSpans{list: list}}
 	if raw[list.start] == '[' {
 		p.itemList(list.start)
 	}
@@ -87,9 +87,9 @@ func recordedDialect(b []byte, list span) Dialect {
 	for e := range elements(b, list) {
 		var kind, content span
 		locate(b, e, field{"type", &kind}, field{"content", &content})
-		d = typedDialect(d, chars(b, kind))
+		d = typedDialect(d, textBytes(b, kind))
 		for p := range elements(b, content) {
-			d = typedDialect(d, chars(b, member(b, p, "type")))
+			d = typedDialect(d, textBytes(b, member(b, p, "type")))
 		}
 		if d == Messages {
 			break

@@ -27,18 +27,18 @@ type Reply struct {
 	Cut      bool // a part of the reply was not kept, because it exceeded a limit or could not be decoded
 
 	texts  []string // single messages of a reply that may have several
-	others []string // further keys of EchoReply, for the choices after the first and the item ids of calls
-	echoes []string // result of keys, computed by EchoReply at the first use
+	others []string // further keys of ReplyEchoKeys, for the choices after the first and the item ids of calls
+	echoes []string // result of keys, computed by ReplyEchoKeys at the first use
 }
 
-// number returns the integer at v, or other if there is none.
-func number(b []byte, v span, other int) int {
+// integerAt returns the integer at v, or other if there is none.
+func integerAt(b []byte, v span, fallback int) int {
 	if v.empty() {
-		return other
+		return fallback
 	}
 	n, err := strconv.Atoi(string(v.of(b)))
 	if err != nil {
-		return other
+		return fallback
 	}
 	return n
 }
@@ -88,18 +88,18 @@ func (t *tokens) usage(d Dialect) Usage {
 // endOfThought ends the thinking before an answer. The opening tag may be in the prompt.
 const endOfThought = "</think>"
 
-// EchoReply returns the keys by which a later request is recognised as the continuation of this reply (see
+// ReplyEchoKeys returns the keys by which a later request is recognised as the continuation of this reply (see
 // Request.Echo), and "r:" with the id of the reply. begun is the beginning of the answer that the client wrote
 // (Request.Prefilled), which the client may send back or leave out. The reply must not change afterwards, because the
 // keys are computed only once.
-func EchoReply(rep *Reply, begun string) []string {
+func ReplyEchoKeys(rep *Reply, prefill string) []string {
 	if rep.echoes == nil {
 		rep.echoes = rep.keys()
 	}
-	if begun == "" || len(rep.Calls) > 0 || rep.Cut {
+	if prefill == "" || len(rep.Calls) > 0 || rep.Cut {
 		return rep.echoes
 	}
-	return appendKey(slices.Clip(rep.echoes), "t:", EchoText(begun+rep.messageTexts()[0]))
+	return appendKey(slices.Clip(rep.echoes), "t:", TextEchoHash(prefill+rep.messageTexts()[0]))
 }
 
 // keys returns the keys of the reply alone.
@@ -114,13 +114,13 @@ func (rep *Reply) keys() []string {
 	if len(rep.Calls) == 0 && !rep.Cut {
 		texts := rep.messageTexts()
 		for _, t := range texts {
-			keys = appendKey(keys, "t:", EchoText(t))
+			keys = appendKey(keys, "t:", TextEchoHash(t))
 			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients drop the thinking
-				keys = appendKey(keys, "t:", EchoText(t[at+len(endOfThought):]))
+				keys = appendKey(keys, "t:", TextEchoHash(t[at+len(endOfThought):]))
 			}
 		}
 		if len(texts) > 1 { // a request of the Messages API has all texts in one item
-			keys = appendKey(keys, "t:", EchoText(rep.Text))
+			keys = appendKey(keys, "t:", TextEchoHash(rep.Text))
 		}
 		if key, ok := replyStep(texts[0]); ok {
 			keys = append(keys, key)

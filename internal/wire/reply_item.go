@@ -17,10 +17,10 @@ type replyItems struct {
 type replyItem struct {
 	index        int
 	isCall       bool
-	done         bool // the item is complete
+	isComplete   bool // the item is complete
 	id, name     string
 	itemID       string
-	full         [][]byte // full pieces of the text or of the call's arguments
+	fullPieces   [][]byte // full pieces of the text or of the call's arguments
 	fullCapacity int      // capacity of the pieces in full, in bytes
 	text         []byte   // the piece after full, which still grows
 	nesting      nesting  // nesting of the text, up to the last call of isWholeValue
@@ -40,7 +40,7 @@ func (s *replyItem) makeRoom(n int) {
 	case cap(s.text) < textPiece:
 		s.text = slices.Grow(s.text, max(n, textRoom, cap(s.text)))
 	default:
-		s.full, s.fullCapacity = append(s.full, s.text), s.fullCapacity+cap(s.text)
+		s.fullPieces, s.fullCapacity = append(s.fullPieces, s.text), s.fullCapacity+cap(s.text)
 		if n < textPiece/2 {
 			n = textPiece
 		}
@@ -52,7 +52,7 @@ func (s *replyItem) makeRoom(n int) {
 func (s *replyItem) joined() string {
 	var b strings.Builder
 	b.Grow(s.len())
-	for _, piece := range s.full {
+	for _, piece := range s.fullPieces {
 		b.Write(piece)
 	}
 	b.Write(s.text)
@@ -61,12 +61,12 @@ func (s *replyItem) joined() string {
 }
 
 // drop releases the text.
-func (s *replyItem) drop() { s.full, s.fullCapacity, s.text = nil, 0, nil }
+func (s *replyItem) drop() { s.fullPieces, s.fullCapacity, s.text = nil, 0, nil }
 
 // len returns the length of the text.
 func (s *replyItem) len() int {
 	n := len(s.text)
-	for _, piece := range s.full {
+	for _, piece := range s.fullPieces {
 		n += len(piece)
 	}
 	return n
@@ -85,11 +85,11 @@ const itemCost = 128
 
 // newItem adds an item. At the limit, it returns an item that does not become a part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
-	if r.kept+itemCost > r.limit {
+	if r.keptBytes+itemCost > r.limit {
 		r.rep.Cut = true
 		return &replyItem{index: index} // stray item: its text is not part of the reply
 	}
-	r.kept += itemCost
+	r.keptBytes += itemCost
 	s := &replyItem{index: index}
 	if r.items.at == nil {
 		r.items.at = make(map[int]*replyItem)
@@ -110,23 +110,23 @@ func (r *ReplyReader) add(s *replyItem, b []byte, v span) {
 
 // append adds the inside of a JSON string to the text of an item.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
-	s.makeRoom(min(len(raw), r.limit-r.kept))
+	s.makeRoom(min(len(raw), r.limit-r.keptBytes))
 	before := len(s.text)
-	s.text = r.cutOff(appendPlain(s.text, raw), before)
+	s.text = r.cutOff(appendUnescaped(s.text, raw), before)
 }
 
 // set replaces the text of an item.
 func (r *ReplyReader) set(s *replyItem, t string) {
 	r.template.changes += 2
-	r.kept -= s.len()
-	s.full, s.fullCapacity = nil, 0
+	r.keptBytes -= s.len()
+	s.fullPieces, s.fullCapacity = nil, 0
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 
 // cutOff cuts text at the limit, between two characters, and adds the number of its new bytes to kept. before is the
 // previous length of text.
 func (r *ReplyReader) cutOff(text []byte, before int) []byte {
-	if room := r.limit - r.kept; len(text)-before > room {
+	if room := r.limit - r.keptBytes; len(text)-before > room {
 		r.rep.Cut = true
 		n := before + max(room, 0)
 		for n > before && n > before+max(room, 0)-utf8.UTFMax && !utf8.RuneStart(text[n]) {
@@ -134,6 +134,6 @@ func (r *ReplyReader) cutOff(text []byte, before int) []byte {
 		}
 		text = text[:n]
 	}
-	r.kept += len(text) - before
+	r.keptBytes += len(text) - before
 	return text
 }

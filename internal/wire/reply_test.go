@@ -160,14 +160,14 @@ func TestKeptBytesDoNotExceedLimit(t *testing.T) {
 	}
 }
 
-// EchoReply computes the keys of a reply once. The keys recognise the reply when the agent sends it back.
+// ReplyEchoKeys computes the keys of a reply once. The keys recognise the reply when the agent sends it back.
 func TestEchoReplyCachesKeys(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
-	first := EchoReply(rep, "")
-	if n := testing.AllocsPerRun(10, func() { EchoReply(rep, "") }); n != 0 {
+	first := ReplyEchoKeys(rep, "")
+	if n := testing.AllocsPerRun(10, func() { ReplyEchoKeys(rep, "") }); n != 0 {
 		t.Errorf("second EchoReply: got %v allocations, want 0", n)
 	}
-	if prefilled := EchoReply(rep, "it begins: "); len(prefilled) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
+	if prefilled := ReplyEchoKeys(rep, "it begins: "); len(prefilled) != len(first)+1 || !slices.Equal(first, ReplyEchoKeys(rep, "")) {
 		t.Errorf("EchoReply = %q without and %q with a prefilled text, want one more key with the text", first, prefilled)
 	}
 }
@@ -204,20 +204,20 @@ func TestEchoReplyMatchesNextRequest(t *testing.T) {
 		{"messages call", Messages, `{"type":"message","content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1"}]}]}`, "c:toolu_1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			keys := mustParse(t, c.dialect, c.request).Echo(0)
+			keys := mustParse(t, c.dialect, c.request).EchoKeys(0)
 			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
 				t.Fatalf("request: Echo = %q, want the first key to begin with %q", keys, c.want)
 			}
-			replied := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
+			replied := ReplyEchoKeys(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
 				t.Errorf("EchoReply = %q, want key %q of the request and none of its other keys", replied, keys[:1])
 			}
 		})
 	}
-	if got := EchoReply(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
+	if got := ReplyEchoKeys(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
 		t.Errorf("EchoReply of a cut text = %q, want only the reply id", got)
 	}
-	if got := EchoReply(&Reply{Text: " "}, ""); len(got) != 0 {
+	if got := ReplyEchoKeys(&Reply{Text: " "}, ""); len(got) != 0 {
 		t.Errorf("EchoReply of an empty text = %q, want none", got)
 	}
 }
@@ -290,8 +290,8 @@ data: [DONE]
 	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {
 		t.Errorf("got %+v, want Text = one, no calls, Choices = 3, Complete = true", rep)
 	}
-	keys := EchoReply(rep, "")
-	for _, want := range []string{"t:" + EchoText("one"), "t:" + EchoText("three"), "c:call_b1", "r:chatcmpl-1"} {
+	keys := ReplyEchoKeys(rep, "")
+	for _, want := range []string{"t:" + TextEchoHash("one"), "t:" + TextEchoHash("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
 			t.Errorf("EchoReply = %q, want %q among them", keys, want)
 		}

@@ -24,14 +24,14 @@ type Hints struct {
 // Request is a parsed request body. It holds the positions of the members in Body, and is valid only as long as Body
 // does not change. A Request is not safe for concurrent use, because items and hashes are computed at their first use.
 type Request struct {
-	Dialect Dialect
-	Body    []byte
-	Model   string
-	NoRun   bool // the model generates no answer (generate: false), as in a warm-up request of Codex
-	Compact bool // responses: the list ends with a compaction_trigger, and the reply is the shortened conversation
-	Hints   Hints
-	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
-	Tools   []string // sorted names of the tools, with the members of namespaces and of additional_tools items
+	Dialect            Dialect
+	Body               []byte
+	Model              string
+	NoGeneration       bool // the model generates no answer (generate: false), as in a warm-up request of Codex
+	RequestsCompaction bool // responses: the list ends with a compaction_trigger, and the reply is the shortened conversation
+	Hints              Hints
+	Delta              bool     // the list is not the whole history (previous_response_id, conversation)
+	Tools              []string // sorted names of the tools, with the members of namespaces and of additional_tools items
 
 	// SystemHash covers the system prompt and the leading system items. ToolsHash covers Tools. ListHash is the
 	// xxhash64 of the raw bytes of the list, so a retry has the same ListHash, even in another process.
@@ -44,37 +44,37 @@ type Request struct {
 
 // requestMembers holds the positions of top-level members.
 type requestMembers struct {
-	top    int  // offset of the first member
-	system span // system or instructions
+	firstMember int  // offset of the first member
+	system      span // system or instructions
 	// misspelt is a member system or instructions in another case, such as System. Some upstreams ignore the case.
-	misspelt span
-	tools    span // tools or functions
-	format   span // response_format, text or output_format
-	choice   span // tool_choice
+	misspelt   span
+	tools      span // tools or functions
+	format     span // response_format, text or output_format
+	toolChoice span // tool_choice
 }
 
 // requestScan holds the positions of the list items and tool results.
 type requestScan struct {
-	list    []entry
-	results []resultAt
-	base    int // index of the first item in the full list, if this list is a part of it
-	newFrom int // index of the first new item; see New
+	list     []entry
+	results  []scannedResult
+	base     int // index of the first item in the full list, if this list is a part of it
+	firstNew int // index of the first new item; see New
 }
 
 // requestMemo caches decoded values.
 type requestMemo struct {
-	items           paged[*Item]     // decoded items
-	calls           map[string]*Call // calls by id, from the newest items on; filled by CallOf
-	called          int              // number of items at the end of the list whose calls are in calls
-	newResults      []ItemResult     // result of NewResults, if hasNewResults
-	hasNewResults   bool
-	byCall          map[uint64][]int32 // indices of results by call; built at the first use
-	split           []part             // content parts of the item that was split last
-	splitOf         int                // index of that item plus one; 0 if none
-	unnamed         map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
-	hashes          paged[itemHash]    // hashes of the items
-	pairCounts      map[uint64]int     // number of equal results for equal calls; built by countPairs
-	hasRepeatedPair bool               // a call outside of a code fence got the same answer twice; built by countPairs
+	items            paged[*Item]     // decoded items
+	calls            map[string]*Call // calls by id, from the newest items on; filled by CallOf
+	decodedCallItems int              // number of items at the end of the list whose calls are in calls
+	newResults       []ItemResult     // result of NewResults, if hasNewResults
+	hasNewResults    bool
+	resultsByCall    map[uint64][]int32 // indices of results by call; built at the first use
+	splitParts       []part             // content parts of the item that was split last
+	splitItem        int                // index of that item plus one; 0 if none
+	unnamedResults   map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
+	hashes           paged[itemHash]    // hashes of the items
+	pairCounts       map[uint64]int     // number of equal results for equal calls; built by countPairs
+	hasRepeatedPair  bool               // a call outside of a code fence got the same answer twice; built by countPairs
 }
 
 // paged holds a value for each item of a list, in pages that are allocated at their first use. precept reads only the
@@ -108,8 +108,8 @@ type entry struct {
 	results    int32 // number of entries of requestScan.results before the item
 }
 
-// resultAt is a tool result that the scan found.
-type resultAt struct {
+// scannedResult is a tool result that the scan found.
+type scannedResult struct {
 	item, block int32
 	call        uint64 // hash of the id of the call
 }
@@ -137,20 +137,20 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 		return nil, &Uninspected{label.UninspectedInvalid}
 	case p.hasRepeatedKey():
 		return nil, &Uninspected{label.UninspectedDuplicate}
-	case p.at.list.empty():
+	case p.spans.list.empty():
 		return nil, &Uninspected{label.UninspectedNoList}
 	case !p.listFits():
 		return nil, &Uninspected{label.UninspectedListType}
 	}
 	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, base: p.base}}
-	r.members = requestMembers{top: p.scan.skipSpace(p.scan.skipSpace(0) + 1), system: p.at.system, misspelt: p.at.misspelt, tools: p.at.tools, format: p.at.format, choice: p.at.choice}
-	r.fill(&p.at, p.tools, known)
+	r.members = requestMembers{firstMember: p.scan.skipSpace(p.scan.skipSpace(0) + 1), system: p.spans.system, misspelt: p.spans.misspelt, tools: p.spans.tools, format: p.spans.format, toolChoice: p.spans.toolChoice}
+	r.fill(&p.spans, p.tools, known)
 	return r, nil
 }
 
 // listFits reports whether the list has a type that the API accepts.
 func (p *parser) listFits() bool {
-	switch kindAt(p.scan.b, p.at.list) {
+	switch kindAt(p.scan.b, p.spans.list) {
 	case '[':
 		return !p.hasNonObject && (len(p.list) > 0 || p.dialect == Responses)
 	case '"':
@@ -196,7 +196,7 @@ func (p *parser) hasRepeatedFoldedKey() bool {
 	for _, k := range p.keys {
 		// ToUpper folds letters such as U+017F (long s) and U+212A (Kelvin) that other readers take
 		// for s and k; ToLower alone does not.
-		name := string(bytes.ToLower(bytes.ToUpper(plain(k.of(p.scan.b)))))
+		name := string(bytes.ToLower(bytes.ToUpper(unescapeBytes(k.of(p.scan.b)))))
 		if seen[name] {
 			return true
 		}
@@ -208,14 +208,14 @@ func (p *parser) hasRepeatedFoldedKey() bool {
 // fill sets the fields of the request from the members that the scan found.
 func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
 	b := r.Body
-	r.Model = short(b, at.model)
-	r.NoRun = kindAt(b, at.generate) == 'f'
+	r.Model = shortText(b, at.model)
+	r.NoGeneration = kindAt(b, at.generate) == 'f'
 	r.Hints = r.hints(at)
 	r.Delta = r.Dialect == Responses && (r.Hints.PreviousID != "" || r.Hints.Conversation != "")
 	if kindAt(b, at.list) == '"' {
 		r.scan.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
-	r.Compact, r.scan.newFrom = r.endsWithCompaction(), r.computeNew()
+	r.RequestsCompaction, r.scan.firstNew = r.endsWithCompaction(), r.findFirstNew()
 	r.Tools = make([]string, 0, len(tools))
 	for _, v := range tools {
 		r.Tools = append(r.Tools, text(b, v))
@@ -229,7 +229,7 @@ func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
 	}
 	r.ListHash = known.listHash(at.list.of(b))
 	r.SystemHash = known.system
-	if known.at.system != at.system || !known.systemFinal {
+	if known.spans.system != at.system || !known.systemFinal {
 		r.SystemHash = r.systemHash(at.system)
 	}
 }
@@ -240,7 +240,7 @@ func (r *Request) endsWithCompaction() bool {
 		return false
 	}
 	last := r.scan.list[len(r.scan.list)-1]
-	return last.role == RoleOther && text(r.Body, respItemAt(r.Body, r.at(len(r.scan.list)-1)).kind) == "compaction_trigger"
+	return last.role == RoleOther && text(r.Body, responsesItemAt(r.Body, r.at(len(r.scan.list)-1)).kind) == "compaction_trigger"
 }
 
 // hints returns the session ids in the body.
@@ -285,7 +285,7 @@ func (r *Request) Role(i int) Role { return r.scan.list[i].role }
 func (r *Request) at(i int) span { return span{int(r.scan.list[i].start), int(r.scan.list[i].end)} }
 
 // resultsInItem returns the tool results that the scan found in item i.
-func (r *Request) resultsInItem(i int) []resultAt {
+func (r *Request) resultsInItem(i int) []scannedResult {
 	to := len(r.scan.results)
 	if i+1 < len(r.scan.list) {
 		to = int(r.scan.list[i+1].results)
@@ -304,9 +304,9 @@ func (r *Request) RequiresJSON() bool {
 
 // RequiresTool reports whether the answer must be a tool call.
 func (r *Request) RequiresTool() bool {
-	how := text(r.Body, r.members.choice)
-	if kindAt(r.Body, r.members.choice) == '{' {
-		how = text(r.Body, member(r.Body, r.members.choice, "type"))
+	how := text(r.Body, r.members.toolChoice)
+	if kindAt(r.Body, r.members.toolChoice) == '{' {
+		how = text(r.Body, member(r.Body, r.members.toolChoice, "type"))
 	}
 	return how != "" && how != "auto" && how != "none" && how != "allowed_tools"
 }

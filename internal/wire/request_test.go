@@ -75,8 +75,8 @@ func TestParseReadsTopLevelMembers(t *testing.T) {
 		"metadata":{"session_id":"s","user_id":"{\"device_id\":\"d\",\"session_id\":\"u\"}"},"previous_response_id":"resp_1",
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
-	if r.Model != "m1" || !r.NoRun || !r.Delta {
-		t.Errorf("got Model = %q, NoRun = %v, Delta = %v, want m1, true, true", r.Model, r.NoRun, r.Delta)
+	if r.Model != "m1" || !r.NoGeneration || !r.Delta {
+		t.Errorf("got Model = %q, NoRun = %v, Delta = %v, want m1, true, true", r.Model, r.NoGeneration, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
 		t.Errorf("got hints %+v, want %+v", r.Hints, want)
@@ -122,7 +122,7 @@ func TestParseDetectsCompaction(t *testing.T) {
 		{"string input", Responses, `{"input":"compaction_trigger"}`, false},
 		{"another dialect", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
 	} {
-		if got := mustParse(t, c.dialect, c.body).Compact; got != c.want {
+		if got := mustParse(t, c.dialect, c.body).RequestsCompaction; got != c.want {
 			t.Errorf("%s: got Compact = %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -131,7 +131,7 @@ func TestParseDetectsCompaction(t *testing.T) {
 func TestParseIgnoresMembersOfWrongType(t *testing.T) {
 	r := mustParse(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
-	if r.Model != "" || r.NoRun || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
+	if r.Model != "" || r.NoGeneration || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
 		t.Errorf("got %+v, want empty Model, NoRun = false, Delta = false, Hints = %+v", r, (Hints{PreviousID: "x"}))
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {
@@ -196,21 +196,21 @@ func TestRawReturnsBytesOfItem(t *testing.T) {
 	if s := mustParse(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
 		t.Errorf("string input: got %d items, first %s with role %v, want one user item with the string", s.Len(), s.Raw(0), s.Role(0))
 	}
-	if e := mustParse(t, Responses, `{"input":[]}`); e.Len() != 0 || e.New() != 0 || e.LastUser() != -1 {
-		t.Errorf("empty input: got %d items, New = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.New(), e.LastUser())
+	if e := mustParse(t, Responses, `{"input":[]}`); e.Len() != 0 || e.FirstNew() != 0 || e.LastUser() != -1 {
+		t.Errorf("empty input: got %d items, New = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.FirstNew(), e.LastUser())
 	}
 }
 
 // checkMethods calls the methods of a fuzzed request. No call may panic, and Find must find the anchor of each item.
 func checkMethods(t *testing.T, r *Request) {
 	t.Helper()
-	_, _, _ = r.NewWords(), r.NewResults(), r.LastUser()
+	_, _, _ = r.NewUserTexts(), r.NewResults(), r.LastUser()
 	for i := range r.Len() {
 		if !json.Valid(r.Raw(i)) {
 			t.Fatalf("Raw(%d) = %q, want valid JSON", i, r.Raw(i))
 		}
 		it := r.Item(i)
-		_ = r.Echo(i)
+		_ = r.EchoKeys(i)
 		if a := r.AnchorAt(i, ""); it.HasText {
 			if j, block, ok := r.Find(a); !ok || j != i || block != -1 {
 				t.Fatalf("anchor of item %d: Find = item %d, block %d, %v, want item %[1]d, block -1, true", i, j, block, ok)

@@ -30,7 +30,7 @@ func outputPlace(b []byte, kind string, output span) (place, bool) {
 		return resultPlace(b, output, Responses)
 	case "local_shell_call_output", "apply_patch_call_output":
 	case "shell_call_output":
-		output = firstPrinted(b, output)
+		output = firstStdout(b, output)
 	default:
 		return place{}, false
 	}
@@ -40,21 +40,21 @@ func outputPlace(b []byte, kind string, output span) (place, bool) {
 	return resultPlace(b, output, Responses)
 }
 
-// firstPrinted returns the stdout of the first shell command in a list.
-func firstPrinted(b []byte, output span) span {
+// firstStdout returns the stdout of the first shell command in a list.
+func firstStdout(b []byte, output span) span {
 	for e := range elements(b, output) {
 		return member(b, e, "stdout")
 	}
 	return span{}
 }
 
-// respItem holds the positions of the members of an item of the Responses API, in requests and in replies.
-type respItem struct {
+// responsesItem holds the positions of the members of an item of the Responses API, in requests and in replies.
+type responsesItem struct {
 	kind, id, callID, name, content, args, input, action, output, status span
 }
 
-// respItemAt returns the positions of the members of the item at value.
-func respItemAt(b []byte, value span) (f respItem) {
+// responsesItemAt returns the positions of the members of the item at value.
+func responsesItemAt(b []byte, value span) (f responsesItem) {
 	locate(b, value, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
 		field{"content", &f.content}, field{"arguments", &f.args}, field{"input", &f.input},
 		field{"action", &f.action}, field{"operation", &f.action}, field{"output", &f.output},
@@ -66,25 +66,25 @@ func respItemAt(b []byte, value span) (f respItem) {
 func (r *Request) decodeResponses(it *Item, value span) {
 	b := r.Body
 	if b[value.start] == '"' {
-		it.userText(b, contentParts(b, value))
+		it.setUserText(b, contentParts(b, value))
 		return
 	}
-	f := respItemAt(b, value)
+	f := responsesItemAt(b, value)
 	kind := text(b, f.kind)
 	it.Kind, it.ID = kind, text(b, f.id)
-	it.Ref = kind == "item_reference"
+	it.IsReference = kind == "item_reference"
 	switch it.Role {
 	case RoleUser:
-		it.userText(b, contentParts(b, f.content))
+		it.setUserText(b, contentParts(b, f.content))
 	case RoleTool:
 		id := f.callID
 		if id.empty() {
 			id = f.id
 		}
 		res := Result{CallID: text(b, id)}
-		res.Lead, res.Text = cutResult(outputText(b, kind, f.output))
+		res.LeadingBlocks, res.Text = cutResult(outputText(b, kind, f.output))
 		if kind == "apply_patch_call_output" {
-			res.IsError = patchMark(text(b, f.status))
+			res.IsError = patchErrorFlag(text(b, f.status))
 		}
 		if kindAt(b, f.output) == '[' && kind != "shell_call_output" {
 			res.MediaHash = hashMedia(b, contentParts(b, f.output))
@@ -100,7 +100,7 @@ func (r *Request) decodeResponses(it *Item, value span) {
 }
 
 // call returns the tool call of an item. The result is false if the item is not a call that the client answers.
-func (f *respItem) call(b []byte, kind string) (Call, bool) {
+func (f *responsesItem) call(b []byte, kind string) (Call, bool) {
 	c := Call{ID: text(b, f.callID), Name: text(b, f.name)}
 	switch kind {
 	case "function_call":
@@ -122,8 +122,8 @@ func (f *respItem) call(b []byte, kind string) (Call, bool) {
 	return c, true
 }
 
-// patchMark returns Result.IsError for the status of an apply_patch_call_output.
-func patchMark(status string) int8 {
+// patchErrorFlag returns Result.IsError for the status of an apply_patch_call_output.
+func patchErrorFlag(status string) int8 {
 	switch status {
 	case "failed":
 		return 1

@@ -6,8 +6,8 @@ func (r *ReplyReader) readResponses(name, b []byte) {
 	locate(b, span{0, len(b)}, field{"type", &kind}, field{"response", &response}, field{"item", &item},
 		field{"output_index", &nth}, field{"delta", &delta}, field{"arguments", &args}, field{"input", &input},
 		field{"message", &message}, field{"error", &fault})
-	index := number(b, nth, 0)
-	if t := chars(b, kind); len(t) > 0 {
+	index := integerAt(b, nth, 0)
+	if t := textBytes(b, kind); len(t) > 0 {
 		name = t
 	}
 	switch string(name) {
@@ -25,7 +25,7 @@ func (r *ReplyReader) readResponses(name, b []byte) {
 	case "response.output_item.done":
 		r.readOutputItem(b, item, index, true)
 	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		if s := r.itemAt(index); !s.done {
+		if s := r.itemAt(index); !s.isComplete {
 			r.add(s, b, delta)
 		}
 	case "response.function_call_arguments.done":
@@ -56,7 +56,7 @@ func finalStatus(name []byte) string {
 }
 
 func (r *ReplyReader) setArgs(b []byte, index int, v span) {
-	if s := r.itemAt(index); !s.done && kindAt(b, v) == '"' {
+	if s := r.itemAt(index); !s.isComplete && kindAt(b, v) == '"' {
 		s.isCall = true
 		r.set(s, text(b, v))
 	}
@@ -76,7 +76,7 @@ func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 	if status == "" {
 		return
 	}
-	if s := short(b, own); s != "" {
+	if s := shortText(b, own); s != "" {
 		status = s
 	}
 	r.recordError(b, fault)
@@ -97,7 +97,7 @@ func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 // allDone reports whether there are items and all of them are complete.
 func (r *ReplyReader) allDone() bool {
 	for _, s := range r.items.list {
-		if !s.done {
+		if !s.isComplete {
 			return false
 		}
 	}
@@ -106,7 +106,7 @@ func (r *ReplyReader) allDone() bool {
 
 func (r *ReplyReader) dropItems() {
 	for _, s := range r.items.list {
-		r.kept -= s.len() + itemCost
+		r.keptBytes -= s.len() + itemCost
 	}
 	r.items.list, r.items.at = nil, nil
 }
@@ -116,9 +116,9 @@ func (r *ReplyReader) readOutputItem(b []byte, v span, index int, done bool) {
 	if kindAt(b, v) != '{' {
 		return
 	}
-	f := respItemAt(b, v)
+	f := responsesItemAt(b, v)
 	s := r.itemAt(index)
-	s.itemID = short(b, f.id)
+	s.itemID = shortText(b, f.id)
 	kind := text(b, f.kind)
 	if c, ok := f.call(b, kind); ok {
 		s.isCall, s.id, s.name = true, c.ID, c.Name
@@ -128,5 +128,5 @@ func (r *ReplyReader) readOutputItem(b []byte, v span, index int, done bool) {
 	} else if done && kind == "message" {
 		r.set(s, answerText(b, contentParts(b, f.content)))
 	}
-	s.done = s.done || done
+	s.isComplete = s.isComplete || done
 }

@@ -31,8 +31,8 @@ func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 		if strings.Join(got, ";") != want {
 			t.Errorf("%.90q: got steps %q, want %q", text, got, want)
 		}
-		if asked, _, ok := parseScratchpad(text); ok && it.Words != asked {
-			t.Errorf("%.60q: got Words = %q, want %q", text, it.Words, asked)
+		if asked, _, ok := parseScratchpad(text); ok && it.UserText != asked {
+			t.Errorf("%.60q: got Words = %q, want %q", text, it.UserText, asked)
 		}
 	}
 }
@@ -46,9 +46,9 @@ func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 		body, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
 		r := mustParse(t, Chat, string(body))
 		if n == 0 {
-			words = r.Item(0).Words
+			words = r.Item(0).UserText
 		}
-		if r.Item(0).Words != words || len(r.Item(0).Results) != n || r.Item(0).Text != text {
+		if r.Item(0).UserText != words || len(r.Item(0).Results) != n || r.Item(0).Text != text {
 			t.Fatalf("after %d steps: got %+v, want Words = %q, %d results and the unchanged text", n, r.Item(0), words, n)
 		}
 		for i, res := range r.Item(0).Results {

@@ -38,7 +38,7 @@ func shape(r *wire.Request) string {
 				s += "*"
 			}
 		}
-		for _, id := range it.Served {
+		for _, id := range it.ProviderIDs {
 			s += " @" + id
 		}
 		out = append(out, s)

@@ -44,15 +44,15 @@ type place struct {
 	head, tail string // newMember: bytes around the text
 }
 
-// wordsPlace returns the place before the user's own words. The place is in the last text part with words, or else in
+// userTextPlace returns the place before the user's own words. The place is in the last text part with words, or else in
 // the last text part. It is never before a tool result, because the Messages API requires that tool results come first.
-func wordsPlace(b []byte, parts []part, d Dialect) (place, bool) {
+func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
 		if parts[i].kind != textPart {
 			continue
 		}
-		words := ownWords(text(b, parts[i].text), nil) != ""
+		words := ownText(text(b, parts[i].text), nil) != ""
 		if words || at < 0 {
 			at = i
 		}
@@ -63,7 +63,7 @@ func wordsPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	switch {
 	case at < 0:
 		return place{}, false
-	case parts[at].whole:
+	case parts[at].isString:
 		return place{at: parts[at].at.start + 1, form: inString}, true
 	}
 	return place{at: parts[at].at.start, form: beforePart, typ: partType(parts[at].typ, d)}, true
@@ -110,9 +110,9 @@ func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	}
 	switch role := r.scan.list[item].role; {
 	case role == RoleUser && block < 0:
-		return wordsPlace(r.Body, r.parts(item), r.Dialect)
+		return userTextPlace(r.Body, r.parts(item), r.Dialect)
 	case role == RoleUser:
-		if p, ok := r.textPlace(item, block); ok || r.Dialect != Messages {
+		if p, ok := r.observationPlace(item, block); ok || r.Dialect != Messages {
 			return p, ok
 		}
 	case role != RoleTool || block < 0:
@@ -122,7 +122,7 @@ func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	case Chat:
 		return resultPlace(r.Body, r.content(item), Chat)
 	case Responses:
-		f := respItemAt(r.Body, r.at(item))
+		f := responsesItemAt(r.Body, r.at(item))
 		return outputPlace(r.Body, text(r.Body, f.kind), f.output)
 	case Messages:
 		if parts := r.parts(item); block < len(parts) && parts[block].kind == resultPart {
@@ -174,7 +174,7 @@ func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) 
 		size += len(e.Text) + len(e.Text)/16 + 48
 	}
 	dst = slices.Grow(dst, size)
-	from, cuts := 0, sorted(cuts)
+	from, cuts := 0, sortedCuts(cuts)
 	for _, s := range insertions {
 		dst, cuts = r.appendWithout(dst, from, s.where.at, cuts)
 		dst = s.where.appendTo(dst, s.texts)

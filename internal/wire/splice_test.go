@@ -272,7 +272,7 @@ func TestHashAndWordsIgnoreBlocks(t *testing.T) {
 			t.Fatalf("Parse of the spliced body %s: %v", out, err)
 		}
 		for i := range r.Len() {
-			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {
+			if r.Hash(i) != spliced.Hash(i) || r.Item(i).UserText != spliced.Item(i).UserText {
 				t.Fatalf("item %d: Splice changed its Hash or Words\nbefore %s\nafter  %s", i, r.Raw(i), spliced.Raw(i))
 			}
 		}

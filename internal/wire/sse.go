@@ -7,15 +7,15 @@ import (
 // sseReader splits a stream of server-sent events, which arrives in pieces of any size, into events. Lines end with LF,
 // CR or CRLF.
 type sseReader struct {
-	max   int                                // maximum length of a line, and of an event's data, in bytes
-	event func(name, data []byte, lost bool) // called with each event; lost means that data is too long and missing
+	maxBytes    int                                   // maximum length of a line, and of an event's data, in bytes
+	handleEvent func(name, data []byte, tooLong bool) // called with each event; lost means that data is too long and missing
 
 	line    []byte // bytes of the unfinished line
 	data    []byte // data of the unfinished event
 	name    []byte
 	hasData bool // the event has a data field
 	lineCut bool // the line is longer than max
-	lost    bool // the event is longer than max
+	tooLong bool // the event is longer than max
 	afterCR bool // the last byte was a CR that ended a line
 }
 
@@ -48,7 +48,7 @@ func (s *sseReader) write(p []byte) {
 			s.bufferLine(p)
 			return
 		}
-		if len(s.line) == 0 && !s.lineCut && n <= s.max {
+		if len(s.line) == 0 && !s.lineCut && n <= s.maxBytes {
 			s.readLine(p[:n])
 		} else {
 			s.bufferLine(p[:n])
@@ -61,12 +61,12 @@ func (s *sseReader) write(p []byte) {
 
 // drop sets max, and releases the unfinished line and the unfinished event if they are longer than max.
 func (s *sseReader) drop(maxBuffered int) {
-	s.max = maxBuffered
+	s.maxBytes = maxBuffered
 	if len(s.line) > maxBuffered {
 		s.line, s.lineCut = nil, true
 	}
 	if len(s.data) > maxBuffered {
-		s.data, s.lost = nil, true
+		s.data, s.tooLong = nil, true
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *sseReader) end() {
 
 // bufferLine keeps a piece of a line until the rest arrives.
 func (s *sseReader) bufferLine(p []byte) {
-	if room := s.max - len(s.line); len(p) > room {
+	if room := s.maxBytes - len(s.line); len(p) > room {
 		s.lineCut = true
 		p = p[:max(room, 0)]
 	}
@@ -104,8 +104,8 @@ func (s *sseReader) readLine(line []byte) {
 			s.data = append(s.data, '\n')
 		}
 		s.hasData = true
-		s.lost = s.lost || s.lineCut || len(s.data)+len(value) > s.max
-		if s.lost {
+		s.tooLong = s.tooLong || s.lineCut || len(s.data)+len(value) > s.maxBytes
+		if s.tooLong {
 			value = nil
 		}
 		s.data = append(s.data, value...)
@@ -114,12 +114,12 @@ func (s *sseReader) readLine(line []byte) {
 
 func (s *sseReader) dispatch() {
 	if s.hasData {
-		if s.lost {
+		if s.tooLong {
 			s.data = s.data[:0]
 		}
-		s.event(s.name, s.data, s.lost)
+		s.handleEvent(s.name, s.data, s.tooLong)
 	}
-	s.data, s.name, s.hasData, s.lost = reuse(s.data), s.name[:0], false, false
+	s.data, s.name, s.hasData, s.tooLong = reuse(s.data), s.name[:0], false, false
 }
 
 func reuse(b []byte) []byte {
@@ -129,9 +129,9 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// template holds the bytes of the last event before and after its piece of text. A stream has hundreds of events that
+// eventTemplate holds the bytes of the last event before and after its piece of text. A stream has hundreds of events that
 // differ only in this piece. The comparison of an event with the template takes a tenth of the time of a scan.
-type template struct {
+type eventTemplate struct {
 	name, before, after []byte
 	item                *replyItem
 	textSpan            span // position of the piece, with its quotes
@@ -140,7 +140,7 @@ type template struct {
 }
 
 // learn sets the template to the last event, if the event only added a piece of text to an item.
-func (m *template) learn(name, data []byte) {
+func (m *eventTemplate) learn(name, data []byte) {
 	m.valid = m.changes == 1 && !m.item.isCall
 	if !m.valid {
 		return

@@ -16,7 +16,7 @@ type sseEvent struct {
 // events returns the events of a stream that is written in pieces of n bytes.
 func events(stream string, limit, n int) []sseEvent {
 	var out []sseEvent
-	s := sseReader{max: limit, event: func(name, data []byte, lost bool) {
+	s := sseReader{maxBytes: limit, handleEvent: func(name, data []byte, lost bool) {
 		out = append(out, sseEvent{string(name), string(data), lost})
 	}}
 	for len(stream) > 0 {
@@ -94,7 +94,7 @@ func TestSSERoundTrip(t *testing.T) {
 }
 
 func TestSSEReaderReleasesBuffersAfterLongEvent(t *testing.T) {
-	s := sseReader{max: 1 << 20, event: func(_, _ []byte, _ bool) {}}
+	s := sseReader{maxBytes: 1 << 20, handleEvent: func(_, _ []byte, _ bool) {}}
 	s.write([]byte("data: " + strings.Repeat("x", 1<<19)))
 	s.write([]byte(strings.Repeat("x", 1<<18) + "\n\n"))
 	if cap(s.line) > keptBuffer || cap(s.data) > keptBuffer {

@@ -55,7 +55,7 @@ func (r *Request) systemPlace() (place, bool) {
 		return r.endPlace(r.members.system)
 	}
 	if r.Dialect != Messages && len(r.scan.list) > 0 && r.scan.list[0].role == RoleSystem {
-		if r.begins(r.at(0).start, newMessage) {
+		if r.hasPrefixAt(r.at(0).start, newMessage) {
 			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, false
 		}
 		return r.endPlace(member(r.Body, r.at(0), "content"))
@@ -67,9 +67,9 @@ func (r *Request) systemPlace() (place, bool) {
 	case Chat:
 		return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, true
 	case Responses:
-		return place{at: r.members.top, form: newMember, head: newInstructions, tail: `",`}, true
+		return place{at: r.members.firstMember, form: newMember, head: newInstructions, tail: `",`}, true
 	case Messages:
-		return place{at: r.members.top, form: newMember, head: newSystem, tail: `",`}, true
+		return place{at: r.members.firstMember, form: newMember, head: newSystem, tail: `",`}, true
 	case None:
 	}
 	return place{}, false
@@ -80,8 +80,8 @@ func (r *Request) endPlace(v span) (place, bool) {
 	switch kindAt(r.Body, v) {
 	case '"':
 		for _, head := range []string{newSystem, newInstructions} {
-			if v.start == r.members.top+len(head)-1 && r.begins(r.members.top, head) {
-				return place{at: r.members.top, form: newMember, head: head, tail: `",`}, false
+			if v.start == r.members.firstMember+len(head)-1 && r.hasPrefixAt(r.members.firstMember, head) {
+				return place{at: r.members.firstMember, form: newMember, head: head, tail: `",`}, false
 			}
 		}
 		return place{at: v.end - 1, form: atEnd}, true
@@ -95,6 +95,6 @@ func (r *Request) endPlace(v span) (place, bool) {
 	return place{}, false
 }
 
-func (r *Request) begins(offset int, head string) bool {
+func (r *Request) hasPrefixAt(offset int, head string) bool {
 	return bytes.HasPrefix(r.Body[offset:], []byte(head))
 }

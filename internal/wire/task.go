@@ -115,17 +115,17 @@ const (
 	maxTemplatedBytes = 1 << 20 // a longer message is returned as it is
 )
 
-// Asked returns the user's request in item i, without the templates and the preambles of known harnesses, "" for
+// UserRequest returns the user's request in item i, without the templates and the preambles of known harnesses, "" for
 // none. For a message without a known template, the result is Item.Words.
-func (r *Request) Asked(i int) string {
-	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).Words, examplesEnd) {
+func (r *Request) UserRequest(i int) string {
+	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).UserText, examplesEnd) {
 		return ""
 	}
 	return r.taskIn(i)
 }
 
-// Asked returns the user's request in a message, like Request.Asked for a message with a single text part.
-func Asked(words string) string {
+// UserRequest returns the user's request in a message, like Request.Asked for a message with a single text part.
+func UserRequest(words string) string {
 	if len(words) > maxTemplatedBytes {
 		return words
 	}
@@ -136,11 +136,11 @@ func Asked(words string) string {
 }
 
 // TemplateOf returns words with an ellipsis in place of asked, the request that Asked returns for these words.
-func TemplateOf(words, asked string) string {
-	if asked == "" {
+func TemplateOf(words, request string) string {
+	if request == "" {
 		return words
 	}
-	before, after, found := strings.Cut(words, asked)
+	before, after, found := strings.Cut(words, request)
 	if !found {
 		return words
 	}
@@ -151,11 +151,11 @@ func TemplateOf(words, asked string) string {
 // of known harnesses, "" for none.
 func (r *Request) Task(n int) (task string) {
 	for i := range min(n, r.Len()) {
-		if r.Role(i) != RoleUser || r.Item(i).Words == "" {
+		if r.Role(i) != RoleUser || r.Item(i).UserText == "" {
 			continue
 		}
 		switch {
-		case strings.HasPrefix(r.Item(i).Words, examplesEnd):
+		case strings.HasPrefix(r.Item(i).UserText, examplesEnd):
 			task = ""
 		case task == "":
 			task = r.taskIn(i)
@@ -166,7 +166,7 @@ func (r *Request) Task(n int) (task string) {
 
 // taskIn returns the user's own text in item i. Each text part of the item may have its own template.
 func (r *Request) taskIn(i int) string {
-	words, parts := r.Item(i).Words, r.parts(i)
+	words, parts := r.Item(i).UserText, r.parts(i)
 	switch {
 	case len(words) > maxTemplatedBytes:
 		return words
@@ -178,7 +178,7 @@ func (r *Request) taskIn(i int) string {
 		if p.kind != textPart {
 			continue
 		}
-		if task := withoutTemplates(ownWords(text(r.Body, p.text), nil)); task != "" {
+		if task := withoutTemplates(ownText(text(r.Body, p.text), nil)); task != "" {
 			tasks = append(tasks, task)
 		}
 	}
@@ -306,11 +306,11 @@ func taskTagContent(words string) (inner string, ok bool) {
 		if at < 0 {
 			continue
 		}
-		led := slices.ContainsFunc(tag.prefixes, func(lead string) bool { return strings.Contains(words[:at], lead) })
-		if !led && at > 0 && !isMarkup(words[:at]) {
+		hasPrefix := slices.ContainsFunc(tag.prefixes, func(lead string) bool { return strings.Contains(words[:at], lead) })
+		if !hasPrefix && at > 0 && !isMarkup(words[:at]) {
 			continue
 		}
-		if inner, after, whole := element(words[at:], tag.name); whole && (led || isHarnessText(tag.name, after)) {
+		if inner, after, whole := element(words[at:], tag.name); whole && (hasPrefix || isHarnessText(tag.name, after)) {
 			return inner, true
 		}
 	}

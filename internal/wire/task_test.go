@@ -69,7 +69,7 @@ func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 			if got := req.Task(16); got != task {
 				t.Errorf("%s: got task %q, want %q", harness, got, task)
 			}
-			if text := req.Item(1).Words; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
+			if text := req.Item(1).UserText; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
 				t.Errorf("got Words = %q, want the whole message, because its hash covers Words", text)
 			}
 		}

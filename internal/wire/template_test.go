@@ -36,7 +36,7 @@ func TestTemplateDoesNotChangeReply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Messages, Responses}).Draw(t, "dialect")
 		with, without := NewReplyReader(d, -1, 200), NewReplyReader(d, -1, 200)
-		without.sse.event = func(name, data []byte, lost bool) {
+		without.sse.handleEvent = func(name, data []byte, lost bool) {
 			without.template.valid = false
 			without.readEvent(name, data, lost)
 		}

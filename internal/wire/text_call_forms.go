@@ -26,7 +26,7 @@ func parseTagCall(text string) (Call, bool) {
 	if i := strings.LastIndex(text, "<function="); i >= 0 {
 		name, args, ok := strings.Cut(text[i+len("<function="):], ">")
 		args, _, _ = strings.Cut(args, "</function>")
-		return Call{Name: name, Args: taggedArgs(args)}, ok && isTag(name)
+		return Call{Name: name, Args: taggedArgs(args)}, ok && isToolName(name)
 	}
 	if c, ok := parseNamedTag(text); ok {
 		return c, true
@@ -62,7 +62,7 @@ func parseNamedTag(text string) (Call, bool) {
 		return Call{}, false
 	}
 	name, _, ok := strings.Cut(text[end+3:], ">")
-	if !ok || !isTag(name) {
+	if !ok || !isToolName(name) {
 		return Call{}, false
 	}
 	start := strings.LastIndex(text[:end+1], "<"+name+">\n")
@@ -98,7 +98,7 @@ func taggedArgs(s string) string {
 		}
 		value, after, ended := strings.Cut(rest, end)
 		s = rest
-		if !ended || !isTag(name) {
+		if !ended || !isToolName(name) {
 			continue
 		}
 		out = append(append(appendEscaped(append(out, `,"`...), name), `":"`...), appendEscaped(nil, strings.TrimSpace(value))...)
@@ -111,8 +111,8 @@ func taggedArgs(s string) string {
 	return string(append(out, '}'))
 }
 
-// isTag reports whether a name may be the name of a tool.
-func isTag(name string) bool {
+// isToolName reports whether a name may be the name of a tool.
+func isToolName(name string) bool {
 	return name != "" && len(name) < 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
@@ -125,7 +125,7 @@ func parseLineCall(text string) (Call, bool) {
 		return Call{}, false
 	}
 	name, args, ok := strings.Cut(strings.TrimSpace(call), "[")
-	return Call{Name: name, Args: commandArgs(strings.TrimSuffix(args, "]"))}, ok && isTag(name) && strings.HasSuffix(args, "]")
+	return Call{Name: name, Args: commandArgs(strings.TrimSuffix(args, "]"))}, ok && isToolName(name) && strings.HasSuffix(args, "]")
 }
 
 // commandArgs returns a shell command as the JSON arguments of a call.
@@ -285,7 +285,7 @@ func parseToolMember(b []byte, v span) (name, args string) {
 		name, args = parseJSONCall(string(v.of(b)))
 		return name, args
 	}
-	if name = text(b, v); !isTag(name) {
+	if name = text(b, v); !isToolName(name) {
 		return "", ""
 	}
 	return name, ""

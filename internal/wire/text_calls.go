@@ -40,11 +40,11 @@ func (r *Request) readTextResult(it *Item) {
 	rep, ok := parseTextResult(rest)
 	if !ok {
 		if c, ok := r.repeatedCall(it, rest); ok {
-			it.setTextResult(c, it.Index-1, Result{Text: rest, Lead: lead, Block: -1, InUserText: true, Inferred: true})
+			it.setTextResult(c, it.Index-1, Result{Text: rest, LeadingBlocks: lead, Block: -1, InUserText: true, Inferred: true})
 		}
 		return
 	}
-	res := Result{Text: rep.text, Lead: lead, Block: -1, InUserText: true}
+	res := Result{Text: rep.text, LeadingBlocks: lead, Block: -1, InUserText: true}
 	if rep.failed {
 		res.IsError = 1
 	}
@@ -82,10 +82,10 @@ func (r *Request) callBefore(i int, rep *textResult) (Call, int) {
 			if c, ok := rep.findCall(r.textAt(j)); ok {
 				return c, j
 			}
-			if !rep.separated {
+			if !rep.mayBeSeparated {
 				break
 			}
-		} else if !rep.separated {
+		} else if !rep.mayBeSeparated {
 			break
 		}
 	}
@@ -132,7 +132,7 @@ func (r *Request) readTextCalls(it *Item) {
 // repeatedCall returns the call before a user item, if the list repeats the pair of call and text so often that the
 // text must be the result of the call.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
-	if it.Words == "" || !r.mayHoldTextResult(it.Index) {
+	if it.UserText == "" || !r.mayHoldTextResult(it.Index) {
 		return Call{}, false
 	}
 	c, bare := parseAnyCall(r.textAt(it.Index - 1))
@@ -187,5 +187,5 @@ func pairKey(c *Call, text string) uint64 {
 			kept = append(kept, b)
 		}
 	}
-	return combineHashes(xxhash.Sum64String(EchoCall(c)), xxhash.Sum64(kept))
+	return combineHashes(xxhash.Sum64String(CallEchoHash(c)), xxhash.Sum64(kept))
 }

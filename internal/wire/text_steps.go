@@ -16,13 +16,13 @@ import (
 
 // step is one call in a growing message, with its result.
 type step struct {
-	number   int
-	action   string // scratchpad: text with the call
-	thought  string // trajectory: thought before the call
-	call     Call
-	observed string
-	line     int    // number of the message's line at which the observation begins
-	label    string // start of that line in the JSON string; text goes after it
+	number      int
+	action      string // scratchpad: text with the call
+	thought     string // trajectory: thought before the call
+	call        Call
+	observation string
+	line        int    // number of the message's line at which the observation begins
+	label       string // start of that line in the JSON string; text goes after it
 }
 
 // setSteps adds the calls and results of steps to a user's item.
@@ -31,20 +31,20 @@ func (it *Item) setSteps(steps []step) {
 		failed := int8(0)
 		if s.action != "" {
 			var ok bool
-			if s.call, ok = parseStepCall(s.action); !ok || s.observed == "" {
+			if s.call, ok = parseStepCall(s.action); !ok || s.observation == "" {
 				continue
 			}
-		} else if strings.HasPrefix(s.observed, "Execution error in ") { // words of dspy
+		} else if strings.HasPrefix(s.observation, "Execution error in ") { // words of dspy
 			failed = 1
 		}
-		s.call.ID = textCallID(&s.call, s.observed) + "." + strconv.Itoa(s.number)
+		s.call.ID = textCallID(&s.call, s.observation) + "." + strconv.Itoa(s.number)
 		it.steps, it.Calls = append(it.steps, s), append(it.Calls, s.call)
-		it.Results = append(it.Results, Result{CallID: s.call.ID, Text: s.observed, Block: s.number, InUserText: true, WithCall: true, IsError: failed})
+		it.Results = append(it.Results, Result{CallID: s.call.ID, Text: s.observation, Block: s.number, InUserText: true, WithCall: true, IsError: failed})
 	}
 }
 
-// textPlace returns the place at the top of the observation with the number in item i.
-func (r *Request) textPlace(i, number int) (place, bool) {
+// observationPlace returns the place at the top of the observation with the number in item i.
+func (r *Request) observationPlace(i, number int) (place, bool) {
 	steps := r.Item(i).steps
 	at := slices.IndexFunc(steps, func(s step) bool { return s.number == number })
 	if at < 0 {
@@ -59,7 +59,7 @@ func (r *Request) textPlace(i, number int) (place, bool) {
 		starts := lineStarts(p.text.of(r.Body))
 		if line < len(starts) {
 			top := p.text.start + starts[line]
-			return place{at: top + len(s.label), form: inString}, r.begins(top, s.label)
+			return place{at: top + len(s.label), form: inString}, r.hasPrefixAt(top, s.label)
 		}
 		line -= len(starts)
 	}
@@ -95,7 +95,7 @@ func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 		line, _, _ := strings.Cut(text[at:], "\n")
 		label, content := stepLabel(line)
 		if begin >= 0 && observing && label != "" && label != observationLabel {
-			steps[len(steps)-1].observed = strings.TrimSpace(text[from:at])
+			steps[len(steps)-1].observation = strings.TrimSpace(text[from:at])
 			observing, from = false, at
 		}
 		switch {
@@ -179,7 +179,7 @@ func parseTrajectory(text string) (asked string, steps []step, ok bool) {
 		case "tool_args":
 			current.call.Args = text
 		case "observation":
-			current.observed = text
+			current.observation = text
 			steps = append(steps, current)
 		}
 	}
@@ -210,7 +210,7 @@ func parseStepHead(line string) (kind string, number int, ok bool) {
 
 // stepKey returns the echo key of a step of a trajectory. The reply that asks for the step has the same key.
 func stepKey(thought string, c *Call) string {
-	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(EchoCall(c))))
+	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(CallEchoHash(c))))
 }
 
 // replyStep returns the key of the step that a reply in the form of dspy asks for.

@@ -52,8 +52,8 @@ func callsText(r *wire.Request) string {
 	}
 	for i := range r.Len() {
 		it := r.Item(i)
-		if it.Words != "" {
-			fmt.Fprintf(&out, "%d says %q\n", i, it.Words)
+		if it.UserText != "" {
+			fmt.Fprintf(&out, "%d says %q\n", i, it.UserText)
 		}
 		for n := range it.Calls {
 			c := &it.Calls[n]
@@ -443,9 +443,9 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": r.Item(i).Text}}}})
 		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 		_, _ = reader.Write(raw)
-		known := wire.EchoReply(reader.Reply(), "")
-		if !slices.ContainsFunc(r.Echo(i), func(key string) bool { return slices.Contains(known, key) }) {
-			t.Errorf("assistant message %d: Echo = %v, want one of the reply's keys %v", i, r.Echo(i), known)
+		known := wire.ReplyEchoKeys(reader.Reply(), "")
+		if !slices.ContainsFunc(r.EchoKeys(i), func(key string) bool { return slices.Contains(known, key) }) {
+			t.Errorf("assistant message %d: Echo = %v, want one of the reply's keys %v", i, r.EchoKeys(i), known)
 		}
 	}
 }

@@ -44,8 +44,8 @@ func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 		"truncated object":     func(int) string { return `{"tool":"search"` },
 		"text after an object": func(int) string { return `{"tool":"search"} and so on` },
 	} {
-		if r := repeatedCall(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
-			t.Errorf("%s: got ResultInferred = %v, Words = %q, want false, the user message", name, r.Item(4).ResultInferred(), r.Item(4).Words)
+		if r := repeatedCall(t, answer); r.Item(4).ResultInferred() || r.Item(4).UserText == "" {
+			t.Errorf("%s: got ResultInferred = %v, Words = %q, want false, the user message", name, r.Item(4).ResultInferred(), r.Item(4).UserText)
 		}
 	}
 	changing := chatOf(t, `U find it
@@ -58,7 +58,7 @@ U nothing after 9 seconds`)
 	}
 }
 
-// StripWords returns the user's words in a text, and each removed piece with its kind.
+// StripUserText returns the user's words in a text, and each removed piece with its kind.
 func TestStripWordsReturnsKindsOfRemovedPieces(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
@@ -87,7 +87,7 @@ func TestStripWordsReturnsKindsOfRemovedPieces(t *testing.T) {
 		"two quoted words":         {`"do" and "it"`, `"do" and "it"`, nil},
 		"one quote":                {`"`, `"`, nil},
 	} {
-		words, out := wire.StripWords(k.text)
+		words, out := wire.StripUserText(k.text)
 		var kinds []string
 		taken := len(words)
 		for _, s := range out {
@@ -134,7 +134,7 @@ func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 		it := r.Item(0)
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
-			if !ok || !c.IsText() || !wire.Unnamed(res.CallID) {
+			if !ok || !c.IsText() || !wire.IsUnnamed(res.CallID) {
 				t.Errorf("%s: result %q, id %q: CallOf = %+v, %v, want a text call with a generated id", name, res.Text, res.CallID, c, ok)
 			}
 			if got != "" {

@@ -32,12 +32,12 @@ func TestResultsWithoutIDs(t *testing.T) {
 	for i, want := range map[int]string{2: "f", 3: "g", 5: "f", 6: "g"} {
 		id := r.Item(i).Results[0].CallID
 		c, ok := r.CallOf(id)
-		if !ok || c.Name != want || !wire.Unnamed(id) || names[id] {
+		if !ok || c.Name != want || !wire.IsUnnamed(id) || names[id] {
 			t.Errorf("result %d, id %q: CallOf = %+v, %v, want the call of %s, and a generated id that no other result has", i, id, c, ok, want)
 		}
 		names[id] = true
-		if id != wire.UnnamedCall(i-2-(i-2)%3+1, (i-2)%3) {
-			t.Errorf("result %d: got id %q, want %q", i, id, wire.UnnamedCall(i-2-(i-2)%3+1, (i-2)%3))
+		if id != wire.UnnamedCallID(i-2-(i-2)%3+1, (i-2)%3) {
+			t.Errorf("result %d: got id %q, want %q", i, id, wire.UnnamedCallID(i-2-(i-2)%3+1, (i-2)%3))
 		}
 	}
 	longer := parse(t, wire.Chat, `{"messages":[{"role":"system","content":"s"},`+list+`,{"role":"user","content":"more"}]}`)
@@ -61,17 +61,17 @@ func TestResultsWithoutIDs(t *testing.T) {
 func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
-	keys := wire.EchoReply(reader.Reply(), "")
+	keys := wire.ReplyEchoKeys(reader.Reply(), "")
 	for args, known := range map[string]bool{`{"b":[2],"a":1}`: true, `{"b":[2],"a":2}`: false, `x`: false, ``: false} {
 		raw, _ := json.Marshal(args)
 		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
-		if echo := r.Echo(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
+		if echo := r.EchoKeys(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
 			t.Errorf("arguments %q: Echo = %v, want one key, in the reply's keys %v = %v", args, echo, keys, known)
 		}
 	}
-	spaced := wire.EchoCall(&wire.Call{Name: "g", Args: " x "})
+	spaced := wire.CallEchoHash(&wire.Call{Name: "g", Args: " x "})
 	for c, same := range map[wire.Call]bool{{Name: "g", Args: "x"}: true, {Name: "g", Args: "y"}: false, {Name: "h", Args: "x"}: false} {
-		if got := wire.EchoCall(&c) == spaced; got != same {
+		if got := wire.CallEchoHash(&c) == spaced; got != same {
 			t.Errorf("call %+v: got the key of g(\" x \") = %v, want %v", c, got, same)
 		}
 	}
@@ -87,7 +87,7 @@ func TestEchoKeyOfReturnedText(t *testing.T) {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
 		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 		_, _ = reader.Write(raw)
-		return wire.EchoReply(reader.Reply(), prefilled)
+		return wire.ReplyEchoKeys(reader.Reply(), prefilled)
 	}
 	for _, c := range []struct {
 		answered, prefilled, back string
@@ -105,14 +105,14 @@ func TestEchoKeyOfReturnedText(t *testing.T) {
 	} {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := reply(c.answered, c.prefilled)
-		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
+		if got := slices.ContainsFunc(r.EchoKeys(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
 			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
 		"role": "assistant", "content": "Calling tools:\n[{'id': 'call_1', 'type': 'function'}, {'id': 'call_2'}, {'id': '" + strings.Repeat("x", 300) + "'}]",
 	}}})))
-	if echo := listed.Echo(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {
+	if echo := listed.EchoKeys(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {
 		t.Errorf("Echo = %v, want c:call_1, c:call_2 and a third key", echo)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Agents and precept insert text into user messages. ownWords removes this text, so that matching, feedback and the
+// Agents and precept insert text into user messages. ownText removes this text, so that matching, feedback and the
 // content hash read only the words of the person.
 
 const (
@@ -59,15 +59,15 @@ func bracketedBlock(s string) (tail, kind string) {
 	return "", ""
 }
 
-// Stripped is a removed piece of a text that does not belong to the user's own words.
-type Stripped struct {
+// RemovedPiece is a removed piece of a text that does not belong to the user's own words.
+type RemovedPiece struct {
 	Kind string `json:"kind"` // for example lessons, loop warning, or the tag of an agent's wrapper
 	Text string `json:"text"`
 }
 
-// StripWords returns the user's words in the text of a user message, like Item.Words, and the removed pieces.
-func StripWords(text string) (words string, out []Stripped) {
-	words = ownWords(text, func(kind, piece string) { out = append(out, Stripped{kind, piece}) })
+// StripUserText returns the user's words in the text of a user message, like Item.Words, and the removed pieces.
+func StripUserText(text string) (words string, out []RemovedPiece) {
+	words = ownText(text, func(kind, piece string) { out = append(out, RemovedPiece{kind, piece}) })
 	return words, out
 }
 
@@ -80,9 +80,9 @@ func (n removedFunc) call(kind, piece string) {
 	}
 }
 
-// ownWords returns the user's words in a text of a user message. This is the trimmed text without the wrappers and
+// ownText returns the user's words in a text of a user message. This is the trimmed text without the wrappers and
 // notes of agents, and without the blocks of precept.
-func ownWords(text string, removed removedFunc) string {
+func ownText(text string, removed removedFunc) string {
 	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, removed), removed))
 	if p, asked, _ := growingFormat(s); p != nil {
 		removed.call(p.kind, s[len(asked):])

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ownWords returns the user's words in a text, without the text that agents and precept add.
+// ownText returns the user's words in a text, without the text that agents and precept add.
 func TestOwnWords(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
@@ -53,20 +53,20 @@ func TestOwnWords(t *testing.T) {
 		{"a user's brackets", "a[0] = [LOOP] // [x]", "a[0] = [LOOP] // [x]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := ownWords(c.text, nil); got != c.want {
+			if got := ownText(c.text, nil); got != c.want {
 				t.Errorf("ownWords = %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// ownWords takes linear time. Quadratic time for a text of 200,000 opening tags would exceed 20 s.
+// ownText takes linear time. Quadratic time for a text of 200,000 opening tags would exceed 20 s.
 func TestOwnWordsIsLinear(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for _, open := range []string{"<system-reminder>", "[LOOP DETECTED]", "\nLessons from past experience:\n", "<", "[/lesson "} {
-			_ = ownWords(strings.Repeat(open, 200_000), nil)
+			_ = ownText(strings.Repeat(open, 200_000), nil)
 		}
 	}()
 	select {

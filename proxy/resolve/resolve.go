@@ -192,7 +192,7 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 // SideOf reports whether a request is a side request of the session, and why. The caller holds the lock
 // of rec.
 func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, side bool) {
-	return rec.Side(q.Request, q.Claim, r.signs)
+	return rec.SideReason(q.Request, q.Claim, r.signs)
 }
 
 // AddTurn adds a turn of the conversation to the quotes, so that a later request which quotes the turn is
@@ -220,12 +220,12 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 	if now := r.now(); res.Side == "" && ok {
 		res.Session.Record.Mutex.Lock()
 		res.Session.Record.AddReply(rep)
-		res.Session.Record.Active(now)
+		res.Session.Record.RecordActivity(now)
 		res.Session.Record.Mutex.Unlock()
 		r.quotes.AddReply(q.Scope, res.Session.Record.Identity.ID, rep)
 		res.ChangeUnit(func(u *session.Record) {
 			u.AddUsage(rep.Usage)
-			u.Active(now)
+			u.RecordActivity(now)
 			u.State.Answered = true
 		})
 	}

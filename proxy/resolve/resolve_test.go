@@ -181,7 +181,7 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 	if unit := first.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
 		t.Errorf("unit = %+v, want a run with 2 members", unit)
 	}
-	if !slices.ContainsFunc(second.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
+	if !slices.ContainsFunc(second.Noted, func(e session.Echo) bool { return e.Key == session.RunEchoKey("default", "ci-1") }) {
 		t.Errorf("second session: Noted = %v, want the key of the run among them", second.Noted)
 	}
 }

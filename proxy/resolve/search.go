@@ -59,7 +59,7 @@ func (s *search) catchUp() {
 		return
 	}
 	ses.Record.Mutex.Lock()
-	s.res.Moved = s.askedEchoes || ses.Record.Elsewhere(s.q.Request)
+	s.res.Moved = s.askedEchoes || ses.Record.WasServedElsewhere(s.q.Request)
 	ses.Record.Mutex.Unlock()
 	if s.res.Moved {
 		s.r.store.Refresh(s.ctx, ses)
@@ -111,7 +111,7 @@ func (s *search) split() {
 	}
 	if s.res.Thread.SharedName {
 		ses.Record.Mutex.Lock()
-		shares := ses.Record.Shares(s.q.Request) && !ses.Record.Begins(s.q.Request)
+		shares := ses.Record.SharesItemsWith(s.q.Request) && !ses.Record.RepeatsAnsweredList(s.q.Request)
 		ses.Record.Mutex.Unlock()
 		if shares {
 			return
@@ -125,7 +125,7 @@ func (s *search) split() {
 // inAnotherRun reports whether the session belongs to a run other than the run that the request names.
 func (s *search) inAnotherRun() bool {
 	run, unit := s.q.Claim.Run, s.res.Session.Record.MemberNow().Unit
-	return run != "" && unit != session.ID{} && unit != session.RunKey(s.q.Scope.Tenant, run)
+	return run != "" && unit != session.ID{} && unit != session.RunID(s.q.Scope.Tenant, run)
 }
 
 // toSubAgent moves the search to the session of a sub-agent. A request with the name of a conversation
@@ -134,7 +134,7 @@ func (s *search) inAnotherRun() bool {
 // the conversation stays pinned as the parent.
 func (s *search) toSubAgent() bool {
 	ses := s.res.Session
-	if ses == nil || s.res.Thread.New || !s.q.Claim.Named() {
+	if ses == nil || s.res.Thread.New || !s.q.Claim.HasUniqueName() {
 		return false
 	}
 	ses.Record.Mutex.Lock()
@@ -179,7 +179,7 @@ func (s *search) begin() bool {
 		return false
 	}
 	if (uncertain || !res.Thread.New) && !s.q.Request.Delta {
-		st.ApplyOptOut(s.ctx, rec, s.q.Request.New(), uncertain)
+		st.ApplyOptOut(s.ctx, rec, s.q.Request.FirstNew(), uncertain)
 	}
 	if res.Session = st.Add(rec); res.Session == nil {
 		return false
@@ -211,7 +211,7 @@ func (s *search) passWithoutSession() {
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
-		res.About, res.Quotes = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
+		res.About, res.Quotes = s.r.quotes.QuotedSession(s.q.Scope, s.q.Request, s.begun)
 	}
 	if reason, side := s.r.SideOf(rec, s.q); side {
 		res.Side = reason
@@ -229,7 +229,7 @@ func (s *search) isSide(rec *session.Record) bool {
 // closed sessions, which counted with their coins until then, named sessions, and the sessions of a
 // run, which share their coins.
 func (s *search) excludeTwins() {
-	for _, id := range s.res.Thread.Doubt {
+	for _, id := range s.res.Thread.EqualSessions {
 		ses := s.r.store.AcquireInMemory(id)
 		if ses == nil {
 			continue

@@ -47,7 +47,7 @@ func (s *search) joinNew(rec *session.Record) bool {
 	case parent != nil:
 		room = s.pinUnit(parentMember.Unit, parentMember.UnitName)
 	case s.q.Claim.Run != "":
-		room = s.pinUnit(session.RunKey(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
+		room = s.pinUnit(session.RunID(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
 	default:
 		return true
 	}
@@ -130,6 +130,6 @@ func (s *search) noteMember() {
 		s.note(s.res.Session.Record.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Record.Identity.ID, number))
 	}
 	if run := unit.Record.MemberNow().Run; run != "" {
-		s.note(unit.Record.Identity.ID, session.RunEcho(s.q.Scope.Tenant, run))
+		s.note(unit.Record.Identity.ID, session.RunEchoKey(s.q.Scope.Tenant, run))
 	}
 }

@@ -65,7 +65,7 @@ func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
 		t.Errorf("Exchanges after Cool = %v, %v, want none", list, err)
 	}
-	if err := s.Write(t.Context(), session.Batch{Whole: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
+	if err := s.Write(t.Context(), session.Batch{AllSamplesOf: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := s.NewestSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {

@@ -62,14 +62,14 @@ func fullBatch() session.Batch {
 		OptOut:   session.OptOut{HasStorableSession: true},
 	}
 	unit, err := run.Row(func(text string) (string, bool) { return text, true })
-	if err != nil || !unit.Unit {
+	if err != nil || !unit.IsUnit {
 		panic(fmt.Sprint("row of a run: got ", unit, ", error ", err))
 	}
 	b.Rows = append(append(b.Rows, other.Rows...), unit)
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
 	b.Echoes = []session.Echo{{Tenant: testTenant, Key: 7, ID: sessionID(1), At: atSecond(1)}, {Tenant: "other", Key: 7, ID: sessionID(2), At: atSecond(2)}}
 	b.Samples = []session.StoredSample{{Tenant: testTenant, Agent: "coder", ID: sessionID(1), Sample: sample.Sample{ID: "m1", CreatedAt: atSecond(1)}}}
-	b.Whole = []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}
+	b.AllSamplesOf = []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}
 	return b
 }
 
@@ -201,7 +201,7 @@ func readCalls() []storeCall {
 		}),
 		readCall("newest", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.Newest(ctx, testTenant, session.ListRange{Limit: 10})
-			return sortedIDs(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
+			return sortedIDs(p.List, func(l session.ListedSession) string { return l.Row.ID.String() }), err
 		}),
 		readCall("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.NewestSamples(ctx, testTenant, session.ListRange{Limit: 10})

@@ -94,7 +94,7 @@ func decodeErasure(m goredis.XMessage) session.Erasure {
 		v, _ := m.Values[field].(string)
 		return v
 	}
-	e := session.Erasure{Place: m.ID, Tenant: text("t")}
+	e := session.Erasure{Position: m.ID, Tenant: text("t")}
 	usec, _ := strconv.ParseInt(text("at"), 10, 64)
 	e.At = time.UnixMicro(usec).UTC()
 	ids := text("i")

@@ -73,13 +73,13 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 		if err != nil || place == "" {
 			t.Fatalf("Announce = %q, %v, want a position, nil", place, err)
 		}
-		announced[i].Place = place
+		announced[i].Position = place
 	}
 	check := func(after string, want []session.Erasure) {
 		t.Helper()
 		list, err := other.Erasures(ctx, after)
 		equal := slices.EqualFunc(list, want, func(a, b session.Erasure) bool {
-			return a.Place == b.Place && a.Tenant == b.Tenant && a.At.Equal(b.At) && slices.Equal(a.IDs, b.IDs)
+			return a.Position == b.Position && a.Tenant == b.Tenant && a.At.Equal(b.At) && slices.Equal(a.IDs, b.IDs)
 		})
 		if err != nil || !equal {
 			t.Errorf("Erasures(%q) = %+v, %v, want %+v", after, list, err, want)
@@ -87,14 +87,14 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	check("", announced)
 	for i := range announced {
-		check(announced[i].Place, announced[i+1:])
+		check(announced[i].Position, announced[i+1:])
 	}
 	keys, _ := server.Must(t, "KEYS", "*erasures").([]any)
 	if len(keys) != 1 {
 		t.Fatalf("keys of the announcements: got %v, want one", keys)
 	}
 	server.Must(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
-	list, err := other.Erasures(ctx, announced[2].Place)
+	list, err := other.Erasures(ctx, announced[2].Position)
 	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
 		t.Errorf("Erasures with a damaged announcement = %+v, %v, want one erasure without tenant and ids", list, err)
 	}

@@ -20,7 +20,7 @@ const (
 
 // Newest returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst is
 // set. Of sessions outside of the time range only the start is read.
-func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
+func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	return readPage(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
 		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.ZSliceCmd {
@@ -94,7 +94,7 @@ func readPage[T any](ctx context.Context, s *Store, op string, within session.Li
 		texts := strings.Split(within.After, "-")
 		for _, text := range texts {
 			if _, err := strconv.ParseUint(text, 10, 63); err != nil || len(texts) != numberCount {
-				return p, fmt.Errorf("redis: %w", session.ErrPlace)
+				return p, fmt.Errorf("redis: %w", session.ErrUnknownPosition)
 			}
 		}
 		after = "(" + within.After

@@ -17,7 +17,7 @@ func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	s := openWithShards(t, server.URL(), 1)
 	row := func(n int, data string, closed bool) session.Row {
 		return session.Row{
-			Tenant: "t", ID: session.KeyOf("t", session.SpaceName, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
+			Tenant: "t", ID: session.IDOf("t", session.NamespaceSession, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
 		}
 	}
 	const lost = 450 // more sessions than fit on one page

@@ -25,7 +25,7 @@ func decodeRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	data, _ := v[1].(string)
 	return session.Row{
 		Tenant: tenant, ID: id, Started: fromMicros(decodeOrdered(head[:8])), Seen: fromMicros(decodeOrdered(head[8:16])),
-		Closed: head[16] == '1', StandIn: v[2] != nil, Data: []byte(data),
+		Closed: head[16] == '1', Provisional: v[2] != nil, Data: []byte(data),
 	}, true
 }
 

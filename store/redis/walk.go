@@ -304,7 +304,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 // no bound), in the order of their first write, each with its last settlement. EachSession stops at the first error of
 // fn, and returns this error.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	w := walker[session.Listed]{
+	w := walker[session.ListedSession]{
 		store: s, op: "walk over sessions", readValues: s.readListed,
 		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
 			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
@@ -328,7 +328,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 			return nil
 		},
 	}
-	return w.walk(ctx, tenant, since, until, func(l session.Listed) error { return fn(l.Row, l.Applied) })
+	return w.walk(ctx, tenant, since, until, func(l session.ListedSession) error { return fn(l.Row, l.Applied) })
 }
 
 // orderRefs returns references to the sessions of a page of the sorted set 'order'. Their starts are not read yet.
@@ -355,7 +355,7 @@ func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 }
 
 // readListed returns the sessions that the references name, without deleted ones.
-func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []session.Listed, err error) {
+func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []session.ListedSession, err error) {
 	values, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
 		return p.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")
 	})
@@ -364,7 +364,7 @@ func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []se
 		if !ok {
 			continue
 		}
-		l := session.Listed{Row: row}
+		l := session.ListedSession{Row: row}
 		if text, ok := values[i].Val()[3].(string); ok {
 			var decodeErr error
 			l.Applied, decodeErr = decodeApplied(text)

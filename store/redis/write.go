@@ -72,12 +72,12 @@ func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int6
 
 // splitUnits removes the rows of units (runs and parent sessions) from a batch, and returns both.
 func splitUnits(b session.Batch) (session.Batch, []session.Row) {
-	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.Unit }) {
+	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.IsUnit }) {
 		return b, nil
 	}
 	var rows, units []session.Row
 	for i := range b.Rows {
-		if b.Rows[i].Unit {
+		if b.Rows[i].IsUnit {
 			units = append(units, b.Rows[i])
 		} else {
 			rows = append(rows, b.Rows[i])
@@ -219,7 +219,7 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 // rowArgs returns the arguments of write.lua for a row, without the sequence number.
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
-		string(r.ID[:]), encodeOrdered(micros(r.Started)), encodeOrdered(micros(r.Seen)), score(r.Seen), boolDigit(r.Closed), boolDigit(r.StandIn), string(r.Data),
+		string(r.ID[:]), encodeOrdered(micros(r.Started)), encodeOrdered(micros(r.Seen)), score(r.Seen), boolDigit(r.Closed), boolDigit(r.Provisional), string(r.Data),
 	}, checkSize("session "+r.ID.String(), len(r.Data))
 }
 
@@ -231,16 +231,16 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session of b.Whole, of which the batch has all samples. The operation
+// addSampleDeletions adds an operation for each session of b.AllSamplesOf, of which the batch has all samples. The operation
 // deletes the stored samples of the session that are not in the batch.
 func (w *batchEncoder) addSampleDeletions(b *session.Batch) {
-	sampleIDs := make(map[session.Ref][]any, len(b.Whole))
+	sampleIDs := make(map[session.Ref][]any, len(b.AllSamplesOf))
 	for i := range b.Samples {
 		m := &b.Samples[i]
 		ref := session.Ref{Tenant: m.Tenant, ID: m.ID}
 		sampleIDs[ref] = append(sampleIDs[ref], m.Sample.ID)
 	}
-	for _, ref := range b.Whole {
+	for _, ref := range b.AllSamplesOf {
 		w.add(ref.Tenant, ref.ID, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(sampleIDs[ref]))}, sampleIDs[ref]...)...)
 	}
 }

@@ -99,7 +99,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 			continue
 		}
 		if *bound.dest, err = strconv.ParseInt(bound.text, 10, 64); err != nil || stream != sampleStream {
-			return nil, "", fmt.Errorf("sqlite: samples of the stream %q after %q: %w", stream, after, session.ErrPlace)
+			return nil, "", fmt.Errorf("sqlite: samples of the stream %q after %q: %w", stream, after, session.ErrUnknownPosition)
 		}
 	}
 	type result struct {
@@ -108,7 +108,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	}
 	found, err := read(ctx, s, func(c *conn) (r result) {
 		if everStored := c.queryInt("SELECT n FROM totals WHERE name = ?", totalSamplesEver); from > everStored && from > c.queryInt("SELECT max(rid) FROM samples") {
-			c.fail(fmt.Errorf("%w: the position %d is after the newest sample; the store was replaced", session.ErrPlace, from))
+			c.fail(fmt.Errorf("%w: the position %d is after the newest sample; the store was replaced", session.ErrUnknownPosition, from))
 			return r
 		}
 		r.last = from
@@ -131,15 +131,15 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.sid > ?1 AND s.sid <= ?2 AND s.started >= ?3 AND s.started < ?4 AND (?5 = 0 OR s.tenant = ?5) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?6`,
-		func(_ *conn, r row) (v session.Listed, bytes int) {
+		func(_ *conn, r row) (v session.ListedSession, bytes int) {
 			r.scan(&v.Row.Tenant)
 			bytes = scanListed(r.skip(1), &v)
 			return v, bytes
-		}, func(v session.Listed) error { return fn(v.Row, v.Applied) })
+		}, func(v session.ListedSession) error { return fn(v.Row, v.Applied) })
 }
 
 // scanListed reads rowColumns and appliedColumns, and returns their size in bytes.
-func scanListed(r row, v *session.Listed) int {
+func scanListed(r row, v *session.ListedSession) int {
 	r.scan(append(rowDest(&v.Row), appliedDest(&v.Applied)...)...)
 	return len(v.Row.Data) + len(v.Applied.Frozen)
 }
@@ -272,14 +272,14 @@ func parsePosition(text string) (p position, err error) {
 		p.rid, err = strconv.ParseInt(rid, 36, 64)
 	}
 	if !ok || err != nil {
-		return p, fmt.Errorf("sqlite: %w", session.ErrPlace)
+		return p, fmt.Errorf("sqlite: %w", session.ErrUnknownPosition)
 	}
 	return p, nil
 }
 
 // Newest returns a page of a tenant's sessions in the order of their start, latest first unless OldestFirst is set.
 // Both orders use the same index, and read no more rows than the page has.
-func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
+func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	after, order := `<`, `ORDER BY s.started DESC, s.sid DESC`
 	if within.OldestFirst {
 		after, order = `>`, `ORDER BY s.started, s.sid`
@@ -288,8 +288,8 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) `+after+` (?, ?) AND s.data IS NOT NULL
 		`+order+` LIMIT ?`,
-		func(_ *conn, r row) (session.Listed, int) {
-			v := session.Listed{Row: session.Row{Tenant: tenant}}
+		func(_ *conn, r row) (session.ListedSession, int) {
+			v := session.ListedSession{Row: session.Row{Tenant: tenant}}
 			bytes := scanListed(r, &v)
 			return v, bytes
 		})

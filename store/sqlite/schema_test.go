@@ -115,7 +115,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		from, to := s.Upgraded()
 		check("schemas of the upgrade", from == schema && to == schemaVersion, from, nil)
 		row, ok, err := s.Session(ctx, "t", id)
-		check("session", ok && string(row.Data) == `{"turns":3}` && !row.StandIn && row.Seen.UnixMicro() == 2000, row, err)
+		check("session", ok && string(row.Data) == `{"turns":3}` && !row.Provisional && row.Seen.UnixMicro() == 2000, row, err)
 		ex, err := s.Exchanges(ctx, "t", id)
 		check("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
 		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})

@@ -31,7 +31,7 @@ const rowColumns = "s.started, s.seen, s.state = 2, s.id, s.data, s.standin"
 
 // rowDest returns the variables for rowColumns.
 func rowDest(r *session.Row) []any {
-	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StandIn}
+	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.Provisional}
 }
 
 // Session returns the row of a session. The bool reports whether the row exists.
@@ -137,13 +137,13 @@ func (t *tx) putRow(r session.Row) {
 	}
 	if !found {
 		old.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id, data, standin) VALUES(?, ?, ?, ?, ?, ?, ?)",
-			tenant, started, seen, state, r.ID, data, r.StandIn)
+			tenant, started, seen, state, r.ID, data, r.Provisional)
 	}
 	state = max(state, old.state)
 	t.sessions[sessionKey{tenant, r.ID}] = &txSession{sid: old.sid, state: state}
 	stale := seen < old.seen
-	if r.StandIn != old.standIn {
-		stale = r.StandIn
+	if r.Provisional != old.standIn {
+		stale = r.Provisional
 	}
 	switch {
 	case !found:
@@ -151,10 +151,10 @@ func (t *tx) putRow(r session.Row) {
 		if state != old.state {
 			t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
 		}
-	case state == old.state && started == old.started && r.StandIn == old.standIn: // no index changes
+	case state == old.state && started == old.started && r.Provisional == old.standIn: // no index changes
 		t.db.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
 	default:
-		t.db.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.StandIn, old.sid)
+		t.db.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.Provisional, old.sid)
 	}
 }
 

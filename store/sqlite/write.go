@@ -39,11 +39,11 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 // deleteStaleSamples deletes, for the sessions in b.Whole, the stored samples that are not in the batch. The batch
 // has all samples of these sessions.
 func (t *tx) deleteStaleSamples(b session.Batch) {
-	if len(b.Whole) == 0 {
+	if len(b.AllSamplesOf) == 0 {
 		return
 	}
-	keep := make(map[session.Ref]map[int64]bool, len(b.Whole))
-	for _, ref := range b.Whole {
+	keep := make(map[session.Ref]map[int64]bool, len(b.AllSamplesOf))
+	for _, ref := range b.AllSamplesOf {
 		keep[ref] = map[int64]bool{}
 	}
 	for i := range b.Samples {

@@ -116,7 +116,7 @@ func testConcurrentPicks(t tester, s Store) {
 	}
 	runTogether(t, func(w int) error {
 		for i := range 5 {
-			rec := session.NewRun(tenantA, session.Claim{Agent: "a"}, "ci-1", session.RunKey(tenantA, "ci-1"), at(10))
+			rec := session.NewRun(tenantA, session.Claim{Agent: "a"}, "ci-1", session.RunID(tenantA, "ci-1"), at(10))
 			rec.Assignment.Decided, rec.Unit.Members, rec.Thread.Turns = true, w+1, 1
 			slug := fmt.Sprintf("l%d-%d", w, i)
 			rec.Assignment.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5}}
@@ -130,7 +130,7 @@ func testConcurrentPicks(t tester, s Store) {
 		}
 		return nil
 	})
-	row, ok, err := s.Session(t.Context(), tenantA, session.RunKey(tenantA, "ci-1"))
+	row, ok, err := s.Session(t.Context(), tenantA, session.RunID(tenantA, "ci-1"))
 	if err != nil || !ok {
 		t.Fatalf("Session of the run: found = %v, err = %v, want true, nil", ok, err)
 	}

@@ -13,7 +13,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"late exchange of a settled session is unsampled": testLateExchange,
 		"session with exchanges but no row is due":        testExchangeWithoutRow,
-		"Whole replaces all samples of a session":         testSamplesReplaced,
+		"AllSamplesOf replaces all samples of a session":  testSamplesReplaced,
 		"session set aside is not due":                    testSetAsideIsNotDue,
 		"settled session set aside is not unsettled":      testSetAsideIsNotUnsettled,
 		"exchange set aside leaves a dead letter":         testExchangeSetAside,
@@ -128,14 +128,14 @@ func withoutExchanges(t tester, r session.Row, exchanges int) session.Row {
 func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{
-		Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 1, 5)},
-		Whole:   []session.Ref{{Tenant: tenantA, ID: id(1)}, {Tenant: tenantA, ID: id(9)}, {Tenant: tenantB, ID: id(2)}},
+		Samples:      []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 1, 5)},
+		AllSamplesOf: []session.Ref{{Tenant: tenantA, ID: id(1)}, {Tenant: tenantA, ID: id(9)}, {Tenant: tenantB, ID: id(2)}},
 	})
 	checkEqual(t, "samples of tenant A", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
 	checkEqual(t, "samples of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
 	checkEqual(t, "stored samples", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("SampleSession of a sample that Whole deleted: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("SampleSession of a sample that AllSamplesOf deleted: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 

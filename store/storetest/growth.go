@@ -46,7 +46,9 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 }
 
 // hashedID returns the id of session n, which is a hash, as in production.
-func hashedID(n int) session.ID { return session.KeyOf(tenantA, session.SpaceName, fmt.Sprint(n)) }
+func hashedID(n int) session.ID {
+	return session.IDOf(tenantA, session.NamespaceSession, fmt.Sprint(n))
+}
 
 // writeSessionOfAllKinds writes a session with data of every kind, from the first turn to an exchange after the
 // settlement.

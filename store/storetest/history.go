@@ -27,7 +27,7 @@ func anyHistory(s Store) func(*rapid.T) {
 		steps := map[string]func(n, k int){
 			"row": func(n, k int) {
 				r := row(tenantA, n, k)
-				r.Closed, r.StandIn = k == 0, k == 1
+				r.Closed, r.Provisional = k == 0, k == 1
 				write(h, s, session.Batch{Rows: []session.Row{r}})
 			},
 			"exchange": func(n, k int) { write(h, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, n, k)}}) },
@@ -59,7 +59,7 @@ func anyHistory(s Store) func(*rapid.T) {
 
 // rebuildSamples replaces all samples of session n by k samples.
 func (h history) rebuildSamples(n, k int) {
-	b := session.Batch{Whole: []session.Ref{{Tenant: tenantA, ID: id(n)}}}
+	b := session.Batch{AllSamplesOf: []session.Ref{{Tenant: tenantA, ID: id(n)}}}
 	for i := range k {
 		b.Samples = append(b.Samples, storedSample(tenantA, n, h.number*100+n*10+i))
 	}

@@ -25,7 +25,7 @@ func listingCases() map[string]func(tester, Store) {
 			checkEqual(t, "third page", sessionNumbers(third.List), []int{0})
 			checkEqual(t, "cursor after the last page", third.Next, "")
 			checkEqual(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
-			checkEqual(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.Listed]{})
+			checkEqual(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.ListedSession]{})
 		},
 		"full last page has no or an empty next page": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
@@ -116,10 +116,10 @@ func listingCases() map[string]func(tester, Store) {
 		"invalid cursor is refused": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			for _, cursor := range []string{"x y", "1;2", "-", "'"} {
-				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrPlace) {
+				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
 					t.Errorf("Newest after %q: err = %v, want session.ErrPlace", cursor, err)
 				}
-				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrPlace) {
+				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
 					t.Errorf("NewestSamples after %q: err = %v, want session.ErrPlace", cursor, err)
 				}
 			}
@@ -155,9 +155,9 @@ func listingCases() map[string]func(tester, Store) {
 }
 
 // newest returns a page of sessions, newest first unless within.OldestFirst is set.
-func newest(t tester, s Store, tenant string, within session.ListRange) session.Page[session.Listed] {
+func newest(t tester, s Store, tenant string, within session.ListRange) session.Page[session.ListedSession] {
 	t.Helper()
-	return mustGet[session.Page[session.Listed]](t)(s.Newest(t.Context(), tenant, within))
+	return mustGet[session.Page[session.ListedSession]](t)(s.Newest(t.Context(), tenant, within))
 }
 
 // newestSamples returns a page of samples of tenant A, newest first.
@@ -167,7 +167,7 @@ func newestSamples(t tester, s Store, within session.ListRange) session.Page[ses
 }
 
 // sessionNumbers returns the number n of each listed session, as in id(n).
-func sessionNumbers(list []session.Listed) []int {
+func sessionNumbers(list []session.ListedSession) []int {
 	out := []int{}
 	for _, l := range list {
 		for n := range 1000 {

@@ -46,9 +46,9 @@ func sessionCases() map[string]func(tester, Store) {
 		"tenant names may have any bytes":             testTenantNames,
 		"row of a run is stored as a session": func(t tester, s Store) {
 			run := row(tenantA, 2, 2)
-			run.Unit = true
+			run.IsUnit = true
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), run, row(tenantB, 3, 3)}})
-			run.Unit = false // Session does not return the field Unit
+			run.IsUnit = false // Session does not return the field Unit
 			for _, want := range []session.Row{row(tenantA, 1, 1), run} {
 				got, ok, err := s.Session(t.Context(), tenantA, want.ID)
 				must(t, err)
@@ -248,7 +248,7 @@ func testSessionContext(t tester, s Store) {
 func testRowReplacesStandIn(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)
-		r.Started, r.StandIn, r.Data = at(seen), true, []byte(`{"stand":"in"}`)
+		r.Started, r.Provisional, r.Data = at(seen), true, []byte(`{"stand":"in"}`)
 		return r
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
@@ -277,12 +277,12 @@ func anyRowOrder(s Store) func(*rapid.T) {
 			r := row(tenantA, n, i)
 			r.Started = at(n)
 			r.Closed = rapid.Bool().Draw(rt, "closed")
-			r.StandIn = rapid.Bool().Draw(rt, "stand-in")
+			r.Provisional = rapid.Bool().Draw(rt, "stand-in")
 			rows = append(rows, r)
 		}
 		want := rows[len(rows)-1]
 		for _, r := range rows {
-			if want.StandIn && !r.StandIn || want.StandIn == r.StandIn {
+			if want.Provisional && !r.Provisional || want.Provisional == r.Provisional {
 				closed := want.Closed
 				want = r
 				want.Closed = closed

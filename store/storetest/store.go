@@ -67,7 +67,7 @@ type Samples interface {
 
 // Listings returns pages of sessions and samples, newest first.
 type Listings interface {
-	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error)
+	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 	NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 }
 

@@ -43,7 +43,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 		if n%2 == 0 {
 			// The test counts exchanges, because on a loaded machine two turns may get the same number.
 			harness.Eventually(t, "the exchanges of all turns", func() bool {
-				list, err := db.Exchanges(t.Context(), "default", session.KeyOf("default", session.SpaceName, c.sender))
+				list, err := db.Exchanges(t.Context(), "default", session.IDOf("default", session.NamespaceSession, c.sender))
 				return err == nil && len(list) == turns
 			})
 		}
@@ -167,7 +167,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	sendWord(learnedWord, "config/build.mk")
 	p.Eventually("the learned word to reach Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
 	p.Stop() // a stopped process has written everything
-	id := session.KeyOf("default", session.SpaceName, optedOutWord)
+	id := session.IDOf("default", session.NamespaceSession, optedOutWord)
 	for _, trace := range []string{optedOutWord, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), trace); len(left) > 0 {
 			t.Errorf("Redis keys with %q of the opted-out session: got %v, want none", trace, left)

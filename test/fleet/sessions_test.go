@@ -205,7 +205,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		// The session is named, so that the test knows the session id. A coin decides for each lesson whether the
 		// lesson is injected; 4 sessions without any lesson are unlikely.
 		c := newConversation(fmt.Sprint("talk-", n), true)
-		id := session.KeyOf("default", session.SpaceName, c.sender)
+		id := session.IDOf("default", session.NamespaceSession, c.sender)
 		var first *session.Record
 		before := ""
 		for i, at := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
@@ -246,7 +246,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	// A replica reads its own session from memory. Another replica looks up the session in Redis once.
 	stays := newConversation("stays", true)
 	stays.turn(t, fleet[0])
-	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.sender), 1)
+	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 1)
 	stop := server.Monitor(t)
 	for range 12 {
 		stays.turn(t, fleet[0])
@@ -254,7 +254,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	if n := lookups(stop()); n != 0 {
 		t.Errorf("look-ups by 12 turns on one replica: got %d, want 0", n)
 	}
-	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.sender), 13)
+	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 13)
 	stop = server.Monitor(t)
 	stays.turn(t, fleet[1])
 	if n := lookups(stop()); n != 1 {
@@ -273,7 +273,7 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	before := ""
 	for i := range 6 {
 		c.turn(t, fleet[i%2])
-		var found []session.Listed
+		var found []session.ListedSession
 		harness.Eventually(t, "a session in Redis", func() bool {
 			page, err := db.Newest(t.Context(), "default", session.ListRange{Limit: 10})
 			found = page.List
@@ -307,8 +307,8 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	home.turn(t, fleet[0])
 	moved.turn(t, fleet[0])
 	nameless.turn(t, fleet[0])
-	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "home"), 1)
-	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "moved"), 1)
+	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "home"), 1)
+	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "moved"), 1)
 	harness.Eventually(t, "3 exchanges", func() bool {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 3
@@ -346,7 +346,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		nameless.turn(t, p)
 		return strings.Count(model.last("nameless"), lesson) == 1
 	})
-	rec := waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
+	rec := waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "moved"), 2)
 	if rec.State.Provisional || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
 		t.Errorf("session moved: got stand-in %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
 			rec.State.Provisional, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
@@ -468,7 +468,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	p.Eventually("a lesson after the start of Redis", func() bool { n++; return turn(p, fmt.Sprint("later-", n), true) })
 	db := openStore(t, server.URL())
 	p.Eventually("the session that began without Redis", func() bool {
-		_, ok, err := db.Session(t.Context(), "default", session.KeyOf("default", session.SpaceName, "early"))
+		_, ok, err := db.Session(t.Context(), "default", session.IDOf("default", session.NamespaceSession, "early"))
 		return ok && err == nil
 	})
 	p.Signal(syscall.SIGTERM)
@@ -503,7 +503,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	}
 	conversations.Wait()
 	for n, route := range routes {
-		id := session.KeyOf("default", session.SpaceName, fmt.Sprint("moving-", n))
+		id := session.IDOf("default", session.NamespaceSession, fmt.Sprint("moving-", n))
 		rec := waitForTurn(t, db, id, len(route))
 		want := int64(len(route))
 		if rec.Thread.Turns != len(route) || rec.Thread.Tally.Turns != want || rec.Thread.Tally.Tokens != 110*want || rec.Thread.Used.Input != 100*want {

@@ -96,7 +96,7 @@ reward: {close_after: 300ms}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
 			for _, name := range names {
-				id := session.KeyOf(tenant, session.SpaceName, name)
+				id := session.IDOf(tenant, session.NamespaceSession, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
 					t.Errorf("%s: places with the hash of session %s: got %v, want none", when, name, found)
 				}

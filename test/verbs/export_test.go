@@ -36,7 +36,9 @@ func runExport(t *testing.T, dir string, flags ...string) string {
 }
 
 // exportID returns the id of session n.
-func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
+func exportID(n int) session.ID {
+	return session.IDOf("default", session.NamespaceSession, fmt.Sprint(n))
+}
 
 // newExchange returns the exchange of the first turn of a session, in which lesson is injected; "" means no lesson.
 func newExchange(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {

@@ -50,13 +50,13 @@ func (j *ExportJob) Write(ctx context.Context, format string) error {
 	lines := sample.NewExporter(j.Out)
 	switch format {
 	case "mplp":
-		err = j.Samples(ctx, func(s *session.StoredSample) error { return lines.Line(&s.Sample) })
+		err = j.Samples(ctx, func(s *session.StoredSample) error { return lines.WriteLine(&s.Sample) })
 	case "experiment":
 		err = j.writeTrials(ctx, lines)
 	case "preference":
-		err = j.sessions(ctx, lines.Preferences)
+		err = j.sessions(ctx, lines.WritePreferences)
 	default:
-		err = j.sessions(ctx, lines.Chat)
+		err = j.sessions(ctx, lines.WriteChat)
 	}
 	j.Records = lines.Lines()
 	if err != nil {
@@ -90,9 +90,9 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 		return true
 	}
 	if j.candidates == nil || j.candidatesTenant != tenant {
-		j.candidatesTenant, j.candidates = tenant, session.Candidates(tenant, j.Session)
+		j.candidatesTenant, j.candidates = tenant, session.IDsOfName(tenant, j.Session)
 	}
-	of, ok := session.OfRequest(j.Session)
+	of, ok := session.IDOfRequest(j.Session)
 	return ok && of == id || slices.Contains(j.candidates, id)
 }
 
@@ -145,7 +145,7 @@ func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 
 // transcript returns a session with its stored exchanges and feedback.
 func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session, error) {
-	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), Failing: func(tool, args, text string, isError int8) bool {
+	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 	}}
 	var err error

@@ -36,7 +36,7 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 // If an exchange of a session is missing, an export omits the text of feedback on the session, because the text may be
 // about an opted-out turn. Feedback on one turn keeps its text.
 func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
-	id := session.KeyOf("default", session.SpaceName, "s")
+	id := session.IDOf("default", session.NamespaceSession, "s")
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: "default", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)},
 		Thread:   session.Thread{Turns: 3},

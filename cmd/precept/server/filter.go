@@ -50,7 +50,7 @@ func (f optOutFilter) EachSession(ctx context.Context, tenant string, since, unt
 		if o.Hides(r.Tenant, "") {
 			return nil
 		}
-		if o.HidesAgents() {
+		if o.HasAgentPatterns() {
 			if rec, err := session.Decode(r.ID, r.Data); err == nil && o.Hides(r.Tenant, rec.Identity.Agent) {
 				return nil
 			}
@@ -70,7 +70,7 @@ func (f optOutFilter) Exchanges(ctx context.Context, tenant string, id session.I
 		f.damaged(session.Ref{Tenant: tenant, ID: id}, err)
 		return nil, nil
 	}
-	return o.Visible(list), err
+	return o.VisibleExchanges(list), err
 }
 
 // Feedback returns the feedback on a session, without texts that may be about an opted-out turn.
@@ -92,7 +92,7 @@ func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.
 	o := f.optOut()
 	var list []sample.Exchange
 	var err error
-	if o.HidesPaths() {
+	if o.HasPathPatterns() {
 		if list, err = f.source.Exchanges(ctx, tenant, id); errors.Is(err, session.ErrDamaged) {
 			f.damaged(session.Ref{Tenant: tenant, ID: id}, err)
 			return nil, nil //nolint:nilnil // the content of the session is left out
@@ -113,7 +113,7 @@ func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.Stored
 		if o.Hides(s.Tenant, s.Agent) {
 			return false, nil
 		}
-		if !o.HidesPaths() && !s.Sample.HasSessionWords() {
+		if !o.HasPathPatterns() && !s.Sample.HasSessionWords() {
 			return true, nil
 		}
 		if ref := (session.Ref{Tenant: s.Tenant, ID: s.ID}); last != ref {

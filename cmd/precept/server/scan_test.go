@@ -37,7 +37,7 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 // ScanRules reads at most maxScannedSessions sessions, and returns no error if there are more.
 func TestScanRulesIsBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	id := session.KeyOf("default", session.SpaceName, "s")
+	id := session.IDOf("default", session.NamespaceSession, "s")
 	rec := &session.Record{Identity: session.Identity{ID: id, Tenant: "default", Started: now, Seen: now}, Thread: session.Thread{Turns: 1}}
 	row, err := rec.Row(func(text string) (string, bool) { return text, true })
 	if err != nil {

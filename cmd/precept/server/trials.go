@@ -34,7 +34,7 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 			if f.Lesson != "" && t.Slug != f.Lesson {
 				continue
 			}
-			if err := lines.Line(&t); err != nil {
+			if err := lines.WriteLine(&t); err != nil {
 				return err
 			}
 		}
