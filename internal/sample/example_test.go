@@ -7,7 +7,7 @@ import (
 )
 
 // Exchanges whose calls name an opted-out file are not stored.
-func ExampleOptOut_Hits() {
+func ExampleOptOut_NamesPath() {
 	o, err := sample.NewOptOut([]string{"*.env", "*/.ssh/*"}, nil, nil)
 	if err != nil {
 		fmt.Println(err)

@@ -55,7 +55,7 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		rows[i] = session.Row{Tenant: one.Identity.Tenant, ID: one.Identity.ID, Started: one.Identity.Started, Seen: one.Identity.Seen, Unit: true, Data: data}
+		rows[i] = session.Row{Tenant: one.Identity.Tenant, ID: one.Identity.ID, Started: one.Identity.Started, Seen: one.Identity.Seen, IsUnit: true, Data: data}
 	}
 	row, err := session.Merged(rows[0], rows[1])
 	if err != nil {
