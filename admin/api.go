@@ -62,10 +62,10 @@ func (s *Server) apiSamples(c echo.Context) error {
 // apiHealth answers GET /api/health.
 func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c), nil) }
 
-// apiExport answers GET /api/export with a file of the samples that the query selects. With format=experiment, the
-// file has the coins of their sessions instead. The file is sent while the samples are read. If the store fails after
-// the first byte was sent, the connection is aborted, so that the client does not take an incomplete file for a
-// complete one.
+// apiExport answers GET /api/export with a file of the samples that the query selects. With format=experiment, the file
+// instead has the random assignments of the selected sessions. The file is sent while the samples are read. If the
+// store fails after the first byte was sent, the connection is aborted, so that the client does not take an incomplete
+// file for a complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p)

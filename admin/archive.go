@@ -70,8 +70,8 @@ func sampleQuery(p *params) *store.SampleQuery {
 	return q
 }
 
-// appliesToExperiment reports whether every filter of a selection of samples also applies to draws, which are the coins
-// in an export with format=experiment. A draw can be selected by tenant, lesson and time only.
+// appliesToExperiment reports whether every filter of a selection of samples also applies to an export with
+// format=experiment. The random assignments in such an export can be selected by tenant, lesson and time only.
 func appliesToExperiment(q *store.SampleQuery) bool {
 	return len(q.Filter.Families)+len(q.Filter.Quality) == 0 && q.Agent+q.Session == ""
 }

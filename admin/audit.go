@@ -55,7 +55,7 @@ func openAudit(dir string) (*audit, error) {
 	tail, err := io.ReadAll(f)
 	for line := range bytes.Lines(tail) {
 		var n AuditEntry
-		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line may be incomplete, and so may a line that a crash interrupted
+		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line and the last line before a crash may be incomplete
 			a.remember(n)
 		}
 	}

@@ -15,7 +15,7 @@ type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
 	Days   []int64  `json:"days"`            // Unix seconds
-	Local  bool     `json:"local,omitempty"` // days are instants, shown in the browser's time zone; otherwise UTC dates
+	Local  bool     `json:"local,omitempty"` // Days are points in time, shown in the browser's time zone; otherwise Days are UTC dates
 	Series []series `json:"series"`
 	Marks  []marker `json:"marks,omitempty"`
 }
@@ -79,8 +79,8 @@ func effectChart(label string, effects []effectAt) chart {
 }
 
 // effectOverTime returns a chart and a table of the effect at the end of each day. The chart marks the evaluations of
-// planned trials. For fewer than two days, the result is a chart of since, which holds the effects that the server has
-// computed since its start. If since also has fewer than two effects, the result is nil.
+// planned trials. For fewer than two days, effectOverTime instead returns a chart of since, which holds the effects
+// that the server has computed since its start. If since also has fewer than two effects, the result is nil.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, since []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {

@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// action is an action on a lesson, with the name of its button and a description of its consequence.
+// action is a possible action on a lesson, with the name of its button and a description of its consequence.
 type action struct {
 	key               lesson.Action
 	name, consequence string

@@ -52,7 +52,7 @@ func difference(a, b string) (out []diffLine) {
 	return out
 }
 
-// diffOf returns the diff from a to b, one line each, with a mark and a CSS class.
+// diffOf returns the diff from a to b as HTML. Each line has a mark and a CSS class.
 func diffOf(a, b string) g.Node {
 	return h.Pre(h.Class("diff"), g.Map(difference(a, b), func(l diffLine) g.Node {
 		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), quoted(l.text), g.Text("\n"))

@@ -107,8 +107,8 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// roundedAxis returns an axis that contains the part of lo to hi between -1 and 1. Its ends are multiples of its step.
-// The step is the smallest one with which the axis has at most six steps.
+// roundedAxis returns an axis that contains the interval from lo to hi, as far as it is between -1 and 1. The ends of
+// the axis are multiples of its step. The step is the smallest one with which the axis has at most six steps.
 func roundedAxis(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {

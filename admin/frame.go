@@ -40,7 +40,7 @@ type frame struct {
 	Nav    []link
 	Tenant string
 	CSRF   string // empty for a program that sends a token; its pages have no forms
-	MayAct bool   // true for a browser whose user may change data; the page then has forms
+	MayAct bool   // the request comes from a browser whose user may change data; the page then has forms
 	Viewer bool   // true for a viewer, whose pages have no links to operators' pages
 	Notice notice // result of the last action
 
@@ -101,7 +101,7 @@ func (f frame) With(query ...string) string {
 	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
 }
 
-// onSamePage returns the address of this page with a changed query, as With does, but stays on the same page of rows.
+// onSamePage returns the address of this page with a changed query, as With does, but keeps the page of rows.
 func (f frame) onSamePage(query ...string) string {
 	q := maps.Clone(f.query)
 	for i := 0; i+1 < len(query); i += 2 {
@@ -128,13 +128,14 @@ func (f frame) session(id string) string {
 }
 
 // rewardedSessions returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or
-// withheld. The list covers the window of this page's report. An empty slug means any lesson.
+// withheld. The list covers the window of this page's report. An empty slug means any lesson. more holds further keys
+// and values of the query.
 func (f frame) rewardedSessions(slug, arm string, more ...string) string {
 	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, more...)...)
 }
 
-// sessionsInWindow returns the address of the list of sessions with filters. The list covers the window of this page's
-// report.
+// sessionsInWindow returns the address of the list of sessions with filters, which are alternating keys and values. The
+// list covers the window of this page's report.
 func (f frame) sessionsInWindow(filters ...string) string {
 	var query []string
 	window := f.query.Get("window")
@@ -146,8 +147,8 @@ func (f frame) sessionsInWindow(filters ...string) string {
 	return f.Link("/sessions", append(query, filters...)...)
 }
 
-// armLink returns n, the number of a lesson's rewarded sessions in an arm, as a link to the list of these sessions.
-// more holds further keys and values of the link's query.
+// armLink returns a link to the list of a lesson's rewarded sessions in an arm. The text of the link is n, the number
+// of these sessions. more holds further keys and values of the link's query.
 func (f frame) armLink(n int64, slug, arm string, more ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")

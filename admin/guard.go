@@ -199,9 +199,9 @@ const (
 		"use an operator's token (admin.tokens)"
 )
 
-// permit refuses requests that a viewer may not send: writes other than the logout, routes that are not viewable, and
-// searches, whose results would reveal conversations. permit runs inside of audited, so that the audit log contains
-// refused writes.
+// permit refuses requests that a viewer may not send: writes other than the logout, routes that are not viewable
+// (isViewable), and searches, whose results would reveal conversations. permit runs inside of audited, so that the
+// audit log contains refused writes.
 func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {

@@ -29,7 +29,7 @@ type reportKey struct {
 }
 
 // countsAllClosed reports whether the report counts all closed sessions and no open ones. Only such reports enter the
-// history, so that all effects of a chart count the same kind of sessions.
+// history, so that all effects of a chart are comparable.
 func (k reportKey) countsAllClosed() bool { return k.Window == 0 && !k.Provisional }
 
 // effectAt is an effect and the time at which it was computed.

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// verdictLine returns the verdict of a row in words, and the next step for a person.
+// verdictLine returns the verdict of a row in words, and the next action for the user.
 func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
 	note := r.ZeroNote()

@@ -102,8 +102,8 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 }
 
-// outcomeEffect returns the effect on an outcome in the scale of the plot, where 1 means 100 points or 100 per cent;
-// nil if the effect is unknown or not reliable.
+// outcomeEffect returns the effect on an outcome in the scale of the plot, where 1 means 100 points or 100 per cent.
+// The result is nil if the effect is unknown or not reliable.
 func outcomeEffect(x *report.Outcome) *effect {
 	if x.Effect == nil || x.Verdict == report.Broken {
 		return nil

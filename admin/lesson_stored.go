@@ -107,8 +107,8 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 	return backtestView{result: &b}
 }
 
-// summary returns the result of the backtest as a sentence. If no backtest was requested, short returns a link to href,
-// which requests the backtest.
+// summary returns the result of the backtest as a sentence. If no backtest was requested, summary returns a link to
+// href, which requests the backtest.
 func (x *backtestView) summary(href string) g.Node {
 	switch b := x.result; {
 	case b != nil:

@@ -114,7 +114,7 @@ func eventsTable(events []lesson.Event) g.Node {
 	}
 }
 
-// triggerList returns the triggers of a lesson that are set. never is shown if none is set.
+// triggerList returns the triggers of a lesson that are set. If no trigger is set, triggerList returns the text never.
 func triggerList(l *lesson.Lesson, never string) g.Node {
 	one := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))

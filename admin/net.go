@@ -21,8 +21,8 @@ type netResult struct {
 	mean     meanPrice // mean price of the input tokens
 }
 
-// netOf returns the net result of the last seven days in a report. The tokens are known only for all treated sessions,
-// with and without a reward, so netOf scales their number.
+// netOf returns the net result of the last seven days in a report. The inserted tokens are known only for all treated
+// sessions together, with and without a reward, so netOf scales their number to the sessions with a reward.
 func netOf(r *report.Report, p Prices, m meanPrice) netResult {
 	sum := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := sum.TokensAdded

@@ -31,7 +31,7 @@ type overviewView struct {
 	tenants   []string      // other tenants with data, if this tenant has none
 }
 
-// task is an open task for a person, with the link to the page for the task.
+// task is an open task for the user, with a link to the page for the task.
 type task struct {
 	text, href, tone string
 	sessions         string // address of the list of the sessions concerned; empty: none

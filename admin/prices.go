@@ -39,7 +39,7 @@ func (p *Prices) cost(x *store.SessionItem) *float64 {
 
 // Section compares sessions with and without a section of a rules file, in words: their input tokens, the cached share
 // and, if prices are known, the money. The prices are means over the models, weighted by the picks of each model. A
-// pick is a session in which the coin kept or removed the section. Section returns "" until sessions of both arms have
+// pick is a session in which the section was kept or cut at random. Section returns "" until sessions of both arms have
 // reported their tokens.
 func (p *Prices) Section(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {

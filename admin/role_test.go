@@ -27,8 +27,8 @@ func withRoles(t *testing.T) (*fixture, *fakeLessonService, string) {
 	return f, keeper, id.String()
 }
 
-// With the token of a viewer, only GET requests of the routes that viewable lists succeed, except text searches. A new
-// route is therefore refused until viewable lists the route.
+// With the token of a viewer, only GET requests of the routes that isViewable lists succeed, except text searches. A
+// new route is therefore refused until isViewable lists the route.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token

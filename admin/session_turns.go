@@ -35,7 +35,7 @@ func turn(t *store.TurnItem) g.Node {
 	)
 }
 
-// turnMarks returns the unusual properties of a turn as short texts, such as a failed reply.
+// turnMarks returns short texts about the unusual properties of a turn, such as a failed reply.
 func turnMarks(t *store.TurnItem) (marks []string) {
 	if t.Outcome != sample.Complete {
 		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))

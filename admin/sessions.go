@@ -45,8 +45,8 @@ const (
 	clockSlack = time.Minute      // the clock may be set back by this time without ending a login
 )
 
-// isValid reports whether a login is valid at the time now. A login from the future is invalid, because the clock was
-// set back since the login, and the age of the login is unknown.
+// isValid reports whether a login is valid at the time now. A login from the future is invalid: the clock was set back
+// since the login, so the age of the login is unknown.
 func (x *login) isValid(now time.Time) bool {
 	return !now.After(x.expiresAt) && !x.usedAt.After(now.Add(clockSlack)) && !x.expiresAt.After(now.Add(sessionAge+clockSlack))
 }

@@ -14,23 +14,23 @@ import (
 
 // sharedCache computes slow values for all pages, such as a report about thousands of lessons. Requests for the same
 // key share one computation. A sharedCache runs one computation at a time, so that it takes at most one core. If a key
-// has an old value, a request waits at most the time patience for a newer value, and then gets the old value. While no
-// worker runs (see run), each request computes its own value.
+// has an old value, a request waits at most maxPageWait for a newer value, and then gets the old value. While no worker
+// runs (see run), each request computes its own value.
 type sharedCache[K comparable, V any] struct {
 	now         func() time.Time
 	compute     func(context.Context, K) (V, error)
 	maxAge      func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
 	renewAfter  func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0 means never
-	removeAfter time.Duration                          // time without a page request after which a value is removed; 0 means kept
+	removeAfter time.Duration                          // time without a page request after which a value is removed; 0 means never
 
-	flights   singleflight.Group // one flight (shared computation) per key
-	semaphore chan struct{}      // semaphore that admits one computation
+	flights   singleflight.Group // at most one flight, which is a shared computation, for each key
+	semaphore chan struct{}      // admits one computation at a time
 
 	mu            sync.Mutex
 	workerContext context.Context // context of the worker; nil while no worker runs
 	clearCount    int             // number of calls of clear
 	expireCount   int             // number of calls of expire
-	pendingCount  int             // number of flights that wait for single or run compute
+	pendingCount  int             // number of flights that wait for the semaphore or run compute
 	values        map[K]*cachedValue[V]
 }
 
@@ -48,7 +48,7 @@ const (
 	maxPageWait = 100 * time.Millisecond // maximum time that a page waits for a newer value
 	maxShared   = 16                     // maximum number of stored values, and of pending flights
 	renewEvery  = 5 * time.Second        // interval between checks for values to recompute
-	maxIdle     = time.Hour              // the worker does not renew a value that no page asked for in this time
+	maxIdle     = time.Hour              // the worker does not renew a value that no page requested for this time
 )
 
 // errComputing is the error of a key whose first computation takes longer than the caller waits.
@@ -58,7 +58,7 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 	return &sharedCache[K, V]{now: now, compute: compute, maxAge: maxAge, renewAfter: renewAfter, semaphore: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
-// get returns the value of a key. old reports that the value is older than fresh allows, because the computation of a
+// get returns the value of a key. old reports that the value is older than maxAge allows, because the computation of a
 // newer value has not finished or cannot start. For a key without a value, get waits at most maxWait, and then returns
 // errComputing. A maxWait of 0 means no limit.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
@@ -193,8 +193,8 @@ func (s *sharedCache[K, V]) clear() {
 }
 
 // expire makes all values old, because data was erased. Pages show an old value until the value is computed again. The
-// next request of a page starts this computation. The worker starts the computation only in a cache whose warm is not
-// 0. expire removes values that are not pinned and that no page asked for in the last minute.
+// next request of a page starts this computation. The worker starts the computation only in a cache whose renewAfter is
+// not 0. expire removes values that are not pinned and that no page asked for in the last minute.
 func (s *sharedCache[K, V]) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,9 +231,9 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	}
 }
 
-// renewOld removes the values that no page requested for the time unused. For each other value that is older than warm
-// allows, renewOld starts a computation, unless no page requested the value for maxIdle. Pinned values need no
-// request.
+// renewOld removes each value that no page requested for the time removeAfter. For each other value that is older than
+// renewAfter allows, renewOld starts a computation, unless no page requested the value for the time maxIdle. Pinned
+// values need no request.
 func (s *sharedCache[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,7 @@ func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, 
 	})
 }
 
-// Concurrent calls of get share one computation. Once a value exists, get waits for at most patience, and reports
+// Concurrent calls of get share one computation. Once a value exists, get waits for at most maxPageWait, and reports
 // whether the value is stale.
 func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {

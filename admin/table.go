@@ -127,8 +127,8 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	)
 }
 
-// provenOutcomes returns the outcomes that the lesson provably lowers. They are shown here because a fall of
-// recurrence is proven after far fewer sessions than an effect on the reward.
+// provenOutcomes returns the outcomes that the lesson provably lowers. The table shows these outcomes, because a fall
+// of recurrence is proven after far fewer sessions than an effect on the reward.
 func provenOutcomes(l *report.Row) g.Node {
 	var lines g.Group
 	for i := range l.Outcomes {
@@ -147,8 +147,8 @@ func together(r *report.Global) *report.Row {
 	}
 }
 
-// overTime returns a small chart of a row's effect over time, and the progress: the number of rewarded picks and the
-// number that a verdict needs.
+// overTime returns a small chart of a row's effect over time, and the progress towards a verdict: the number of
+// rewarded picks so far, and the number that the verdict needs.
 func overTime(l *report.Row) g.Node {
 	progress := small(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {

@@ -43,8 +43,8 @@ func countOf[N int | int64](n N, name string) string {
 	return count(n) + " " + plural(n, name, name+"s")
 }
 
-// chance formats a probability in per cent. A probability of less than 0.5% becomes "< 1%". A probability of more than
-// 99.5% becomes "> 99%".
+// chance formats a probability in per cent, rounded to whole numbers. A probability below 0.5% becomes "< 1%", and a
+// probability above 99.5% becomes "> 99%".
 func chance(p float64) string {
 	switch {
 	case p < 0.005:
@@ -128,7 +128,7 @@ func visible(text string) string {
 // visibleNames matches the names that visible writes in place of characters.
 var visibleNames = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
 
-// fromVisible reverses visible: each name of a hidden character becomes this character.
+// fromVisible reverses visible: each name of a hidden character becomes the character.
 func fromVisible(shown string) string {
 	return visibleNames.ReplaceAllStringFunc(shown, func(name string) string {
 		if name == "‹ESC›" {
@@ -182,8 +182,8 @@ func truncateChars(text string, limit int) string {
 // becomes U+FFFD.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// isHidden reports whether a character is invisible or changes the display of other characters. hides returns false for
-// the joiners U+200C and U+200D, because emoji and Indic scripts need joiners.
+// isHidden reports whether a character is invisible or changes the display of other characters. isHidden returns false
+// for the joiners U+200C and U+200D, because emoji and Indic scripts need joiners.
 func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':
@@ -206,7 +206,7 @@ func tierText(tier int) string {
 }
 
 // definitionText describes a definition of the reward, such as "user>verifier@24h0m0s", in a sentence without its
-// period. It returns an invalid definition unchanged.
+// period. definitionText returns an invalid definition unchanged.
 func definitionText(definition string) string {
 	d, err := feedback.ParseDefinition(definition)
 	if err != nil {

@@ -53,15 +53,15 @@ func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 		got, rest, left := strings.Cut(truncateBytes(text, limit), "\n… ")
 		if len(text) <= limit {
 			if truncateBytes(text, limit) != text {
-				t.Fatalf("bounded(%q, %d) = %q, want the text unchanged", text, limit, truncateBytes(text, limit))
+				t.Fatalf("truncateBytes(%q, %d) = %q, want the text unchanged", text, limit, truncateBytes(text, limit))
 			}
 			return
 		}
 		if !strings.HasSuffix(truncateBytes(text, limit), " further bytes") || !utf8.ValidString(truncateBytes(text, limit)) {
-			t.Fatalf("bounded(%q, %d) = %q, want valid UTF-8 that ends with the number of further bytes", text, limit, truncateBytes(text, limit))
+			t.Fatalf("truncateBytes(%q, %d) = %q, want valid UTF-8 that ends with the number of further bytes", text, limit, truncateBytes(text, limit))
 		}
 		if left && !strings.Contains(text, "\n… ") && (len(got) > limit || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-limit)+" further bytes") {
-			t.Fatalf("bounded(%q, %d): got prefix %q and note %q; want a prefix within the limit, and the number of further bytes", text, limit, got, rest)
+			t.Fatalf("truncateBytes(%q, %d): got prefix %q and note %q; want a prefix within the limit, and the number of further bytes", text, limit, got, rest)
 		}
 	})
 }
@@ -88,12 +88,12 @@ func TestHiddenInReversesVisible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")
 		if got := fromVisible(visible(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
-			t.Fatalf("hiddenIn(visible(%q)) = %q, want the text", text, got)
+			t.Fatalf("fromVisible(visible(%q)) = %q, want the text", text, got)
 		}
 	})
 	for _, text := range []string{"‹U+0041›", "‹U+200b›", "‹U+00200B›", "‹U+FFFFFF›", "‹U+›", "‹esc›"} {
 		if got := fromVisible(text); got != text {
-			t.Errorf("hiddenIn(%q) = %q, want the text unchanged", text, got)
+			t.Errorf("fromVisible(%q) = %q, want the text unchanged", text, got)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, byIP: map[netip.Addr]int{}}
 }
 
-// throttleResult says how to answer and log a wrong token.
+// throttleResult describes the answer to a wrong token, and its log line.
 type throttleResult struct {
 	retryAfter time.Duration // time until the next period if the answer is status 429, else 0
 	shouldLog  bool

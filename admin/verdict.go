@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// advice is a verdict in words, with the next step for a person.
+// advice is a verdict in words, with the next action for the user.
 type advice struct {
 	Words, Next, Tone string
 	Group             string // group in the filter: helps, harms, none, open, invalid, waits

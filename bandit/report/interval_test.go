@@ -105,10 +105,10 @@ func TestSessionsForMatchesGuide(t *testing.T) {
 		}
 	}
 	if n := picksForWidth(0, 1); n != 1e9 {
-		t.Errorf("sessionsFor(0, 1) = %v, want 1e9", n)
+		t.Errorf("picksForWidth(0, 1) = %v, want 1e9", n)
 	}
 	if n := picksForWidth(10, 1); n > trial.MinPicks {
-		t.Errorf("sessionsFor(10, 1) = %v, want at most %d", n, trial.MinPicks)
+		t.Errorf("picksForWidth(10, 1) = %v, want at most %d", n, trial.MinPicks)
 	}
 }
 
