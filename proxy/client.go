@@ -17,25 +17,25 @@ import (
 // close with unread bytes resets the connection, and a reset may discard the answer before the client reads it.
 const lingerTimeout = 500 * time.Millisecond
 
-// clientWriter writes the response to the client. A clientWriter bounds the time of one write, not
-// the time of the response, and keeps the status.
+// clientWriter writes the response to the client, and records the status. It limits the time of one write, but not the
+// time of the response.
 type clientWriter struct {
 	http.ResponseWriter
 	ctl         *http.ResponseController
 	limit       time.Duration // maximum time of one write, and of one read of the request body
 	now         func() time.Time
-	deadlineSet time.Time // when the write deadline was last set
+	deadlineSet time.Time // time at which the write deadline was last set
 	body        *clientBody
 	dialect     wire.Dialect // dialect of an inspected path; wire.None for other paths
 	code        int          // 0 means no answer yet
 	id          string       // Precept-Request-Id; empty before the first use
-	unknownKey  string       // unknown key of the path form, logged at the end; see PathForm.Unknown
-	atEndpoint  bool         // an endpoint of precept answers, not the upstream
+	unknownKey  string       // unknown key of the path form, which is logged at the end; see PathForm.Unknown
+	atEndpoint  bool         // the request is for an endpoint of precept
 	http10      bool         // the client speaks HTTP/1.0, which has no interim responses
 }
 
-// Write implements io.Writer. The deadline moves in steps: to move the deadline at each small write
-// of a stream would cost more than the writes.
+// Write implements io.Writer. The deadline moves in steps of a sixteenth of the limit, because moving the deadline at
+// each small write of a stream would cost more than the writes.
 func (w *clientWriter) Write(b []byte) (int, error) {
 	if now := w.now(); now.Sub(w.deadlineSet) > w.limit/16 {
 		w.deadlineSet = now
@@ -47,9 +47,9 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. Without a Content-Type of the upstream the response
-// gets no Content-Type: net/http would guess a type. A response before the end of the request body closes the
-// connection, because the rest of the body stays unread.
+// WriteHeader implements http.ResponseWriter. If the upstream sent no Content-Type, the response has none either.
+// Otherwise net/http would guess a type. A response before the end of the request body closes the connection, because
+// the rest of the body stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.http10 {
@@ -75,9 +75,9 @@ func (w *clientWriter) WriteHeader(code int) {
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // end ends a response. net/http writes the rest of the response without a deadline. If the request body is incomplete,
-// net/http reads the rest of a short body before it closes the connection; a read deadline in the past ends this read
-// after lingerTimeout. The deadline cannot be set at once: net/http removes it if the transport still reads the body.
-// No further request meets the deadline, because the connection ends with this response.
+// net/http reads the rest of a short body before it closes the connection. A read deadline in the past ends this read
+// after lingerTimeout. The deadline cannot be set at once, because net/http removes the deadline if the transport still
+// reads the body. The deadline affects no further request, because the connection ends with this response.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.complete() {
@@ -85,24 +85,23 @@ func (w *clientWriter) end() {
 	}
 }
 
-// clientBody is the request body of a client, bounded in size and in the time of one read.
+// clientBody is the request body of a client, with limits on its size and on the time of one read.
 type clientBody struct {
 	io.ReadCloser
 	w           *clientWriter
-	deadlineSet time.Time             // when the read deadline was last set
-	ended       atomic.Pointer[error] // first error of Read; io.EOF after the whole body
+	deadlineSet time.Time             // time at which the read deadline was last set
+	ended       atomic.Pointer[error] // first error of Read, which is io.EOF after the whole body; nil before
 }
 
-// receive bounds the body of a request. receive returns a copy of the request: the server looks at
-// the body of its own request to decide whether the connection can be used again.
+// receive returns a copy of a request with a bounded body. The original request stays unchanged, because the server
+// reads its body to decide whether the connection can be used again.
 func (w *clientWriter) receive(r *http.Request, maxBytes int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	bounded := r.WithContext(r.Context())
-	// MaxBytesReader gets no ResponseWriter: the transport reads the body, so MaxBytesReader could set
-	// response headers while an early response of the upstream sets them. WriteHeader closes the
-	// connection instead.
+	// MaxBytesReader gets no ResponseWriter. The transport reads the body, so MaxBytesReader could set response headers
+	// at the same time as an early response of the upstream. WriteHeader closes the connection instead.
 	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, maxBytes), w: w}
 	bounded.Body = w.body
 	// Without full duplex the server waits for up to 256 KiB of the body before it sends a
@@ -147,7 +146,7 @@ func (b *clientBody) complete() bool {
 	return err != nil && errors.Is(*err, io.EOF)
 }
 
-// fault returns precept's answer if the body could not be read; nil means no read has failed.
+// fault returns precept's answer if a read of the body has failed, nil otherwise.
 func (b *clientBody) fault(d wire.Dialect) *problem {
 	if b == nil {
 		return nil
@@ -168,7 +167,7 @@ func (b *clientBody) fault(d wire.Dialect) *problem {
 // tooLarge is the answer to a body that exceeds limits.body_bytes.
 const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
 
-// clientOf returns the clientWriter under the writers of echo.
+// clientOf returns the clientWriter that the writers of echo wrap.
 func clientOf(w http.ResponseWriter) *clientWriter {
 	for {
 		switch v := w.(type) {

@@ -16,9 +16,9 @@ import (
 // maxAnswerBytes is the maximum size, in bytes, of the lessons in one answer.
 const maxAnswerBytes = 16 << 10
 
-// execute runs an agent's command. answer is the answer for the agent, and result is the label for the
-// metric. Commands have the permissions of /v1/lessons. The answer to a failed command does not echo the
-// command, because its text may have failed the checks on lessons.
+// execute runs a /lesson command of an agent. answer is the answer for the agent, and result is the label of the
+// metric. Commands have the permissions of /v1/lessons. The answer to a failed command does not repeat the command,
+// because the text of the command may have failed the checks on lessons.
 func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
@@ -31,8 +31,8 @@ func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from sess
 	return writ.Answer(command, true, text, lines...), "done"
 }
 
-// dispatch runs c according to its verb. command is the command to echo in the answer, text is the result
-// in one line, and lines are the further lines of the answer.
+// dispatch runs the command c by its verb. command is the command to repeat in the answer, text is the result in one
+// line, and lines are the further lines of the answer.
 func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
@@ -53,8 +53,8 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, from ses
 	return command, text, lines, err
 }
 
-// record writes a lesson. If a lesson with the same signature exists, a different text replaces its text,
-// and the same text changes nothing.
+// record writes a lesson. If a lesson with the same signature exists, the new text replaces the text of this lesson. An
+// equal text changes nothing.
 func (req lessonsRequest) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(from.String()))
 	if err != nil {
@@ -76,8 +76,8 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, from sessi
 	return l, text + " — " + lessonLine(l), nil
 }
 
-// idOf returns the id under which an agent names a lesson: its number, or its slug if an old release wrote
-// the lesson.
+// idOf returns the id by which an agent names a lesson. The id is the number of the lesson, or the slug if an old
+// release wrote the lesson without a number.
 func idOf(l *lesson.Lesson) string {
 	if l.Number > 0 {
 		return "#" + strconv.Itoa(l.Number)
@@ -111,7 +111,7 @@ func quarantineNotice(all ...*lesson.Lesson) []string {
 	return []string{"Quarantined: " + strings.Join(ids, ", ") + ". These lessons take effect when a person approves them."}
 }
 
-// listLines returns the agent's lessons that contain words, one line for each lesson. The most recently
+// listLines returns a heading (text) and one line for each lesson of the agent that contains words. The most recently
 // matched lessons come first.
 func (req lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
 	book, err := req.book(ctx)
@@ -123,14 +123,14 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 		return "", nil, err
 	}
 	var listed []*lesson.Lesson
-	room := maxAnswerBytes
+	bytesLeft := maxAnswerBytes
 	for i := range views {
 		l, ok := book.Get(views[i].ID)
 		if !ok {
 			continue // deleted since the book was read
 		}
 		line := lessonLine(l)
-		if room -= len(line) + 1; room < 0 {
+		if bytesLeft -= len(line) + 1; bytesLeft < 0 {
 			lines = append(lines, strconv.Itoa(len(views)-i)+" more are not shown; /lesson search WORDS narrows the list.")
 			break
 		}
@@ -146,7 +146,7 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 	return text + ":", append(lines, quarantineNotice(listed...)...), nil
 }
 
-// explain returns the reason of a failed command, in words for the agent, and the result for the metric.
+// explain returns the reason of a failed command as text for the agent, and the label of the metric.
 func (req lessonsRequest) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"

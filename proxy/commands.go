@@ -17,10 +17,10 @@ import (
 	"precept/store"
 )
 
-// The bounds of executing commands.
+// Bounds of the execution of commands.
 const (
-	maxQueuedReplies  = 1024             // replies in the queue whose commands are executed
-	maxRefusedReplies = 64 << 10         // replies in the queue, including replies whose commands are refused
+	maxQueuedReplies  = 1024             // number of replies in the queue up to which commands are executed
+	maxRefusedReplies = 64 << 10         // number of replies in the queue up to which commands are refused with an answer
 	commandLimit      = 10 * time.Second // maximum time of one command
 )
 
@@ -33,8 +33,7 @@ type commandJob struct {
 	commands []writ.Command
 }
 
-// commandQueue executes /lesson commands after the reply with the commands, and delivers the
-// answers to the session.
+// commandQueue executes the /lesson commands of a reply after the reply, and adds the answers to the session.
 type commandQueue struct {
 	lessons *agentLessons
 	pending pendingReplies
@@ -44,6 +43,7 @@ type commandQueue struct {
 	jobs []commandJob
 }
 
+// newCommandQueue returns an empty queue.
 func newCommandQueue(lessons *agentLessons) *commandQueue {
 	return &commandQueue{
 		lessons: lessons, wake: make(chan struct{}, 1), pending: pendingReplies{busy: map[session.ID]*pendingCommands{}},
@@ -53,9 +53,9 @@ func newCommandQueue(lessons *agentLessons) *commandQueue {
 // tooManyWait is the answer to a command that the queue has no room for.
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
-// enqueue queues the commands of a reply. If the queue is full, the commands are refused with an answer
-// and not executed. If the queue has maxRefusedReplies replies, enqueue counts the commands as dropped
-// and returns false.
+// enqueue queues the commands of a reply. If the queue has maxQueuedReplies replies, the commands are refused with an
+// answer and not executed. If the queue has maxRefusedReplies replies, enqueue counts the commands as dropped and
+// returns false.
 func (q *commandQueue) enqueue(job *commandJob) bool {
 	q.mu.Lock()
 	n := len(q.jobs)
@@ -79,7 +79,7 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	return true
 }
 
-// refuse replaces the commands by their refusal.
+// refuse replaces the commands by commands that only get the answer why.
 func (j *commandJob) refuse(why string) {
 	refused := make([]writ.Command, len(j.commands))
 	for i, c := range j.commands {
@@ -88,20 +88,20 @@ func (j *commandJob) refuse(why string) {
 	j.commands = refused
 }
 
-// run executes commands until ctx is done, and then the queued commands.
+// run executes commands until ctx is done. It then executes the commands that are still queued.
 func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
 		case <-q.wake:
-			q.executeAll() //nolint:contextcheck // a command is finished, also at a stop; commandLimit bounds the time
+			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandLimit bounds its time
 		case <-ctx.Done():
-			q.executeAll() //nolint:contextcheck // as above
+			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandLimit bounds its time
 			return nil
 		}
 	}
 }
 
-// executeAll executes the queued commands: the commands of one session in order, and sessions
+// executeAll executes the queued commands. The commands of one session are executed in order. The sessions are executed
 // concurrently, because the bank commits concurrent writes in one step.
 func (q *commandQueue) executeAll() {
 	for {
@@ -163,8 +163,7 @@ func (q *commandQueue) execute(job commandJob) {
 	q.lessons.opts.Store.Release(ses, store.Decided)
 }
 
-// send stores the answers for the replica that serves the next turn. While the store is
-// unreachable, the answers are lost.
+// send stores the answers for the replica that serves the next turn. If the store is unreachable, the answers are lost.
 func (q *commandQueue) send(job commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)

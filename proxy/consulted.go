@@ -15,24 +15,24 @@ import (
 	"precept/internal/file"
 )
 
-// The bounds of the counts.
+// Bounds of the counts.
 const (
-	maxConsulted  = 50_000          // lessons with a count
+	maxConsulted  = 50_000          // maximum number of lessons with a count
 	saveConsulted = 2 * time.Second // interval between two calls of save
 	tallyLimit    = 2 * time.Second // maximum time of one call of the tally
 )
 
-// Tally keeps the counts of all replicas.
+// Tally stores the counts of all replicas.
 type Tally interface {
-	// Consult adds counts, by slug. batch is the name of the counts. A second call with the same name adds nothing.
+	// Consult adds counts, by slug. batch names the counts. A second call with the same name adds nothing.
 	Consult(ctx context.Context, batch string, counts map[string]bank.Consultation) error
 	// Consultations returns the counts of lessons.
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
-// Consulted counts the matches of each lesson, which the API calls consultations, and keeps the time of the newest
-// match, for the agent that wrote the lesson. With a tally the counts cover the fleet, otherwise this server. A
-// nil Consulted counts nothing.
+// Consulted counts the matches of each lesson, which the API calls consultations, and records the time of the newest
+// match. The agent that wrote a lesson can read both. With a tally, the counts cover all replicas, otherwise only this
+// server. A nil Consulted counts nothing.
 type Consulted struct {
 	file    string
 	tally   Tally
@@ -46,7 +46,7 @@ type Consulted struct {
 	unsent      map[string]bank.Consultation // counts that are not in the tally
 	unconfirmed map[string]bank.Consultation // counts that were sent to the tally without a confirmation; guarded by syncMu as well
 	batch       int                          // number of the newest batch
-	dirty       bool                         // save has something to write or to send
+	dirty       bool                         // counts changed, or a batch is unconfirmed, since the last successful save
 }
 
 // NewConsulted returns a counter with a tally. Without a tally, the counts continue from the named file. Without a
@@ -101,8 +101,7 @@ func (c *Consulted) lookup(slug string) (count int64, last time.Time) {
 	return x.Count, x.Last
 }
 
-// refresh reads the counts of lessons from the tally. While the tally is unreachable, the known counts
-// stay.
+// refresh reads the counts of lessons from the tally. While the tally is unreachable, the known counts stay.
 func (c *Consulted) refresh(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
@@ -141,8 +140,8 @@ func (c *Consulted) Run(ctx context.Context) error {
 	}
 }
 
-// save writes the counts to the file, or sends the counts that the tally has not confirmed. After an error
-// the counts stay for the next call.
+// save writes the counts to the file, or sends the counts that the tally has not confirmed. After an error, the next
+// call tries again.
 func (c *Consulted) save(ctx context.Context) error {
 	c.syncMu.Lock()
 	defer c.syncMu.Unlock()

@@ -10,13 +10,13 @@ import (
 // plan is the decision of a turn.
 type plan struct {
 	insert  inject.Plan    // matches, picks, loops and the resulting edits
-	results detect.Results // which tool results are errors, computed once for the turn
+	results detect.Results // cache of the judgements of the tool results
 	number  int            // number of the turn in its session
 	base    int            // number of items that an earlier turn sent
 }
 
-// decide plans the insertions and deletions of the turn. decide has no time limit, because the matched text
-// and the searched history are bounded.
+// decide plans the insertions and deletions of the turn. decide needs no time limit, because the size of the matched
+// text and of the searched history is bounded.
 func (t *turn) decide() {
 	if t.in.body.exceeds != "" {
 		t.replayBlocks()
@@ -27,20 +27,20 @@ func (t *turn) decide() {
 	rec := t.session.Session.Record
 	rec.Lock()
 	defer rec.Unlock()
-	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
+	input := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
 	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
 		t.markSide(why)
 		if repeatsConversation(why) && rec.ContinuesUnderSystemText(t.in.req) {
-			t.plan.insert = t.set.injector.Replay(rec, view)
+			t.plan.insert = t.set.injector.Replay(rec, input)
 		}
 		return
 	}
-	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
-	view.Rules, view.Unlearned = t.p.opts.rules(), !t.query.Learn || rec.OptOut.ByRequest
+	input.Book, input.Beliefs, input.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
+	input.Rules, input.Unlearned = t.p.opts.rules(), !t.query.Learn || rec.OptOut.ByRequest
 	if t.p.opts.Meaning != nil {
-		view.Meaning = t.p.opts.Meaning(rec.Identity.ID)
+		input.Meaning = t.p.opts.Meaning(rec.Identity.ID)
 	}
-	t.plan.insert = t.set.injector.Plan(rec, view)
+	t.plan.insert = t.set.injector.Plan(rec, input)
 	t.session.ChangeUnit(func(u *session.Record) { u.CountTurn(now) })
 	t.p.resolver.AddTurn(rec, &t.query)
 	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
@@ -55,15 +55,15 @@ func (t *turn) decide() {
 	t.p.opts.Metrics.decided(&t.plan.insert)
 }
 
-// repeatsConversation reports whether a side request of the kind may repeat the messages of its session. Such a
-// request gets the blocks of the session again.
+// repeatsConversation reports whether a side request with the given reason may repeat the messages of its session. Such
+// a request gets the blocks of the session again.
 func repeatsConversation(why label.Reason) bool {
 	return why == label.SideNoTools || why == label.SideTools
 }
 
-// replayBlocks inserts the blocks of the session again, into a request that exceeds limits.inspect_bytes or
-// limits.items. Without the blocks the provider's prompt cache would be lost at this turn, and the
-// agent would lose its lessons.
+// replayBlocks inserts the blocks of the session again into a request that exceeds limits.inspect_bytes or
+// limits.items. Without the blocks, this turn would miss the provider's prompt cache, and the agent would lose its
+// lessons.
 func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record
 	rec.Lock()
@@ -80,16 +80,16 @@ func (t *turn) replayBlocks() {
 		}
 		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
 	}
-	view := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
+	input := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
 	if !side { // no section of a rules file is deleted from a side request
-		view.Rules = t.p.opts.rules()
+		input.Rules = t.p.opts.rules()
 	}
-	t.plan.insert = t.set.injector.Replay(rec, view)
+	t.plan.insert = t.set.injector.Replay(rec, input)
 }
 
 // splice makes the body with the insertions and deletions of the plan.
 func (t *turn) splice() {
-	begun, edits := t.p.opts.Now(), t.plan.insert.Edits
+	start, edits := t.p.opts.Now(), t.plan.insert.Edits
 	size := len(t.in.body.plain) + 1024
 	for i := range edits {
 		size += 2 * len(edits[i].Text)
@@ -107,7 +107,7 @@ func (t *turn) splice() {
 	if o.length >= 0 {
 		o.length = int64(len(out))
 	}
-	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(begun), t.out.span.TraceID())
+	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(start), t.out.span.TraceID())
 }
 
 // mailbox returns the mailbox of the session.
@@ -115,9 +115,9 @@ func (t *turn) mailbox() mailbox {
 	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.identity.tenant, t.session.Session}
 }
 
-// recordRejection records that the upstream rejected a changed request and accepted the original bytes.
-// precept then inserts no further text into the session. If the change only deleted sections of rules files,
-// precept deletes no further section in the session, and still inserts text.
+// recordRejection records that the upstream rejected a changed request and accepted the original bytes. As a result,
+// precept inserts no further text into the session. If the change only deleted sections of rules files, precept deletes
+// no further section in the session, and still inserts text.
 func (t *turn) recordRejection() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session

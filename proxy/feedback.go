@@ -13,24 +13,24 @@ import (
 	"precept/store"
 )
 
-// maxFeedbackBytes bounds the body of POST /v1/feedback, which may have many entries.
+// maxFeedbackBytes is the maximum size, in bytes, of the body of POST /v1/feedback, which may have many entries.
 const maxFeedbackBytes = 8 << 20
 
-// entryAnswer is the answer to one entry.
+// entryAnswer is the answer to one entry of feedback.
 type entryAnswer struct {
 	ID      string `json:"id,omitempty"`
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
 	Error   string `json:"error,omitempty"`
-	code    int
+	code    int    // HTTP status; 0 for an accepted entry
 
 	// The answer to feedback on a commit, a branch or a pull request has all rated sessions and runs, newest first.
 	Sessions []string `json:"sessions,omitempty"`
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// feedback serves POST /v1/feedback: one entry, or an array of entries. A bad entry does not affect
+// feedback serves POST /v1/feedback, whose body is one entry or an array of entries. An invalid entry does not affect
 // the other entries.
 func (p *Proxy) feedback(c echo.Context) error {
 	set := p.set.Load()
@@ -77,7 +77,7 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) entryAnswer 
 	}
 	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
 	a := answerOf(f.Entry.ID, &done)
-	if done.Status != store.Joined { // the name that the client gave
+	if done.Status != store.Joined { // the store knows no session, so the answer has the names that the client sent
 		a.Session, a.Run = cmp.Or(a.Session, f.SessionID), cmp.Or(a.Run, f.RunID)
 	}
 	return a

@@ -12,22 +12,21 @@ import (
 	"time"
 )
 
-// flushWithin bounds the time that a piece of a reply of known length waits for the next piece.
-// Most such replies are complete at once, and are sent in one write with their headers.
-// ReverseProxy flushes streams (of events, or of unknown length) at once, independent of
-// flushWithin.
+// flushWithin bounds the time that a part of a reply of known length waits for the next part. Most such replies are
+// complete at once, and are sent in one write with their headers. ReverseProxy flushes streams of events, and replies
+// of unknown length, at once.
 const flushWithin = 2 * time.Millisecond
 
-// The sizes of one read of a reply. A slow stream keeps its buffer for minutes, and its pieces have
-// a few hundred bytes; net/http reads 4 KiB of a connection at once.
+// Sizes of one read of a reply, in bytes. A slow stream keeps its buffer for minutes, and its events have a few hundred
+// bytes, so its buffer is small. net/http reads 4 KiB of a connection at once.
 const eventPieceBytes, maxPieceBytes = 4 << 10, 32 << 10
 
 // observer receives the reply before the client does.
 type observer interface {
-	// onResponse receives the headers of the reply to the client, and may add headers. original
-	// reports that the upstream accepted the original bytes after a rejected insertion.
+	// onResponse receives the reply before its headers are sent to the client, and may add headers. original is true if
+	// the upstream rejected the changed request and accepted the original bytes.
 	onResponse(res *http.Response, original bool)
-	// onBody gets each piece of the body.
+	// onBody receives each part of the body, and the error of the read.
 	onBody(b []byte, err error)
 	// onFailure receives the headers and the status of precept's answer, if the upstream sent no reply.
 	onFailure(h http.Header, status int)
@@ -40,8 +39,8 @@ func (noObserver) onResponse(*http.Response, bool) {}
 func (noObserver) onBody([]byte, error)            {}
 func (noObserver) onFailure(http.Header, int)      {}
 
-// forwarding is one request on its way to the upstream. A forwarding is the RoundTripper and the
-// BufferPool of its own ReverseProxy.
+// forwarding forwards one request to the upstream. A forwarding is the RoundTripper and the BufferPool of its own
+// ReverseProxy.
 type forwarding struct {
 	p        *Proxy
 	w        *clientWriter
@@ -55,12 +54,12 @@ type forwarding struct {
 	original   bool // the upstream accepted the original bytes after a rejected insertion
 }
 
-// serve forwards the request. When the upstream cuts its stream, serve panics with
-// http.ErrAbortHandler, so that the client sees a cut as well.
+// serve forwards the request. When the upstream cuts its stream, serve panics with http.ErrAbortHandler, so that the
+// client sees a cut as well.
 func (f *forwarding) serve() {
-	whole := false
+	finished := false
 	defer func() {
-		if !whole && f.w.code != 0 { // the client gets the received part of a reply that was cut
+		if !finished && f.w.code != 0 { // the client gets the received part of a reply that was cut
 			_ = f.w.ctl.Flush()
 		}
 	}()
@@ -74,12 +73,12 @@ func (f *forwarding) serve() {
 		ErrorHandler:   f.failed,
 	}
 	rp.ServeHTTP(f.w, f.r)
-	whole = true
+	finished = true
 }
 
-// rewrite makes the outgoing request equal to the client's request. Before rewrite, ReverseProxy
-// drops the forwarding headers, the unparseable parts of the query, and the trailers without an
-// announcement.
+// rewrite implements ReverseProxy.Rewrite. It restores the parts of the client's request that ReverseProxy has dropped,
+// which are the forwarding headers, the unparseable parts of the query, and the unannounced trailers. It also sets the
+// URL, the key and the body for the upstream, and removes the headers of precept.
 func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -109,13 +108,13 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Del("Content-Encoding")
 	}
 	if f.out.body.tail == nil {
-		out.Header.Del("Expect") // the body is in memory: the client is not asked for more
+		out.Header.Del("Expect") // the body is in memory, so the upstream need not ask the client for the body
 	}
 	setBody(out, f.out.body, f.out.length)
 }
 
-// dropTrailer reports whether a trailer is not forwarded: net/http refuses to send trailers about the
-// length of the body, and trailers of precept are not for the upstream.
+// dropTrailer reports whether a trailer is not forwarded. net/http refuses to send trailers about the length of the
+// body, and trailers of precept are not for the upstream.
 func dropTrailer(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -124,8 +123,8 @@ func dropTrailer(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody sets the body of a request. A body in memory gets a GetBody: without it, the transport
-// cannot repeat a request whose kept connection was closed before any byte was written.
+// setBody sets the body of a request. A request with the whole body in memory gets GetBody. The transport needs GetBody
+// to repeat a request on another connection if an idle connection was closed before any byte was written.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -138,9 +137,9 @@ func setBody(out *http.Request, b *payload, length int64) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. RoundTrip sends the client's original bytes once more
-// when the upstream rejects a request with insertions. net/http alone repeats other requests: a
-// request of which no byte was written, or with an Idempotency-Key.
+// RoundTrip implements http.RoundTripper. When the upstream rejects a request with insertions, RoundTrip sends the
+// client's original bytes once. Only net/http repeats other requests, if no byte of the request was written, or if the
+// request has an Idempotency-Key.
 func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.attempts.follow(r)
 	res, err := f.roundTrip(r)
@@ -164,8 +163,7 @@ func (f *forwarding) roundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// resend sends the original bytes, and returns the second response, or the first response if the second
-// attempt fails.
+// resend sends the original bytes, and returns the second response, or the first response if the second attempt fails.
 func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Response {
 	retry := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))
@@ -185,8 +183,7 @@ func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Respons
 	return second
 }
 
-// response implements ReverseProxy.ModifyResponse: ReverseProxy calls response with the headers of
-// the reply.
+// response implements ReverseProxy.ModifyResponse, which ReverseProxy calls before it sends the headers of the reply.
 func (f *forwarding) response(res *http.Response) error {
 	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err
@@ -209,8 +206,7 @@ func (f *forwarding) response(res *http.Response) error {
 	return nil
 }
 
-// failed implements ReverseProxy.ErrorHandler for a request without a reply: failed answers the
-// client.
+// failed implements ReverseProxy.ErrorHandler. It answers the client if there is no reply of the upstream.
 func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
 	answer := f.w.body.fault(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
 	if answer == nil {
@@ -237,9 +233,9 @@ func (f *forwarding) Get() []byte {
 // Put implements httputil.BufferPool.
 func (f *forwarding) Put(b []byte) { f.p.pool.put(b) }
 
-// limitedBody is a response body under limits.stream_idle_timeout. A stream without bytes for this
-// time is cut, and the observer sees every byte before the client does. The timer runs while
-// precept waits for the upstream, not while precept waits for the client.
+// limitedBody is a response body with the limit limits.stream_idle_timeout. A stream without bytes for this time is
+// cut. The observer gets every byte before the client does. The timer runs while precept waits for the upstream, and
+// not while precept waits for the client.
 type limitedBody struct {
 	io.ReadCloser
 	forwarding *forwarding
@@ -247,7 +243,7 @@ type limitedBody struct {
 	idle       *time.Timer // closes the body; runs during a read
 }
 
-// limit sets the body, and starts no timer: Read starts the timer.
+// limit sets the body and its limit. The timer starts at the first Read.
 func (l *limitedBody) limit(f *forwarding, body io.ReadCloser, idleLimit time.Duration) {
 	l.ReadCloser, l.forwarding, l.idleLimit = body, f, idleLimit
 	l.idle = time.AfterFunc(idleLimit, func() { _ = body.Close() })

@@ -19,7 +19,7 @@ import (
 	"precept/store"
 )
 
-// maxHookBytes bounds the body of a webhook.
+// maxHookBytes is the maximum size of the body of a webhook in bytes.
 const maxHookBytes = 8 << 20
 
 // hookAnswer is the answer to a delivery.
@@ -29,9 +29,8 @@ type hookAnswer struct {
 	Events []entryAnswer `json:"events,omitempty"`
 }
 
-// hook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that
-// signed the delivery, whatever the payload says. GitHub and GitLab show the answer to the owner of the
-// webhook.
+// hook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that signed the
+// delivery, whatever the payload says. GitHub and GitLab show the answer to the owner of the webhook.
 func (p *Proxy) hook(c echo.Context) error {
 	service, set := hooks.Service(c.Param("id")), p.set.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
@@ -113,8 +112,8 @@ func (p *Proxy) hook(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, a)
 }
 
-// rateEvent rates the sessions of an event. The entry has the time of the event, so that events that arrive
-// twice or in another order give the same reward.
+// rateEvent stores feedback on the sessions that worked on the commit, branch or pull request of an event. The entry
+// has the time of the event, so that events that arrive twice or in another order give the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
 	entry := feedback.Entry{
@@ -149,6 +148,7 @@ type refusedHooks struct {
 	count       int // refused deliveries since the last warning
 }
 
+// warn counts a refused delivery, and logs a warning if the last warning is older than logEvery.
 func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,15 +161,15 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries bounds the stored marks of deliveries. A repetition of a delivery without a mark changes
+// maxDeliveries is the maximum number of stored marks. A repetition of a delivery whose marks were dropped changes
 // nothing either, because the entries of both deliveries have the same id and time.
 const maxDeliveries = 4096
 
-// deliveryMark is a hash of a delivery.
+// deliveryMark is a hash of the id or of the body of a delivery.
 type deliveryMark [sha256.Size]byte
 
-// deliveryMarks returns the marks of a delivery: one for the id, and one for the body. The id alone is not
-// enough, because no signature of GitHub covers it.
+// deliveryMarks returns a mark for the id and a mark for the body of a delivery. The id alone is not enough, because no
+// signature of GitHub covers the id.
 func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deliveryMark {
 	from := string(service) + "\x00" + tenant + "\x00"
 	marks := []deliveryMark{sha256.Sum256(append([]byte(from+"body\x00"), body...))}
@@ -183,7 +183,7 @@ func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deli
 type deliveries struct {
 	mu    sync.Mutex
 	marks map[deliveryMark]bool
-	order []deliveryMark
+	order []deliveryMark // the keys of marks, the oldest first
 }
 
 // seen reports whether a delivery with one of the marks was added before.

@@ -19,15 +19,16 @@ import (
 	"precept/internal/wire"
 )
 
-// identity is the tenant and the key of a request. The identity is derived from the credential only, never
-// from a name in the request.
+// identity is the tenant and the key of a request. The identity is derived only from the credential, never from a name
+// in the request.
 type identity struct {
 	tenant     string
 	credential [sha256.Size]byte // hash of the owner of the client's credential (ownerOf); zero without a credential
 	key        *configs.Key      // the configured key; nil unless tenancy is keys
 }
 
-// credentialOf returns the credential of a client, from the places that the three APIs define.
+// credentialOf returns the credential in a request, "" for none. It reads the headers and the query parameter that the
+// supported APIs define.
 func credentialOf(r *http.Request) string {
 	if a := r.Header.Get("Authorization"); a != "" {
 		if scheme, token, ok := strings.Cut(a, " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -46,13 +47,13 @@ func credentialOf(r *http.Request) string {
 	return ""
 }
 
-// maxTokenBytes bounds the signed tokens that are read, in bytes.
+// maxTokenBytes is the maximum size of a signed token that is decoded, in bytes.
 const maxTokenBytes = 16 << 10
 
-// ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), the string
-// has the issuer and the subject, because an agent refreshes the token in the middle of a session. For any
-// other credential, the string is the credential. The upstream checks the signature. No other credential
-// equals the string of a signed token, because no header contains a zero byte.
+// ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), the string contains the
+// issuer and the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the
+// signature. For any other credential, the string is the credential. No other credential equals the string of a signed
+// token, because no header contains a zero byte.
 func ownerOf(credential string) string {
 	token := credential[strings.LastIndexByte(credential, ' ')+1:] // credentialOf removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
@@ -79,8 +80,8 @@ func readPart(part string, to any) bool {
 	return err == nil && json.Unmarshal(text, to) == nil
 }
 
-// authenticate returns the identity of a request. With tenancy keys, a key that is not listed is
-// refused in the shape of the dialect d.
+// authenticate returns the identity of a request. If tenancy is keys, an unknown key gives a refusal in the error
+// format of the dialect d.
 func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
 	credential := credentialOf(r)
 	owner := ownerOf(credential)
@@ -120,8 +121,8 @@ func (id *identity) scope() session.Scope {
 	return session.Scope{Tenant: id.tenant, Credential: binary.LittleEndian.Uint64(id.credential[:8])}
 }
 
-// caller returns a digest of the owner of the credential for the exchange, "" without a credential.
-// The digest is the same at every replica and after every restart, because an automatic gate counts different callers.
+// caller returns a digest of the owner of the credential for the exchange, "" without a credential. The digest is the
+// same at every replica and after every restart, because the automatic gate of the distiller counts different callers.
 func (id *identity) caller() string {
 	if id.credential == ([sha256.Size]byte{}) {
 		return ""
@@ -139,14 +140,14 @@ func (id *identity) restrict(c *session.Claim) {
 	if id.key.Agent != "" {
 		c.Agent = id.key.Agent
 	}
-	same := func(role string) bool { return strings.EqualFold(role, c.Role) }
-	if len(id.key.Roles) > 0 && !slices.ContainsFunc(id.key.Roles, same) {
+	isClaimed := func(role string) bool { return strings.EqualFold(role, c.Role) }
+	if len(id.key.Roles) > 0 && !slices.ContainsFunc(id.key.Roles, isClaimed) {
 		c.Role = ""
 	}
 }
 
-// setUpstreamKey replaces the client's key of precept by the upstream's key, in the header or the query in
-// which the client sent the key.
+// setUpstreamKey replaces the client's key, which is a key of precept, by the upstream's key. The upstream's key is in
+// the same header or query parameter as the client's key.
 func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	if id.key == nil || id.key.UpstreamKey == "" {
 		return
@@ -164,8 +165,7 @@ func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	}
 }
 
-// setQueryKey replaces the key in a query without a change of any other byte, and reports whether the query
-// has a key.
+// setQueryKey replaces the key in a query, changes no other byte, and reports whether the query has a key.
 func setQueryKey(u *url.URL, key string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false
@@ -180,7 +180,7 @@ func setQueryKey(u *url.URL, key string) (set bool) {
 	return set
 }
 
-// learns reports whether traffic of the tenant and the agent may be kept.
+// learns reports whether the traffic of the tenant and the agent may be stored.
 func (s *settings) learns(id *identity, agent string) bool {
 	if !s.cfg.Learning.Enabled || (id.key != nil && id.key.Learn == "off") {
 		return false
@@ -197,8 +197,8 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, named.Agent)
 }
 
-// cleanName redacts the name of an agent or a model, which goes to records, counters, samples and spans.
-// Most names are too short for a secret and have no @.
+// cleanName returns the name of an agent or a model without secrets and personal data, because records, counters,
+// samples and spans contain the name. Most names are too short for a secret and have no @, and need no redaction.
 func (s *settings) cleanName(name string) string {
 	const minKey = 16
 	if len(name) < minKey && !strings.Contains(name, "@") {

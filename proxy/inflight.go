@@ -8,21 +8,21 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts the resources of all requests in progress. The limits are numbers and not times, so that a
-// short slowdown of the machine changes nothing (decision 11). Beyond limits.inspect_total_bytes, a body is
-// forwarded unread and gets no lessons. Beyond limits.requests, a request is refused.
+// inFlight counts the resources of all requests in progress. The limits are counts and not times, so that a short
+// slowdown of the machine does not reach a limit (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded
+// unread and gets no lessons. Beyond limits.requests, a request is refused.
 type inFlight struct {
-	requests atomic.Int64
-	bodies   atomic.Int64 // bytes of request bodies in memory
-	copies   atomic.Int64 // bytes of replies held for capture
+	requests atomic.Int64 // number of requests
+	bodies   atomic.Int64 // number of bytes of request bodies in memory
+	copies   atomic.Int64 // number of bytes of copies of replies in memory
 }
 
 // tooMany is the answer to a request beyond limits.requests.
 const tooMany = "precept has limits.requests requests in flight; try again in a moment"
 
-// maxDiscarded bounds the bytes of a refused request's body that precept reads and discards. A client
-// that reads the answer only after it has sent its body then gets the answer, and can use the
-// connection again.
+// maxDiscarded is the maximum number of bytes of a refused request's body that precept reads and discards. Because of
+// this read, a client that sends its whole body before it reads the answer gets the answer, and can use the connection
+// again.
 const maxDiscarded = 256 << 10
 
 // refuseOverLimit returns the error of a request beyond limits.requests.
@@ -34,8 +34,8 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 	return refusal(shape, http.StatusServiceUnavailable, tooMany)
 }
 
-// enter counts a request, and reports whether at most limit requests are then in progress. If so, the
-// caller calls leave at the end of the request; otherwise the request is not counted.
+// enter counts a request, unless limit requests are already in progress. If enter returns true, the caller calls leave
+// at the end of the request. If enter returns false, the request is not counted.
 func (c *inFlight) enter(limit int) bool {
 	if c.requests.Add(1) <= int64(limit) {
 		return true
@@ -44,6 +44,7 @@ func (c *inFlight) enter(limit int) bool {
 	return false
 }
 
+// leave ends the count of a request.
 func (c *inFlight) leave() { c.requests.Add(-1) }
 
 // charge is the memory of one request that counts for a limit on the memory of all requests.
@@ -53,7 +54,8 @@ type charge struct {
 	bytes int64         // bytes of this request
 }
 
-// tryAdd charges n more bytes unless they exceed the common limit, and reports whether it charged them.
+// tryAdd charges n more bytes, and returns true. If the bytes exceed the common limit, tryAdd charges nothing and
+// returns false.
 func (c *charge) tryAdd(n int) bool {
 	if c.all.Add(int64(n)) > c.limit {
 		c.all.Add(int64(-n))
@@ -63,7 +65,7 @@ func (c *charge) tryAdd(n int) bool {
 	return true
 }
 
-// add charges n bytes that are in memory already, also beyond the limit.
+// add charges n bytes that are already in memory, even beyond the limit.
 func (c *charge) add(n int) {
 	c.all.Add(int64(n))
 	c.bytes += int64(n)

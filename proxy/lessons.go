@@ -22,11 +22,11 @@ import (
 	"precept/internal/wire"
 )
 
-// The bounds of a request body, and of a page in lessons.
+// Bounds of a request body, and of a page of lessons.
 const (
-	maxLessonBytes  = 256 << 10
-	defaultPageSize = 50
-	maxPageSize     = 200
+	maxLessonBytes  = 256 << 10 // bytes
+	defaultPageSize = 50        // lessons
+	maxPageSize     = 200       // lessons
 )
 
 // apiLesson is the JSON form of a lesson in /v1/lessons.
@@ -38,11 +38,12 @@ type apiLesson struct {
 	State      lesson.State `json:"state"`
 	CreatedAt  time.Time    `json:"created_at"`
 	UpdatedAt  time.Time    `json:"updated_at"`
-	LastSeenAt *time.Time   `json:"last_seen_at"` // time of the newest turn that the lesson matched; null: none
+	LastSeenAt *time.Time   `json:"last_seen_at"` // time of the newest turn that the lesson matched; nil for none
 	Keywords   []string     `json:"keywords"`
 	Targets    []apiTarget  `json:"targets,omitempty"`
 }
 
+// apiTarget is the JSON form of a target of a lesson.
 type apiTarget struct {
 	Operator string `json:"operator,omitempty"`
 	Role     string `json:"role,omitempty"`
@@ -55,7 +56,7 @@ type agentLessons struct {
 	cache bookCache
 }
 
-// lessonsRequest serves one request of an agent for its lessons.
+// lessonsRequest is a request of an agent to read or change its own lessons.
 type lessonsRequest struct {
 	shared *agentLessons
 	set    *settings
@@ -63,13 +64,14 @@ type lessonsRequest struct {
 	log    *slog.Logger
 }
 
-// owns reports whether the agent of the request wrote a lesson. Lessons of other agents are
-// answered as unknown.
+// owns reports whether the agent of the request wrote a lesson. A lesson of another agent gets the answer of an unknown
+// lesson.
 func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }
 
-// find returns a lesson of the agent by its id: the slug, or the number that an answer shows.
+// find returns a lesson of the agent, and the book that contains it. id is the slug of the lesson, or the number that
+// an answer to a /lesson command shows.
 func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -91,12 +93,12 @@ func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *l
 // errNoLesson is the answer for a lesson that does not exist or belongs to another agent.
 var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
 
-// bookCache holds the lessons of the bank, because a read of the bank takes time and agents may ask
-// often. Writes of this server are visible at once, writes of other servers within a second.
+// bookCache caches the lessons of the bank, because a read of the bank takes time and agents may ask often. Writes of
+// this server are visible at once, and writes of other servers within maxBookAge.
 type bookCache struct {
 	mu   sync.Mutex
 	last *lesson.Book // nil means the next call of book reads the bank
-	at   time.Time    // when last was read
+	at   time.Time    // time of the read of last
 }
 
 // maxBookAge is the age at which bookCache reads the bank again.
@@ -120,12 +122,14 @@ func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 	return book, nil
 }
 
+// clear makes the next call of book read the bank.
 func (c *bookCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = nil
 }
 
+// get answers with one lesson of the agent.
 func (req lessonsRequest) get(c echo.Context) error {
 	book, l, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
@@ -154,7 +158,7 @@ func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	return v
 }
 
-// list answers with the lessons of the agent, the latest matched first, one page at a time.
+// list answers with one page of the agent's lessons. The most recently matched lessons come first.
 func (req lessonsRequest) list(c echo.Context) error {
 	for key := range c.QueryParams() {
 		if !slices.Contains([]string{"q", "limit", "after", "key"}, key) { // key is a credential of Gemini clients
@@ -186,7 +190,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// all returns the lessons of the agent whose text contains q, the latest matched first.
+// all returns the lessons of the agent whose text contains q. The most recently matched lessons come first.
 func (req lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -216,6 +220,7 @@ func (req lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error
 	return all, nil
 }
 
+// matchesText reports whether the title or the body of a lesson contains q. The case of letters does not matter.
 func matchesText(l *lesson.Lesson, q string) bool {
 	q = strings.ToLower(strings.TrimSpace(q))
 	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
@@ -240,7 +245,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, req.view(lesson.NewBook(nil), l))
 }
 
-// update answers a change of a lesson. Fields that the body lacks keep their value.
+// update answers a request to change a lesson. Fields that the body lacks keep their value.
 func (req lessonsRequest) update(c echo.Context) error {
 	_, old, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
@@ -255,7 +260,7 @@ func (req lessonsRequest) update(c echo.Context) error {
 		posted.LessonText = &text
 	}
 	if posted.Keywords == nil && posted.Signature != nil && slices.Equal(old.Trigger.Keywords, []string{old.Title}) {
-		posted.Keywords = &[]string{} // the keywords were the old signature: the new signature replaces them
+		posted.Keywords = &[]string{} // the only keyword was the old signature, so applyTo makes the new signature the keyword
 	}
 	l, err := posted.applyTo(old.Clone())
 	if err != nil {
@@ -267,6 +272,7 @@ func (req lessonsRequest) update(c echo.Context) error {
 	return c.JSON(http.StatusOK, req.view(lesson.NewBook(nil), l))
 }
 
+// remove answers a request to delete a lesson.
 func (req lessonsRequest) remove(c echo.Context) error {
 	if err := req.withdraw(c.Request().Context(), c.Param("id")); err != nil {
 		return req.httpError(c, err)
@@ -280,7 +286,7 @@ func (req lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: req.scope.Agent, Scope: req.scope, Own: req.set.cfg.Writ.Trust == "own"}
 }
 
-// newLesson returns an empty lesson with its evidence.
+// newLesson returns an empty lesson whose evidence is a conversation.
 func newLesson(conversation string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: conversation}},
@@ -342,7 +348,8 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
-// originOf returns the origin of a lesson for its evidence: the session that the client names, or the API.
+// originOf returns the origin of a lesson for its evidence, which is the session that the client names, or else the
+// API.
 func originOf(r *http.Request) string {
 	if name := session.NormalizeName(r.Header.Get("Precept-Session")); name != "" {
 		return name

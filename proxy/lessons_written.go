@@ -18,8 +18,8 @@ import (
 	"precept/internal/wire"
 )
 
-// lessonBody is the body of a request that writes a lesson. A misspelt key is refused. Other keys of the body (counts,
-// states, tenants) are ignored.
+// lessonBody is the body of a request that writes a lesson. A body with a misspelt key is refused. Other unknown keys,
+// such as counts and states, are ignored.
 type lessonBody struct {
 	Signature  *string      `json:"signature"`
 	LessonText *string      `json:"lesson_text"`
@@ -27,6 +27,7 @@ type lessonBody struct {
 	Targets    *[]apiTarget `json:"targets"`
 }
 
+// readLessonBody returns the body of a request that writes a lesson, or the refusal of an invalid body.
 func readLessonBody(c echo.Context) (lessonBody, error) {
 	var posted lessonBody
 	body, err := bodyOf(c, maxLessonBytes, "the body of a lesson may have 256 KiB")
@@ -52,7 +53,7 @@ func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// lessonText returns the lesson_text as the client sent it.
+// lessonText returns the text of a lesson as the client sent it in lesson_text.
 func lessonText(l *lesson.Lesson) string {
 	if _, text, ok := strings.Cut(l.Body, lesson.AdviceHead); ok {
 		return strings.TrimSuffix(text, "\n")

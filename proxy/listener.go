@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// maxConnections bounds the open connections: each connection takes some ten kilobytes, even without a
-// request.
+// maxConnections is the maximum number of open connections. A connection needs some ten kilobytes of memory, even
+// without a request.
 const maxConnections = 32 << 10
 
-// otherFiles is the number of open files that the store, the outbox and the lessons need.
+// otherFiles is the number of open files that are reserved for the store, the outbox and the lessons.
 const otherFiles = 64
 
-// minIdleTime is the time since the start or the last response of a connection after which the listener may
-// close the connection. Earlier, the next request is probably on its way and would be lost.
+// minIdleTime is the minimum time between the start or the last response of a connection and its close by the listener.
+// After a shorter time, the next request may already be on its way, and would be lost.
 const minIdleTime = time.Second
 
 // slotRetry is the pause between two attempts to free a slot.
 const slotRetry = 50 * time.Millisecond
 
-// LimitListener bounds the connections of clients, so that enough files are left for connections to
-// upstreams. At the bound, the listener closes the connection with the longest idle time. While all
-// connections have a request, a new connection waits.
+// LimitListener limits the number of connections of clients, so that enough files are left for connections to
+// upstreams. At the limit, the listener closes the connection with the longest idle time. If all connections have a
+// request, a new connection waits.
 type LimitListener struct {
 	net.Listener
 	now     func() time.Time
-	minIdle time.Duration
-	slots   chan struct{} // one entry for each open connection
-	done    chan struct{} // closed with the listener
+	minIdle time.Duration // see minIdleTime
+	slots   chan struct{} // has one entry for each open connection
+	done    chan struct{} // closed by Close
 	once    sync.Once
 
 	mu       sync.Mutex
-	idle     list.List                  // idleConn values, the longest idle first
-	elements map[net.Conn]*list.Element // the elements of idle, by connection
+	idle     list.List                  // idleConn values, the connection with the longest idle time first
+	elements map[net.Conn]*list.Element // elements of idle, by connection
 }
 
 // idleConn is a connection without a request.
@@ -44,11 +44,11 @@ type idleConn struct {
 	since time.Time
 }
 
-// NewLimitListener returns a bounded listener on l.
+// NewLimitListener returns a LimitListener on l. The limit depends on the number of files that the process may open.
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
-		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // each connection may need a connection to an upstream
+		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // each client may need a connection to an upstream
 	}
 	return newLimitListener(l, now, maxConns, minIdleTime)
 }
@@ -91,7 +91,7 @@ func (l *LimitListener) Close() error {
 	return l.Listener.Close()
 }
 
-// Watch implements http.Server.ConnState.
+// Watch implements http.Server.ConnState. It records which connections are idle.
 func (l *LimitListener) Watch(c net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,8 +104,8 @@ func (l *LimitListener) Watch(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWhenFull closes each connection after its response while at most an eighth of the slots is free.
-// The response has the header Connection: close, so the client opens another connection for its next
+// CloseWhenFull returns next in a middleware that closes each connection after its response while at most an eighth of
+// the slots is free. The response has the header Connection: close, so the client opens another connection for its next
 // request, and no request is lost.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +116,7 @@ func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// closeLongestIdle closes the connection with the longest idle time, if that time exceeds minIdle.
+// closeLongestIdle closes the connection with the longest idle time if this time is at least minIdle.
 func (l *LimitListener) closeLongestIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *LimitListener) closeLongestIdle() {
 	_ = c.Close()
 }
 
-// limitedConn is a connection with a slot, until the connection is closed.
+// limitedConn is a connection that has a slot until it is closed.
 type limitedConn struct {
 	net.Conn
 	listener *LimitListener

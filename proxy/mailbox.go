@@ -13,11 +13,11 @@ import (
 	"precept/store"
 )
 
-// The bounds of the waits for answers to /lesson commands.
+// Bounds of the wait for answers to /lesson commands.
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
-	maxAnswers    = 8                     // answers in a session that the next turn inserts
-	maxPending    = 4                     // replies of a session whose commands another replica may be answering
+	maxAnswers    = 8                     // maximum number of answers that the next turn of a session inserts
+	maxPending    = 4                     // maximum number of replies of a session whose answers may come from another replica
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
@@ -29,7 +29,7 @@ type mailbox struct {
 	ses     *store.Session
 }
 
-// deliver adds answers to the record, for the next turn. The caller holds rec.Mutex.
+// deliver adds answers to the record of a session, for the next turn. The caller holds rec.Mutex.
 func deliver(rec *session.Record, answers []string) {
 	rec.Mailbox.Answers = append(rec.Mailbox.Answers, answers...)
 	rec.Mailbox.Answers = rec.Mailbox.Answers[max(0, len(rec.Mailbox.Answers)-maxAnswers):]
@@ -51,22 +51,21 @@ func (m mailbox) setPending(request string, pending bool) {
 	m.ses.Record.State.Dirty = true
 }
 
-// collect waits up to maxAnswerWait for the answers to the commands of the previous reply, and adds the
-// answers to the record. Another replica may be writing the answers. Each of the next maxLooks turns looks
-// for answers that come later.
+// collect waits up to maxAnswerWait for the answers to the commands of the previous reply, and adds the answers to the
+// record. Another replica may write the answers. Each of the next maxLooks turns looks for answers that come later.
 func (m mailbox) collect(ctx context.Context) {
-	busy := m.pending.get(m.ses.Record.Identity.ID)
+	local := m.pending.get(m.ses.Record.Identity.ID) // commands that this replica executes
 	m.ses.Record.Mutex.Lock()
 	requests := slices.Clone(m.ses.Record.Mailbox.Pending)
 	m.ses.Record.Mutex.Unlock()
-	if busy == nil && len(requests) == 0 {
+	if local == nil && len(requests) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAnswerWait)
 	defer cancel()
-	if busy != nil {
+	if local != nil {
 		select {
-		case <-busy.done:
+		case <-local.done:
 		case <-ctx.Done(): // later answers belong to the turn after this one
 		}
 	}
@@ -89,17 +88,17 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// Each turn that finds no answer to a request prepends lateMark to the id of the request in Mailbox.Pending.
-// A turn looks only once for the answers to a marked id, and does not wait. After maxLooks marks the answers
-// count as lost.
+// Each turn that finds no answer to the commands of a reply prepends lateMark to the id of the request in
+// Mailbox.Pending. For a marked id, a turn looks for the answers only once, and does not wait. After maxLooks marks,
+// the answers are considered lost.
 const (
 	lateMark = "-"
 	maxLooks = 16
 )
 
-// readAnswers reads the answers to the commands of one reply from the store. A second call deletes the
-// answers, because a single call that times out could lose the answers. If there is no answer, late is the
-// entry to keep in Mailbox.Pending, or "" after maxLooks.
+// readAnswers reads the answers to the commands of one reply from the store, and then deletes the answers in a second
+// call of the store. A single call that times out could lose the answers. If there is no answer, late is the entry to
+// keep in Mailbox.Pending, or "" after maxLooks.
 func (m mailbox) readAnswers(ctx context.Context, request string) (text, late string) {
 	name := strings.TrimLeft(request, lateMark)
 	looks := len(request) - len(name)
@@ -133,10 +132,10 @@ type pendingReplies struct {
 	busy map[session.ID]*pendingCommands
 }
 
-// pendingCommands is the count of one session.
+// pendingCommands counts the replies of one session.
 type pendingCommands struct {
 	replies int
-	done    chan struct{} // closed when the count is zero
+	done    chan struct{} // closed when replies is zero
 }
 
 // add counts a reply. Call add before the client can send the next turn.
@@ -151,7 +150,7 @@ func (s *pendingReplies) add(id session.ID) {
 	e.replies++
 }
 
-// end removes one reply from the count, and closes done when the count is zero.
+// end removes one reply of a session from the count, and closes done when the count is zero.
 func (s *pendingReplies) end(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -87,7 +87,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// startAtZero creates the series that alerts use. increase() does not see the first event of a
+// startAtZero creates the series that alerts use. The function increase() of Prometheus misses the first event of a
 // series that did not exist before.
 func (m *Metrics) startAtZero() {
 	for _, reason := range label.UninspectedReasons() {
@@ -140,8 +140,8 @@ func (m *Metrics) startAtZero() {
 }
 
 // operation observes a reply of an upstream. rep is nil if precept did not read the reply.
-func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply) {
-	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(took.Seconds())
+func (m *Metrics) operation(d wire.Dialect, duration time.Duration, rep *wire.Reply) {
+	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(duration.Seconds())
 	if rep == nil {
 		return
 	}
@@ -176,8 +176,8 @@ func (m *Metrics) decided(plan *inject.Plan) {
 // FailedOpen counts a step that failed while the request continued.
 func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
-// phase observes the time of precept's own work in a part of a request: read, decide or splice. The
-// trace of a sampled turn is the exemplar.
+// phase observes the time of precept's own work in one phase of a request, which is read, decide or splice. The trace
+// of a sampled turn is the exemplar.
 func (m *Metrics) phase(name string, d time.Duration, trace string) {
 	o := m.phases.WithLabelValues(name)
 	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {
@@ -187,7 +187,7 @@ func (m *Metrics) phase(name string, d time.Duration, trace string) {
 	o.Observe(d.Seconds())
 }
 
-// ownDialect is the label dialect of the requests that precept's endpoints answer.
+// ownDialect is the value of the label dialect for requests to precept's own endpoints.
 const ownDialect = "precept"
 
 // request counts a request at its end.
@@ -199,7 +199,7 @@ func (m *Metrics) request(w *clientWriter) {
 	m.requests.WithLabelValues(dialect, class(w.code)).Inc()
 }
 
-// class returns the class of a status: 2xx, 3xx, 4xx or 5xx.
+// class returns the class of a status (2xx, 3xx, 4xx or 5xx), or none for a request without a final status.
 func class(code int) string {
 	if code < 200 {
 		return "none"
@@ -207,7 +207,7 @@ func class(code int) string {
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
 
-// vendor returns the owner of a dialect's API. The upstream may belong to another vendor.
+// vendor returns the company that defines the API of a dialect. The upstream may belong to another company.
 func vendor(d wire.Dialect) string {
 	if d == wire.Messages {
 		return "anthropic"
@@ -215,4 +215,5 @@ func vendor(d wire.Dialect) string {
 	return "openai"
 }
 
+// ms returns a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

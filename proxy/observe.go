@@ -24,8 +24,8 @@ func (t *turn) observe() {
 	})
 }
 
-// spanFacts returns the attributes of the span. Without a session, or after an opt-out of learning, the
-// span has no attributes of the conversation and no id of the reply.
+// spanFacts returns the attributes of the span. If the turn has no session or opted out, the span has no attributes of
+// the conversation and no id of the reply.
 func (t *turn) spanFacts() trace.Facts {
 	r, rep := &t.reply, t.reply.parsed
 	facts := trace.Facts{
@@ -56,8 +56,8 @@ func (t *turn) spanFacts() trace.Facts {
 	return facts
 }
 
-// failure returns the span attribute error.type, as the conventions of OpenTelemetry define it; "" means the turn
-// succeeded.
+// failure returns the value of the span attribute error.type, which the conventions of OpenTelemetry define. The value
+// "" means that the turn succeeded.
 func (t *turn) failure() string {
 	status, outcome := t.reply.status, t.outcome()
 	switch {

@@ -2,6 +2,5 @@
 
 package proxy
 
-// openFiles returns the number of files that this process may have open, 0 where the system does
-// not say.
+// openFiles returns 0, because the limit of open files is unknown on this system.
 func openFiles() int { return 0 }

@@ -49,7 +49,7 @@ type Options struct {
 type FleetKeys struct {
 	Salt   string // salt of the coins if the configuration has none
 	Secret []byte // key of the hash that names tenants under tenancy by-credential
-	Unsure bool   // the store was unreachable, so the keys may differ from the keys in Redis; Rekey sets the keys of Redis
+	Unsure bool   // the store was unreachable, so the keys may differ from the keys in Redis until Rekey is called
 }
 
 // Store holds the methods of the store that the data listener uses.
@@ -66,8 +66,8 @@ type Sessions interface {
 	HoldKeys(request string, keys ...session.Echo)
 	// ReleaseKeys keeps or drops the keys that a request held.
 	ReleaseKeys(request string, keep bool)
-	// Publish writes a session for the other replicas. waited is the time that the request has
-	// spent on waits for the store.
+	// Publish writes a session for the other replicas. waited is the time for which the request has already waited for
+	// the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
 	// PublishCounts starts to write a session after a turn without decisions, and does not wait.
 	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)
@@ -75,13 +75,13 @@ type Sessions interface {
 	PublishOptOut(ses *store.Session, waited time.Duration)
 }
 
-// Recorder keeps exchanges. No method blocks.
+// Recorder stores exchanges. No method blocks.
 type Recorder interface {
 	// Begin admits an exchange before its request is sent. Offer or Abandon ends the admission.
 	Begin(x *sample.Exchange) *store.TurnStart
 	// Abandon ends the admission of an exchange that is not offered. After Offer, Abandon has no effect.
 	Abandon(b *store.TurnStart)
-	// Offer passes a turn to the recorder. Offer reports false if the recorder has no room.
+	// Offer passes a turn to the recorder. Offer returns false if the recorder has no room.
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.
 	OptedOut(x *sample.Exchange, answered []string) bool
@@ -97,7 +97,7 @@ type Feedback interface {
 	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }
 
-// Bank keeps the lessons of agents.
+// Bank stores the lessons of agents.
 type Bank interface {
 	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
@@ -110,7 +110,7 @@ type Bank interface {
 // turn of a session.
 type PendingTexts interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Answer returns the text stored under a name. ok is false if there is none.
+	// Answer returns the text stored under a name. ok is false if no text is stored.
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 	// Clear deletes the text stored under a name.
 	Clear(ctx context.Context, tenant string, id session.ID, name string) error
@@ -124,7 +124,7 @@ func (o *Options) rules() *rules.Registry {
 	return o.Rules()
 }
 
-// newID returns an id: a prefix and 12 random bytes.
+// newID returns an id, which is a prefix and 12 random bytes in hexadecimal digits.
 func (o *Options) newID(prefix string) string {
 	b := o.entropy()
 	return prefix + hex.EncodeToString(b[:12])
@@ -133,8 +133,7 @@ func (o *Options) newID(prefix string) string {
 // entropy returns 16 random bytes.
 func (o *Options) entropy() (b [16]byte) {
 	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
-		// The random source of the system does not fail. If the source failed, the time would still
-		// make ids differ.
+		// The random source of the system does not fail. If it did, ids made from the time would still differ.
 		sum := sha256.Sum256([]byte(o.Now().String()))
 		copy(b[:], sum[:])
 	}

@@ -14,12 +14,13 @@ import (
 
 // paths normalises the paths of requests.
 type paths struct {
-	bases   []string // escaped paths of the upstreams, which the base URL of a client may hold
+	bases   []string // escaped paths of the upstreams, which the base URL of a client may contain
 	lessons bool     // precept answers /v1/lessons
 }
 
-// normalise sets the path that all later steps read. The path of a known API gets no doubled or trailing
-// slashes, and each endpoint of precept gets one spelling. Other paths keep their bytes after the base URL.
+// normalise replaces the path of a request by its normal form, which all later steps read. The normal form of a path of
+// a known API has no doubled or trailing slashes. Each endpoint of precept has one normal form. Other paths keep their
+// bytes after the base URL.
 func (p paths) normalise(r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	path := p.normal(escaped)
@@ -63,8 +64,8 @@ func (p paths) normal(escaped string) string {
 // oneLeadingSlash returns the path with exactly one slash at its beginning.
 func oneLeadingSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// withoutEmptySegments returns the path without empty segments. The empty segment after the colon of a URL
-// in the path stays.
+// withoutEmptySegments returns the path without empty segments, except the empty segment after the scheme of a URL in
+// the path.
 func withoutEmptySegments(path string) string {
 	if !strings.Contains(path, "//") {
 		return strings.TrimRight(path, "/")
@@ -79,8 +80,8 @@ func withoutEmptySegments(path string) string {
 	return strings.TrimRight(b.String(), "/")
 }
 
-// endpoint returns the canonical path of an endpoint of precept: /v1/feedback, /v1/lessons/ID, /healthz.
-// ok is false for any other path.
+// endpoint returns the canonical path of an endpoint of precept, such as /v1/feedback, /v1/lessons/ID or /healthz. ok
+// is false for any other path.
 func (p paths) endpoint(path string) (canonical string, ok bool) {
 	if !mayBeEndpoint(path) {
 		return "", false
@@ -117,18 +118,18 @@ func mayBeEndpoint(path string) bool {
 	return false
 }
 
-// isBase reports whether a path can be the path of a base URL: empty, a path that ends in a version,
-// the path of an upstream, or the path of an endpoint that was copied with its base URL.
+// isBase reports whether a path can be the path of a base URL. Such a path is empty, ends in a version, or is the path
+// of an upstream, of a deployment, or of an endpoint of the API that was copied with its base URL.
 func (p paths) isBase(path string) bool {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.None || slices.Contains(p.bases, path) ||
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// apiOf returns the API of a request, whether or not precept inspects the request. Token counts and batches
-// of messages belong to the Messages API, and stored responses to the Responses API. If the path itself
-// shows no API (models, files), a request with the header Anthropic-Version belongs to the Messages API,
-// because every client of that API must send the header. The messages of a thread belong to no inspected API.
+// apiOf returns the API of a request, whether or not precept inspects the request. Token counts and batches of messages
+// belong to the Messages API, and stored responses to the Responses API. If the path itself names no API, as for models
+// and files, a request with the header Anthropic-Version belongs to the Messages API, because every client of the
+// Messages API must send this header. The messages of a thread belong to no inspected API.
 func apiOf(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):
@@ -144,7 +145,7 @@ func apiOf(path string, h http.Header) wire.Dialect {
 	}
 }
 
-// withoutEndpoint removes the endpoint from a base URL that was copied with its endpoint.
+// withoutEndpoint returns the path of a base URL without the endpoint of an API that was copied with the base URL.
 func withoutEndpoint(path string) string {
 	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
 		if base, ok := strings.CutSuffix(path, e); ok {
@@ -154,9 +155,9 @@ func withoutEndpoint(path string) string {
 	return path
 }
 
-// undoubled removes the second version (/v1/v1/models) or endpoint
-// (/v1/chat/completions/chat/completions) from the path of a client whose base URL holds too much.
-// No API has such paths.
+// undoubled removes a repeated version (/v1/v1/models) or a repeated endpoint (/v1/chat/completions/chat/completions)
+// from the path of a request. The base URL of the client contains the version or the endpoint although the client
+// appends it. No API has such paths.
 func undoubled(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest
@@ -194,8 +195,8 @@ func loggable(text string) string {
 	return redact.New(true).Text(text)
 }
 
-// unknownTexts holds the unknown keys of the path form, or the unknown values of a header, that were logged.
-// Each text is logged once. Any client can send texts, so only the first maxUnknown texts are logged.
+// unknownTexts holds unknown texts of clients that were logged, such as unknown keys of the path form. Each text is
+// logged once. Any client can send many texts, so only the first maxUnknown texts are logged.
 type unknownTexts struct {
 	mu     sync.Mutex
 	logged []string
@@ -203,7 +204,7 @@ type unknownTexts struct {
 
 const maxUnknown = 16
 
-// add returns the text without secrets and personal data. isNew reports whether the text is to be logged.
+// add returns the text without secrets and personal data. isNew is true if the text is to be logged.
 func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 	text = loggable(text)
 	u.mu.Lock()

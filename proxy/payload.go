@@ -8,19 +8,19 @@ import (
 	"sync"
 )
 
-// The smallest and largest pooled buffers, as powers of two: 4 KiB to 16 MiB. The collector frees
-// larger buffers.
+// Sizes of the smallest and the largest pooled buffers, 4 KiB and 16 MiB, as exponents of 2. The garbage collector
+// frees larger buffers.
 const (
 	minClass = 12
 	maxClass = 24
 )
 
-// pool keeps byte buffers by size class, so that a 1 KB request does not pin a 1 MB buffer.
+// pool holds byte buffers by size class, so that a request of 1 KB does not use a buffer of 1 MB.
 type pool struct {
 	classes [maxClass - minClass + 1]sync.Pool
 }
 
-// get returns an empty buffer with at least n bytes of room.
+// get returns an empty buffer with a capacity of at least n bytes.
 func (p *pool) get(n int) []byte {
 	c := max(bits.Len(uint(max(n-1, 0))), minClass)
 	if c > maxClass {
@@ -48,13 +48,13 @@ func (p *pool) grow(b []byte) []byte {
 	if len(b) < cap(b) {
 		return b
 	}
-	n := append(p.get(2*cap(b)), b...)
+	larger := append(p.get(2*cap(b)), b...)
 	p.put(b)
-	return n
+	return larger
 }
 
-// readBody appends bytes from r to b, a pooled buffer, until b has limit+1 bytes or tryCharge refuses the
-// memory for a larger buffer. more reports that r may have more bytes.
+// readBody appends bytes from r to the pooled buffer b, until b has limit+1 bytes or tryCharge refuses the memory for a
+// larger buffer. more is true if r may have more bytes.
 func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int) bool) (body []byte, more bool, err error) {
 	for {
 		if len(b) == cap(b) && !tryCharge(cap(b)) {
@@ -78,24 +78,25 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int
 	}
 }
 
-// firstBufferSize returns the capacity of the first buffer for a body with the announced size; -1 means unknown.
+// firstBufferSize returns the capacity of the first buffer for a body. size is the announced size in bytes, -1 if
+// unknown.
 func firstBufferSize(size, limit int64) int {
-	hint := size + 1 // one more byte: the read at the end then needs no growth
+	hint := size + 1 // one more byte, so that the read at the end of the body needs no larger buffer
 	if hint <= 0 || hint > limit+1 {
 		hint = min(limit+1, 8<<10)
 	}
 	return int(hint)
 }
 
-// payload is a request body: the bytes in memory, and the rest of a body beyond the inspected part.
+// payload is a request body. It consists of the bytes in memory and, for a long body, a reader of the rest.
 type payload struct {
 	data    []byte          // the inspected part, in a pooled buffer
 	tail    io.Reader       // the rest, streamed from the client; nil means data is the whole body
 	readers []*bytes.Reader // the readers of data that reader has returned
 }
 
-// reader returns a reader of the whole payload. The bytes in memory are a bytes.Reader: net/http
-// knows that a bytes.Reader never blocks, and sends headers and a short body in one write.
+// reader returns a reader of the whole payload. The bytes in memory are read from a bytes.Reader. net/http knows that a
+// bytes.Reader never blocks, and sends the headers and a short body in one write.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)
 	p.readers = append(p.readers, r)
@@ -105,8 +106,8 @@ func (p *payload) reader() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(r, p.tail))
 }
 
-// release returns the buffer to the pool buffers. Call release when no goroutine reads the payload.
-// net/http holds the readers until the response ends, so release empties the readers.
+// release returns the buffer to the pool buffers. Call release when no goroutine reads the payload. net/http keeps the
+// readers until the response ends, so release empties the readers.
 func (p *payload) release(buffers *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)

@@ -1,22 +1,21 @@
-// Package proxy is the data listener: the package receives the requests of agents, inserts lessons,
-// and forwards requests with httputil.ReverseProxy.
+// Package proxy is the data listener. It receives the requests of agents, inserts lessons, and forwards the requests
+// with httputil.ReverseProxy.
 //
-// An inspected path is the path of a request to the Chat, Responses or Messages API, whose body precept
-// reads and may change; requests on other paths are only forwarded.
+// A request to the Chat, Responses or Messages API has an inspected path. precept reads the body of such a request and
+// may change the body. Requests on other paths are only forwarded.
 //
-// Contract: bytes that precept does not understand are forwarded unchanged. A change of a request
-// is a splice of text. Response bytes never change. No fault of precept changes the status, the
-// body or the time of a request: each step of learning runs in runStep, which counts and logs a panic,
-// and the request is forwarded without the step.
+// Contract: bytes that precept does not understand are forwarded unchanged. A change of a request is a splice of text.
+// Response bytes never change. No fault of precept changes the status, the body or the time of a request. Therefore
+// each step of learning runs in runStep. If the step panics, runStep counts and logs the panic, and the request is
+// forwarded without the step.
 //
-// serveTurn in turn.go shows a request from top to bottom. Its steps are in the files of their
-// name: read.go, the package resolve, decide.go, forward.go with tap.go (the reply), record.go and
-// observe.go. lessons.go and commands.go serve the lessons that agents write, mailbox.go holds the
-// answers to /lesson commands, feedback.go serves POST /v1/feedback, path.go normalises paths.
+// serveTurn in turn.go has all steps of a request in order. Each step is in the file of its name: read.go, the package
+// resolve, decide.go, forward.go with tap.go (the reply), record.go and observe.go. lessons.go and commands.go serve
+// the lessons that agents write, mailbox.go collects the answers to /lesson commands, feedback.go serves POST
+// /v1/feedback, and path.go normalises paths.
 //
-// Hazard: the transport of net/http may read a request body after RoundTrip has returned. Only
-// payload.release returns the pooled buffer of a body to the pool; every later read of the body then
-// gets no bytes.
+// Hazard: the transport of net/http may read a request body after RoundTrip has returned. Only payload.release returns
+// the pooled buffer of a body to the pool. Every later read of the body gets no bytes.
 package proxy
 
 import (
@@ -36,11 +35,11 @@ import (
 // Proxy is the handler of the data listener. A Proxy holds the state that all requests share.
 type Proxy struct {
 	opts     Options
-	setMu    sync.Mutex // guards a change of the configuration
-	fleet    FleetKeys  // under setMu
-	set      atomic.Pointer[settings]
+	setMu    sync.Mutex // guards fleet, and changes of set
+	fleet    FleetKeys
+	set      atomic.Pointer[settings] // the current configuration
 	draining atomic.Bool
-	unlogged *log.Logger // for ReverseProxy, whose errors forward.go reports
+	unlogged *log.Logger // discards the log of ReverseProxy, whose errors forward.go reports
 
 	pool     pool
 	inFlight inFlight
@@ -55,7 +54,7 @@ type Proxy struct {
 	refusedHooks  refusedHooks // counts deliveries of webhooks that no configured secret signed
 }
 
-// New returns a data listener. New starts no goroutine.
+// New returns the handler of a data listener. New starts no goroutine.
 func New(o Options) (*Proxy, error) {
 	p := &Proxy{opts: o, fleet: o.Fleet, unlogged: log.New(io.Discard, "", 0), parses: wire.NewMemory()}
 	p.resolver = resolve.New(o.Store, o.Now, p.opts.entropy)
@@ -79,8 +78,8 @@ func (p *Proxy) Rekey(salt string, secret []byte) error {
 	return p.configure(p.set.Load().cfg)
 }
 
-// configure applies a configuration to new requests, and closes transports that the new settings do not
-// use. After an error the old settings stay in effect.
+// configure applies a configuration to new requests, and closes the idle connections of transports that the new
+// settings do not use. After an error, the old settings stay in effect.
 func (p *Proxy) configure(c *configs.Config) error {
 	old := p.set.Load()
 	s, err := newSettings(c, p.fleet, old)
@@ -96,7 +95,8 @@ func (p *Proxy) configure(c *configs.Config) error {
 	return nil
 }
 
-// ExecuteCommands executes the /lesson commands of agents until ctx is done, and then the queued commands.
+// ExecuteCommands executes the /lesson commands of agents until ctx is done. It then executes the commands that are
+// still queued.
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
 // Experiment returns the configuration of the chooser, for the report.

@@ -15,45 +15,47 @@ import (
 	"precept/proxy/trace"
 )
 
-// incoming is the request of the client.
+// incoming is the client's request.
 type incoming struct {
-	r        *http.Request // with a bounded body; set by accept, as are the next fields
+	// Set by accept.
+	r        *http.Request // the request with a bounded body
 	identity identity
-	dialect  wire.Dialect // wire.None: the request is forwarded uninspected
+	dialect  wire.Dialect // wire.None means the request is forwarded without inspection
 	started  time.Time
 
 	body  inspected     // set by read
 	req   *wire.Request // set by parse; nil means the body is not understood, or release has dropped the request
-	model string        // set by parse; the model in the request
+	model string        // set by parse; name of the model in the request
 }
 
 // inspected is the part of the request's body that is in memory.
 type inspected struct {
-	received *payload // the bytes of the client
+	received *payload // the bytes as the client sent them
 	plain    []byte   // the bytes of received, decoded if received is compressed
-	unpacked *payload // the buffer of plain if received is compressed; else nil
+	unpacked *payload // the buffer of plain if received is compressed; nil otherwise
 	charge   charge   // memory of the body that counts for limits.inspect_total_bytes
 
-	// exceeds is the limit that the body exceeds: limits.inspect_bytes or limits.items; "" if none. Set by
-	// read and parse. In a body beyond a limit, only the blocks of a known session are inserted again.
+	// exceeds names the limit that the body exceeds, which is limits.inspect_bytes or limits.items. The value "" means
+	// neither. Set by read and parse. In a body beyond a limit, only the blocks of a known session are inserted again.
 	exceeds label.Reason
 }
 
 // outgoing is the request to the upstream.
 type outgoing struct {
-	url          *url.URL      // set by accept, as are the next fields
+	// Set by accept, except span.
+	url          *url.URL      // URL at the upstream
 	target       *target       // the configured upstream
 	client       identity      // identity of the client, whose configured key is replaced by the upstream's key
-	inbound      *http.Request // the request as the server made it; net/http adds unannounced trailers here only
+	inbound      *http.Request // the request that net/http made; only this request gets unannounced trailers
 	uncompressed bool          // ask the upstream for a reply without Content-Encoding
 	idle         time.Duration // limits.stream_idle_timeout
-	span         *trace.Span   // nil means the client's trace headers are forwarded unchanged
+	span         *trace.Span   // set by serveTurn; nil means the client's trace headers are forwarded unchanged
 
 	body     *payload // set by read and splice; nil means the body of the client is streamed
 	length   int64    // Content-Length for body; -1 when the client announced trailers
-	spliced  *payload // set by splice: the body with insertions
-	decoded  bool     // set by splice: body has no Content-Encoding, although the client's has
-	original *payload // set by splice: the body for a second attempt if the upstream rejects body
+	spliced  *payload // set by splice; the body with insertions
+	decoded  bool     // set by splice; body is decoded, although the client's body has a Content-Encoding
+	original *payload // set by splice; the body for a second attempt if the upstream rejects body
 }
 
 // restore undoes splice.
@@ -61,9 +63,9 @@ func (o *outgoing) restore(sent *payload) {
 	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
 }
 
-// accept finds the API, the tenant and the upstream of a request, and counts the request among the
-// requests in progress. For a refused request, accept returns the error for the client. The caller calls
-// finish at the end of an accepted request.
+// accept finds the API, the tenant and the upstream of a request, and adds the request to the requests in progress. For
+// a refused request, accept returns the error for the client. The caller calls finish at the end of an accepted
+// request.
 func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	w.unknownKey = form.Unknown
@@ -101,7 +103,8 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}, nil
 }
 
-// finish ends an accepted request, and closes the idle connections of an upstream that a reload has removed.
+// finish removes an accepted request from the requests in progress. If a reload has removed the upstream, finish closes
+// the idle connections of the upstream.
 func (p *Proxy) finish(upstream *target) {
 	p.set.Load().closeIdle(upstream.transport)
 	p.inFlight.leave()
@@ -136,8 +139,8 @@ func (t *turn) read() error {
 }
 
 // readInspected reads the part of a body that precept inspects, and charges its memory against
-// limits.inspect_total_bytes. why is the reason for an incomplete read; "" means the body is complete. size is
-// the announced length, or -1.
+// limits.inspect_total_bytes. size is the announced length, or -1. why is the reason for an incomplete read. The value
+// "" means that the body is complete.
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.set.cfg.Limits
 	busy := false
@@ -163,15 +166,15 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 	return b, label.UninspectedSize, err
 }
 
-// inProgress reports whether the beginning of a body may show a conversation with earlier turns,
-// whose session may have blocks. Any other long body is streamed, and the upstream may answer while
-// the client still sends.
+// inProgress reports whether a body may contain a conversation with earlier turns. The session of such a conversation
+// may have blocks, so the whole body is read. Any other long body is streamed, and the upstream may answer while the
+// client still sends.
 func inProgress(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable reports whether the body may be parsed: all of the body is in memory, and the tenant
-// of the client is known.
+// inspectable reports whether the body may be parsed, because the whole body is in memory and the tenant of the client
+// is known.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false
@@ -214,8 +217,8 @@ func (t *turn) parse() {
 	}
 }
 
-// unpack decodes a compressed body, or returns the reason why the body stays compressed. The
-// decoded bytes are charged as well: a few hundred bytes may decode to megabytes.
+// unpack decodes a compressed body, or returns the reason why the body stays compressed. The memory of the decoded
+// bytes is charged as well, because a few hundred bytes may decode to megabytes.
 func (t *turn) unpack(encoding string) label.Reason {
 	body := &t.in.body
 	decoded, err := wire.Decode(encoding, body.received.data)

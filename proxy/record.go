@@ -15,18 +15,18 @@ import (
 	"precept/store"
 )
 
-// draft is the exchange of a turn, until the recorder gets the exchange.
+// draft holds the exchange of a turn and its facts until the recorder gets them.
 type draft struct {
 	exchange     *sample.Exchange
-	start        *store.TurnStart
-	size         int64           // bytes in the exchange
-	signals      []detect.Signal // signals in the request, such as the outcome of a test run
-	newWork      bool            // a tool result has a new commit, branch or pull request
-	answeredArgs []string        // arguments of the calls that the request's results answer, for the opt-out by path
+	start        *store.TurnStart // admission of the turn by the store
+	size         int64            // number of bytes in the exchange
+	signals      []detect.Signal  // signals in the request, such as the outcome of a test run
+	newWork      bool             // a tool result has a new commit, branch or pull request
+	answeredArgs []string         // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
-// draftExchange drafts the exchange of the turn, and registers the turn at the store, before the request is
-// sent. A side request, an opted-out turn and a turn with disabled capture get no draft and no record.
+// draftExchange makes the draft of the turn, and registers the turn at the store, before the request is sent. A side
+// request, an opted-out turn and a turn with disabled capture get no draft and no record.
 func (t *turn) draftExchange() {
 	if !t.isMain() || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
 		return
@@ -44,8 +44,8 @@ func (t *turn) draftExchange() {
 	t.draft.start = t.p.opts.Store.Begin(t.draft.exchange)
 }
 
-// discard drops the draft of a turn with a failed step, because the recorder could not find an opt-out in
-// an incomplete draft.
+// discard drops the draft of a turn in which a step failed, because the recorder cannot find an opt-out in an
+// incomplete draft.
 func (t *turn) discard() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
@@ -74,8 +74,8 @@ func (t *turn) gather() {
 	t.addWork()
 }
 
-// addWork adds the commits, branches and pull requests in the tool results to the session, so that
-// feedback on a commit finds the session. The store holds the keys until the recorder has judged the turn.
+// addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback on a commit
+// finds the session. The store holds the keys until the recorder has searched the turn for an opt-out.
 func (t *turn) addWork() {
 	refs := t.plan.results.Work(t.in.req, t.earlierCall)
 	if len(refs) == 0 {
@@ -93,12 +93,13 @@ func (t *turn) addWork() {
 	t.holdKeys(echoes)
 }
 
-// copyNewItems copies the items that no earlier turn has sent, up to learning.capture_limit.
+// copyNewItems copies the items that no earlier turn has sent, up to learning.capture_limit, and returns their size in
+// bytes.
 func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.base
 	if t.plan.number <= 1 {
 		from = 0
-	} else if n := req.FirstNew(); n < from && req.End() == req.Len() { // the history was cut or rewritten: the items after the last reply are new
+	} else if n := req.FirstNew(); n < from && req.End() == req.Len() { // in a cut or rewritten history, the items after the last reply are new
 		from = n
 	}
 	if req.Delta || from > req.Len() {
@@ -126,8 +127,8 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	return size
 }
 
-// copyPrompt copies the system prompt and the tools, which every turn of the session sends again. Both
-// count for learning.capture_limit; used is the number of bytes that count already.
+// copyPrompt copies the system prompt and the tools, which every turn of the session sends again, and returns their
+// size in bytes. Both count for learning.capture_limit. used is the number of bytes that are already counted.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.set.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
@@ -143,8 +144,8 @@ func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	return size
 }
 
-// answeredArguments returns the arguments of the calls that the new results answer. The recorder
-// drops a result whose call named a path that opted out.
+// answeredArguments returns the arguments of the calls whose results are new. The recorder drops a result whose call
+// named a path that opted out.
 func (t *turn) answeredArguments() []string {
 	var args []string
 	req := t.in.req
@@ -195,7 +196,7 @@ func (t *turn) publish() {
 	})
 }
 
-// record ends the turn, when the client has the reply or is gone.
+// record ends the turn after the client has the reply or has left.
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
@@ -240,7 +241,7 @@ func (t *turn) offer() {
 	}
 }
 
-// complete adds the reply and the outcome of the turn to the draft.
+// complete adds the reply and the outcome of the turn to the draft. Only the first call has an effect.
 func (t *turn) complete() {
 	if !t.enter(phaseComplete) {
 		return
@@ -275,8 +276,8 @@ func (t *turn) decided() bool {
 	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.newWork
 }
 
-// change returns the change of the session's row by the turn. An opt-out counts as a change: an
-// existing row must show the opt-out.
+// change returns how the turn changes the row of the session. An opt-out is a change, because an existing row must show
+// the opt-out.
 func (t *turn) change() store.Change {
 	switch {
 	case t.query.Learn && t.decided():
@@ -288,16 +289,16 @@ func (t *turn) change() store.Change {
 }
 
 // judgeUnoffered decides about a request that was not offered to the recorder. For a turn, judgeUnoffered records
-// whether the turn opted out: with limits.capture_bytes 0 the turn did not opt out; otherwise a step failed, and the
+// whether the turn opted out. If limits.capture_bytes is 0, the turn did not opt out. Otherwise a step failed, and the
 // turn counts as opted out, because no step searched the turn for an opt-out. The held keys of an opted-out turn are
 // dropped. The keys of a side request are dropped if any turn of the session opted out. All other keys are kept.
 func (t *turn) judgeUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
 	}
-	ses, captured := t.session.Session, t.set.cfg.Limits.CaptureBytes > 0
+	ses := t.session.Session
 	ses.Record.Mutex.Lock()
-	keep := !captured
+	keep := t.set.cfg.Limits.CaptureBytes <= 0
 	if t.isMain() {
 		ses.Record.SetOptedOut(t.plan.number, !keep)
 	} else {

@@ -17,8 +17,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Handler returns the handler of the data listener: precept's own paths, and the upstream for all
-// other paths.
+// Handler returns the handler of the data listener. It answers requests to precept's own paths, and forwards all other
+// requests to an upstream.
 func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 
 // router returns the routes of precept's own endpoints. Requests to other paths are forwarded.
@@ -62,8 +62,8 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	return all
 }
 
-// ownEndpoint marks the requests of a handler as requests to precept itself, which the metrics count
-// under a dialect of their own.
+// ownEndpoint returns a handler that marks its requests as requests to precept itself. The metrics count such requests
+// under ownDialect.
 func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		clientOf(c.Response()).atEndpoint = true
@@ -71,9 +71,9 @@ func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// misdirected returns the error for a request to an endpoint of precept with another method, or to a
-// path below an endpoint; nil means another path. A misdirected request is not forwarded, because its body
-// may hold feedback.
+// misdirected returns the error for a request to an endpoint of precept with a wrong method, or to an unknown path
+// below an endpoint. The error is nil for a request to the upstream. A misdirected request is not forwarded, because
+// its body may contain feedback.
 func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
 	path := c.Request().URL.EscapedPath()
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
@@ -100,8 +100,8 @@ func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Contex
 	return nil
 }
 
-// withOwnLessons returns a handler for the lessons of one owner: the tenant of the credential and the agent of
-// the request.
+// withOwnLessons returns a handler for the lessons of the owner that a request names. An owner is the tenant of the
+// credential with the agent of the request.
 func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.set.Load()
@@ -119,8 +119,8 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 	}
 }
 
-// front returns the middleware around next: it counts every request, normalises the path, answers after
-// a panic, and refuses CONNECT, whose target is not a path.
+// front returns next in a middleware that counts every request, normalises the path, answers after a panic, and refuses
+// CONNECT, whose target is not a path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -140,8 +140,8 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	})
 }
 
-// endRequest ends every request. After a panic the client gets an error; a client that has received
-// a part of the response gets a closed connection.
+// endRequest ends every request. After a panic, the client gets an error. A client that already received a part of the
+// response gets a closed connection.
 func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the value in the same way
@@ -182,7 +182,7 @@ func (p *Proxy) fault(err error, c echo.Context) {
 	answer.write(w)
 }
 
-// internalError returns the answer to a request that failed by a fault of precept.
+// internalError returns the answer to a request that failed because of a fault of precept.
 func internalError(r *http.Request) *problem {
 	return refusal(errorDialect(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
 }
@@ -190,8 +190,8 @@ func internalError(r *http.Request) *problem {
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready returns the state of precept in a line, or an error with the reason why a load balancer must use
-// another replica. A failing store is no such reason, because agents can work without the store.
+// Ready returns the state of precept in one line. An error is the reason why a load balancer must use another replica.
+// A failing store is no such reason, because agents can work without the store.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")
@@ -202,6 +202,7 @@ func (p *Proxy) Ready() (string, error) {
 	return "ok", nil
 }
 
+// ready serves /readyz.
 func (p *Proxy) ready(c echo.Context) error {
 	state, err := p.Ready()
 	if err != nil {
@@ -232,7 +233,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		h.Set("Retry-After", "1")
 	}
 	w.WriteHeader(p.status)
-	_, _ = w.Write(wire.ErrorBody(p.dialect, p.status, p.message)) //nolint:gosec // JSON, and its Content-Type says so
+	_, _ = w.Write(wire.ErrorBody(p.dialect, p.status, p.message)) //nolint:gosec // the body is JSON and not HTML, and the Content-Type is application/json
 }
 
 // errorDialect returns the dialect in which the client of a request reads errors.

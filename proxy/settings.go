@@ -12,25 +12,24 @@ import (
 	"precept/internal/wire"
 )
 
-// settings is one configuration, ready for use. A reload replaces the settings as a whole; a
-// request keeps the settings of its start.
+// settings holds one configuration in the form that requests use. A reload replaces all settings at once. A request
+// uses the settings at its start until its end.
 type settings struct {
 	optOut         *sample.OptOut
 	cfg            *configs.Config
 	transports     map[transportKey]*http.Transport
 	targets        map[string]*target
-	routes         map[string]*target // by dialect name and "other"
+	routes         map[string]*target // targets by the name of the dialect, or by "other"
 	bases          []string           // escaped paths of the targets
 	injector       *inject.Injector
-	keys           map[string]*configs.Key
-	secret         []byte
-	excluded       bool   // new sessions are excluded from the experiment: the salt of the other replicas is unknown
-	tenantsUnknown bool   // the tenant of a request cannot be known: requests are forwarded unchanged
-	hash           string // hash of the configuration, recorded with exchanges
+	keys           map[string]*configs.Key // configured keys by the SHA-256 of the key
+	secret         []byte                  // see FleetKeys.Secret
+	excluded       bool                    // new sessions are excluded from the experiment, because the salt of the other replicas is unknown
+	tenantsUnknown bool                    // requests are forwarded unchanged, because their tenant cannot be computed yet
+	hash           string                  // hash of the configuration, recorded with exchanges
 }
 
-// newSettings returns the settings of a configuration. The settings use the transports of old for equal
-// upstreams.
+// newSettings returns the settings of a configuration. An upstream that is also in old keeps its transport.
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
@@ -55,13 +54,14 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	return s, err
 }
 
-// transportKey groups the upstreams with shared connections: upstreams on one host, with one limit.
+// transportKey identifies a transport. Upstreams with the same host and the same limit share the connections of one
+// transport.
 type transportKey struct {
 	scheme, host  string
 	headerTimeout time.Duration // limits.upstream_header_timeout, a property of the transport
 }
 
-// upstreams makes the targets and the transports.
+// upstreams sets targets, transports and bases.
 func (s *settings) upstreams(old *settings) error {
 	for name, u := range s.cfg.AllUpstreams() {
 		t, err := newTarget(name, u)
@@ -82,8 +82,8 @@ func (s *settings) upstreams(old *settings) error {
 	return nil
 }
 
-// target returns the upstream of a request: the configured upstream that the path form names, else
-// the upstream of the API.
+// target returns the upstream of a request. If the path form names an upstream (named), target returns this upstream,
+// nil if it is not configured. Otherwise target returns the upstream of the API.
 func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]
@@ -94,12 +94,12 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	return s.routes[d.String()]
 }
 
-// closeIdle closes the idle connections of a transport that these settings do not use. Call closeIdle
-// when other settings take effect, and at the end of each request. IdleConnTimeout closes a connection
-// that returns to the pool after the last call.
+// closeIdle closes the idle connections of a transport that these settings do not use. Call closeIdle when other
+// settings take effect, and at the end of each request. IdleConnTimeout closes a connection that returns to the pool
+// after the last call.
 func (s *settings) closeIdle(t *http.Transport) {
-	for _, needed := range s.transports {
-		if t == needed {
+	for _, used := range s.transports {
+		if t == used {
 			return
 		}
 	}

@@ -14,15 +14,15 @@ import (
 	"precept/internal/wire"
 )
 
-// reply is the part of the upstream's reply that a turn keeps.
+// reply holds the facts about the upstream's reply that a turn records.
 type reply struct {
-	status   int               // 0 means no reply, and no answer of precept in its place
+	status   int               // status of the reply, or of precept's answer in its place; 0 before both
 	first    time.Time         // time at which the headers arrived
-	reader   *wire.ReplyReader // nil means the reply is forwarded unread
-	length   int64             // Content-Length, -1 unknown
-	received int64             // bytes
+	reader   *wire.ReplyReader // reads a copy of the reply; nil means the reply is forwarded unread
+	length   int64             // Content-Length; -1 means unknown
+	received int64             // number of received bytes
 	complete bool              // the last byte was received
-	copied   int64             // bytes charged to limits.capture_total_bytes
+	copied   int64             // number of bytes charged to limits.capture_total_bytes
 	parsed   *wire.Reply       // set by resolveReply
 	commands []writ.Command    // the /lesson commands in the reply
 }
@@ -65,15 +65,15 @@ func (t *turn) onFailure(h http.Header, status int) {
 	t.showSession(h)
 }
 
-// showSession adds the name of the session to the headers, for feedback.
+// showSession adds the name of the session to the headers, so that the client can send feedback on the session.
 func (t *turn) showSession(h http.Header) {
 	if t.session.Session != nil || t.session.Side != "" {
 		h.Set("Precept-Session", t.session.Name)
 	}
 }
 
-// onBody implements observer. The resolver gets the reply before the client gets the last piece: the client
-// may answer at once, and its next request must find the session.
+// onBody implements observer. The resolver gets the reply before the client gets the last part, because the client may
+// send its next request at once, and this request must find the session.
 func (t *turn) onBody(b []byte, err error) {
 	r := &t.reply
 	if r.reader == nil || t.phase >= phaseResolved {
@@ -95,8 +95,8 @@ func (t *turn) onBody(b []byte, err error) {
 	}
 }
 
-// chargeCopy charges the memory of the reply's copy. If all copies exceed limits.capture_total_bytes, this
-// copy is cut; the reader still finds the end of the reply.
+// chargeCopy charges the memory of the copy of the reply. If all copies together exceed limits.capture_total_bytes,
+// this copy is cut. The reader still finds the end of the reply.
 func (t *turn) chargeCopy() {
 	r := &t.reply
 	n := int64(r.reader.MemoryBytes()) - r.copied
@@ -113,8 +113,8 @@ func (t *turn) chargeCopy() {
 	t.p.opts.Tally.CopiesCut.Add(1)
 }
 
-// release returns the request's buffers to the pool, when the headers of the response arrive or the
-// request fails. gather copies the data for the draft first.
+// release returns the request's buffers to the pool, after the headers of the response have arrived or the request has
+// failed. Before that, gather copies the data for the draft.
 func (t *turn) release() {
 	if !t.enter(phaseReleased) {
 		return
@@ -142,7 +142,7 @@ func (t *turn) resolveReply() {
 	}
 	t.runStep(label.StepSettle, func() {
 		t.reply.parsed = t.reply.reader.Reply()
-		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // a reply that cannot be decoded counts as complete at its last byte
+		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // a reply that cannot be decoded is complete at its last byte
 			t.reply.parsed.Complete = true
 			t.p.opts.Metrics.unread.WithLabelValues(string(why)).Inc()
 		}
@@ -156,9 +156,8 @@ func (t *turn) resolveReply() {
 	t.enter(phaseResolved)
 }
 
-// end passes the end of the request to the resolver. Call end before the client sees the end of the
-// response, because the client may retry at once, and the resolver recognises a retry only after the end of
-// the first request.
+// end records the end of the request in the resolver. Call end before the client sees the end of the response, because
+// the client may retry at once, and the resolver recognises a retry only after the end of the first request.
 func (t *turn) end() {
 	if t.enter(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {
@@ -168,7 +167,7 @@ func (t *turn) end() {
 	}
 }
 
-// outcome returns the outcome of the turn, for the exchange.
+// outcome returns the outcome of the turn for the exchange.
 func (t *turn) outcome() string {
 	switch {
 	case t.reply.status >= 400:

@@ -16,14 +16,14 @@ type target struct {
 	name      string
 	base      *url.URL
 	path      string // escaped path of base without a trailing slash
-	versioned bool   // path holds a version segment (/v1, /v1beta/openai)
+	versioned bool   // path has a version segment (/v1, /v1beta/openai)
 	transport *http.Transport
 
 	unknown sync.Once // logs the warning about an unknown path
 	faults  faultLog
 }
 
-// newTarget returns the target of an upstream's URL.
+// newTarget returns the target of the upstream with the given name and URL.
 func newTarget(name, raw string) (*target, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -36,15 +36,14 @@ func newTarget(name, raw string) (*target, error) {
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
-	// The version of a gateway is not the version of the Messages API, which comes below
-	// (/v1/ID/NAME/anthropic).
+	// The version of a gateway (/v1/ID/NAME/anthropic) is not the version of the Messages API, which follows it.
 	t.versioned = t.versioned && !strings.HasSuffix(t.path, "/anthropic")
 	return t, nil
 }
 
-// upstreamPath returns the path at the upstream. If the upstream's path has a version, the version of the
-// client's path is removed before the path is appended. A client's path that begins with the whole path
-// of the upstream stays. Every other path is appended.
+// upstreamPath returns the path at the upstream for the path of a client's request. A path that begins with the whole
+// path of the upstream stays unchanged. Any other path is appended to the path of the upstream. If the path of the
+// upstream has a version, the version of the client's path is removed first.
 func (t *target) upstreamPath(p string) string {
 	p = undoubled(p)
 	rest, ok := cutVersion(p)
@@ -64,8 +63,9 @@ func (t *target) upstreamPath(p string) string {
 	return t.path + p
 }
 
-// covers reports whether a client's path begins with the path of the upstream. On a path that is not
-// inspected, the upstream's path must have a version: a path without a version may be repeated on purpose.
+// covers reports whether the path of a client's request contains the path of the upstream at its start. If the client's
+// path is not inspected, the path of the upstream must have a version, because a client may repeat a path without a
+// version on purpose.
 func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
 }
@@ -81,7 +81,7 @@ func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 	})
 }
 
-// short returns the beginning of a path, for the log.
+// short returns a path for the log, cut to 200 bytes.
 func short(path string) string {
 	const maxBytes = 200
 	if len(path) > maxBytes {

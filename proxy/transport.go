@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// The limits of memory and connections for one upstream.
+// Limits of memory and connections for one upstream.
 const (
-	maxHeaderBytes    = 1 << 20  // bytes of a response's headers
-	streamWindowBytes = 64 << 10 // bytes of one HTTP/2 stream in memory while the client does not read
-	maxIdleConns      = 4096     // idle connections to one upstream
+	maxHeaderBytes    = 1 << 20  // number of bytes of a response's headers
+	streamWindowBytes = 64 << 10 // number of bytes of one HTTP/2 stream that are in memory while the client does not read
+	maxIdleConns      = 4096     // number of idle connections to one upstream
 )
 
 // newTransport returns the transport of upstreams. Compression is off, because a transport that
@@ -43,10 +43,10 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 	}
 }
 
-// upstreamConn counts the bytes that are read from an HTTP/1 connection. net/http keeps a connection
-// for the next request before it looks for bytes after the response. Another client's request on
-// this connection would get such surplus bytes as its response. If net/http reports the first byte of
-// a response although no byte was read since the request was written, the byte is surplus.
+// upstreamConn counts the bytes that are read from an HTTP/1 connection, to find surplus bytes after a response.
+// net/http makes a connection available for the next request before it looks for surplus bytes. The next request, of
+// another client, would get the surplus bytes as its response. If net/http reports the first byte of a response
+// although no byte was read since the write of the request began, the byte is surplus.
 type upstreamConn struct {
 	net.Conn
 	read        atomic.Int64 // number of bytes read
@@ -63,7 +63,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// connUnder returns the counted connection under c; nil for HTTP/2, whose frames name their request.
+// connUnder returns the upstreamConn that c wraps. The result is nil for HTTP/2, whose frames name their request.
 func connUnder(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
@@ -94,11 +94,11 @@ func (c *upstreamConn) hasAnswer() bool {
 	return asked >= 0 && c.read.Load() > asked
 }
 
-// attempts counts the attempts of net/http to send one request. Several attempts may read the request's
-// body at once, even after RoundTrip has returned.
+// attempts counts the attempts of net/http to send one request. Several attempts may read the body of the request at
+// the same time, even after RoundTrip has returned.
 type attempts struct {
-	open      atomic.Int32 // attempts that may still read the body
-	bodies    []*payload   // returned to the pool when no attempt is left
+	open      atomic.Int32 // number of attempts that may still read the body
+	bodies    []*payload   // returned to the pool when no attempt may read them
 	pool      *pool
 	hasBodies atomic.Bool                  // bodies is set
 	conn      atomic.Pointer[upstreamConn] // connection of the newest attempt; nil for HTTP/2
@@ -106,7 +106,7 @@ type attempts struct {
 	stage     atomic.Int32                 // stage of the newest attempt
 }
 
-// follow adds the hooks by which net/http reports its attempts.
+// follow returns the request with hooks by which net/http reports the attempts.
 func (a *attempts) follow(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		ConnectStart:      func(string, string) { a.stage.Store(int32(stageDial)) },
@@ -136,9 +136,8 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 	}))
 }
 
-// recycle returns the bodies to the pool as soon as no attempt reads them. An attempt that never
-// reports its end keeps the bodies out of the pool; the garbage collector frees them. No attempt may
-// begin after recycle.
+// recycle returns the bodies to the pool as soon as no attempt reads them. If an attempt never reports its end, the
+// bodies do not return to the pool, and the garbage collector frees them. No attempt may begin after recycle.
 func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.open.Add(1)
 	a.pool, a.bodies = p, bodies
@@ -146,7 +145,7 @@ func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.close()
 }
 
-// close ends an attempt.
+// close ends an attempt, and returns the bodies to the pool if no other attempt may read them.
 func (a *attempts) close() {
 	if a.open.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
 		return

@@ -19,11 +19,11 @@ type turn struct {
 	p           *Proxy
 	set         *settings // the configuration at the start of the turn
 	book        *lesson.Book
-	w           *clientWriter  // holds the id of the request
+	w           *clientWriter  // writes the response; holds the id of the request
 	in          incoming       // set by accept, read and parse
 	forward     forwarding     // sends the request and reads the reply; uses the buffers of the request until release
 	out         outgoing       // set by accept and read; splice replaces the body
-	skip        string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
+	skip        string         // reason for inserting nothing, for the header Precept-Skip; set by the step that found the reason
 	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
 
 	query   resolve.Query  // set by resolve; the names and switches of the request
@@ -38,15 +38,15 @@ type turn struct {
 type phase uint8
 
 const (
-	phaseOpen     phase = iota // the request may be sent, or sent again: its buffers are in use
-	phaseReleased              // the upstream answered: the draft has the request, the buffers are in the pool
+	phaseOpen     phase = iota // the request may be sent, or sent again, so its buffers are in use
+	phaseReleased              // the upstream answered, the draft has the request, and the buffers are in the pool
 	phaseEnded                 // the resolver knows that the request ended
 	phaseResolved              // the resolver knows the reply, so the next request finds its session
 	phaseComplete              // the draft records how the turn ended
 	phaseOffered               // the recorder has the turn, or has refused the turn
 )
 
-// enter moves the turn to a phase. enter reports whether the turn had not reached that phase yet.
+// enter moves the turn to the phase next. enter returns false if the turn has already reached that phase.
 func (t *turn) enter(next phase) bool {
 	if t.phase >= next {
 		return false
@@ -87,7 +87,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	defer t.record()
 
 	// Parse: the list of messages. A body that is not understood is forwarded unchanged.
-	begun := p.opts.Now()
+	decisionStart := p.opts.Now()
 	if t.inspectable() {
 		t.runStep(label.StepParse, t.parse)
 	}
@@ -102,7 +102,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		if !t.runStep(label.StepDecide, t.decide) {
 			t.plan.insert = inject.Plan{}
 		}
-		p.opts.Metrics.phase("decide", p.opts.Now().Sub(begun), t.out.span.TraceID())
+		p.opts.Metrics.phase("decide", p.opts.Now().Sub(decisionStart), t.out.span.TraceID())
 	}
 	if t.plan.insert.Changes() && !t.runStep(label.StepSplice, t.splice) {
 		t.out.restore(t.in.body.received)
@@ -119,7 +119,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	return nil
 }
 
-// resolve finds the session of the request, and counts the result.
+// resolve finds the session of the request, and counts the result in the metrics.
 func (t *turn) resolve() {
 	claim := session.Identify(t.in.r.Header, t.in.r.URL.EscapedPath(), t.in.req)
 	t.in.identity.restrict(&claim)
@@ -157,8 +157,8 @@ func (t *turn) markSide(why label.Reason) {
 	t.p.opts.Metrics.sessions.side.WithLabelValues(string(why)).Inc()
 }
 
-// assignID sets the id of the request, unless a log line has set the id already. The id contains the id of the
-// session, so that feedback by request id needs no index.
+// assignID sets the id of the request, unless a log line has already set it. The id contains the id of the session, so
+// that feedback by request id needs no index.
 func (t *turn) assignID() {
 	switch {
 	case t.w.id != "":
@@ -199,7 +199,7 @@ func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side
 // then useless.
 func (t *turn) clientGone() bool { return t.in.r.Context().Err() != nil }
 
-// runStep runs one step for the turn. See Options.runStep.
+// runStep is Options.runStep with the logger of the turn.
 func (t *turn) runStep(step label.Step, f func()) (ok bool) { return t.p.opts.runStep(step, t.log, f) }
 
 // log returns the logger of the request.

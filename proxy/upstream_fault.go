@@ -22,10 +22,10 @@ import (
 type stage int32
 
 const (
-	stageDial      stage = iota // the connection, to the upstream or to the proxy before it, is not open
-	stageConnected              // the connection is open; a proxy has to open the tunnel
-	stageTLS                    // the TLS handshake
-	stageSent                   // the connection is ready, and the request is on its way or at the upstream
+	stageDial      stage = iota // no connection is open, neither to the upstream nor to a proxy before the upstream
+	stageConnected              // the connection is open; the tunnel of a proxy may not be open yet
+	stageTLS                    // the TLS handshake has begun
+	stageSent                   // the connection is ready, and the request is being sent or was sent
 )
 
 // badResponse is the error of a response that precept does not forward.
@@ -36,8 +36,8 @@ func (e badResponse) Error() string { return string(e) }
 // errEarlyResponse is the error of a response that the upstream sent before the request.
 const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
 
-// refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http has no status, only the text that
-// the proxy chose.
+// refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http has no status, and only quotes the
+// text of the proxy.
 type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
@@ -50,7 +50,8 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 	return &refusedTunnel{res.StatusCode}
 }
 
-// errProxy is the error of an invalid HTTPS_PROXY or HTTP_PROXY, which may hold a password.
+// errProxy is the error of an invalid HTTPS_PROXY or HTTP_PROXY. It does not quote the variable, which may hold a
+// password.
 var errProxy = errors.New("invalid proxy in the environment")
 
 // proxyOf returns the proxy for a request, from HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
@@ -62,13 +63,13 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// hop is the upstream, or the proxy before the upstream, for an error message.
+// hop describes the upstream, or the proxy before the upstream, in an error message.
 type hop struct {
 	name    string // name and host, without a credential
 	setting string // configuration key or environment variable with the address
 }
 
-// hops returns the upstream, and the proxy before it; via is nil if there is no proxy.
+// hops returns the upstream (up) and the proxy before the upstream (via). via is nil if there is no proxy.
 func (t *target) hops() (up hop, via *hop) {
 	up = hop{"the upstream " + t.name + " (" + t.base.Host + ")", "upstreams." + t.name + ".url"}
 	if t.name == "default" {
@@ -80,9 +81,9 @@ func (t *target) hops() (up hop, via *hop) {
 	return up, via
 }
 
-// fault returns the status and the message of precept for a request without a usable response. The
-// message names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents retry a 502, 503
-// or 504.
+// fault returns the status and the message of precept for a request without a usable response. reached is the last
+// stage of the request. The message names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents retry
+// after a 502, 503 or 504.
 func (t *target) fault(err error, reached stage) (status int, message string) {
 	up, via := t.hops()
 	var bad badResponse
@@ -137,7 +138,8 @@ func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// noResponse returns the answer for a hop that accepted the connection and sent no usable response.
+// noResponse returns the status and the message for a hop that accepted the connection and sent no usable response to a
+// request of the method to.
 func (h *hop) noResponse(err error, to string) (int, string) {
 	if timedOut(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer " + to + "; check " + h.setting
@@ -148,7 +150,7 @@ func (h *hop) noResponse(err error, to string) (int, string) {
 	return http.StatusBadGateway, h.name + " did not answer " + to + " with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
-// unreachable returns the answer if the connection to a hop cannot be opened.
+// unreachable returns the status and the message for a hop to which no connection can be opened.
 func unreachable(h *hop, err error) (int, string) {
 	var dns *net.DNSError
 	isErrno := func(numbers ...syscall.Errno) bool {
@@ -189,7 +191,7 @@ func unreachable(h *hop, err error) (int, string) {
 	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
-// untrusted returns the fault of TLS with a hop and its remedy, "" for another error.
+// untrusted returns the fault in the TLS handshake with a hop and the remedy, "" for any other error.
 func untrusted(err error, h *hop) (fact, remedy string) {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -214,7 +216,7 @@ func untrusted(err error, h *hop) (fact, remedy string) {
 	return "", ""
 }
 
-// broken returns the predicate of an error message about a failure before the response: the fact and the remedy.
+// broken returns the end of an error message about a failure before the response. It contains the fact and the remedy.
 func broken(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
@@ -247,8 +249,8 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// brokenBy returns the reason why a reply ended early. The error may quote the upstream, so brokenBy
-// returns only the kind of the error.
+// brokenBy returns the reason why a reply ended early. The error err may quote the upstream, so the reason contains
+// only the kind of the error.
 func brokenBy(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
@@ -284,14 +286,14 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 const logEvery = time.Minute
 
 const (
-	outageAfter = 3 // failures without an answer between them that count as a new outage within logEvery
-	outagesMax  = 5 // outages in logEvery with a line at the start and a line at the end
+	outageAfter = 3 // successive failures that make a further outage within logEvery
+	outagesMax  = 5 // maximum number of outages within logEvery that are logged
 )
 
-// faultLog logs the outages of one upstream. An outage gets a warning at its start, a warning every minute with the
+// faultLog logs the outages of one upstream. An outage gets a warning at the start, a warning every minute with the
 // number of failures, and a line when the upstream answers again. An upstream that alternates between failures and
-// answers would fill the log. Therefore a further outage within logEvery gets lines only from outageAfter failures on,
-// and at most outagesMax outages get lines within logEvery. The next line has the number of outages without lines.
+// answers would fill the log. Therefore a further outage within logEvery is logged only after outageAfter failures, and
+// at most outagesMax outages are logged within logEvery. The next line has the number of outages that were not logged.
 type faultLog struct {
 	warned atomic.Bool  // set by a warning, cleared by logRecovery
 	streak atomic.Int32 // failures since the last answer
@@ -300,11 +302,11 @@ type faultLog struct {
 	first       time.Time // the first failure since logRecovery, or since a pause of logEvery without a failure
 	last        time.Time // the last failure
 	lastWarning time.Time
-	count       int       // failures since the last warning
-	total       int       // failures since first
-	window      time.Time // start of the count logged
-	logged      int       // outages with a warning since window
-	suppressed  int       // outages without a warning that ended since the last line
+	count       int       // number of failures since the last warning
+	total       int       // number of failures since first
+	window      time.Time // start of the time in which logged is counted
+	logged      int       // number of outages with a warning since window
+	suppressed  int       // number of outages without a warning that ended since the last line
 }
 
 // isDue reports whether a failure is logged as a warning.
@@ -318,7 +320,7 @@ func (l *faultLog) isDue(now time.Time, streak int32) bool {
 	return !l.warned.Load() && streak >= outageAfter && l.logged < outagesMax
 }
 
-// appendSuppressed appends the number of outages without a line to the arguments of a line.
+// appendSuppressed appends the number of outages that were not logged to the arguments of a log line.
 func (l *faultLog) appendSuppressed(args []any) []any {
 	if l.suppressed > 0 {
 		args = append(args, "suppressed_outages", l.suppressed)
@@ -327,7 +329,8 @@ func (l *faultLog) appendSuppressed(args []any) []any {
 	return args
 }
 
-// logFailure logs a failed request as a warning if isDue, else at level debug. why has the cause and the remedy.
+// logFailure logs a failed request, as a warning if isDue returns true, and otherwise at level debug. why has the cause
+// and the remedy.
 func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -349,7 +352,7 @@ func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status
 	log.Warn("requests to the upstream fail", l.appendSuppressed(args)...)
 }
 
-// logRecovery logs the end of an outage, or counts an outage without a line.
+// logRecovery logs the end of an outage. If the outage was not logged, logRecovery only counts the outage.
 func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -368,7 +371,7 @@ func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status
 	case status >= http.StatusInternalServerError:
 		t.faults.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
 	case status == http.StatusTooManyRequests: // a refusal neither continues nor ends an outage
-	case t.faults.streak.Load() > 0 && t.faults.streak.Swap(0) > 0: // of two answers at a time, one ends the outage
+	case t.faults.streak.Load() > 0 && t.faults.streak.Swap(0) > 0: // only one of two concurrent answers ends the outage
 		t.faults.logRecovery(log, t, now)
 	}
 }

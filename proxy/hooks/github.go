@@ -121,7 +121,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closed returns the event of a closed pull request, and for a merged revert the event of the reverted pull request.
+// closed returns the event of a closed pull request. If a merged pull request reverts another pull request, closed also
+// returns the event of the reverted pull request.
 func (p *githubPayload) closed() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
@@ -130,7 +131,7 @@ func (p *githubPayload) closed() []Event {
 	}
 	from, sha := pr.Head.Repository, pr.Head.SHA
 	if from.FullName != repository && !pr.Merged {
-		sha = "" // anybody can request and close a pull request for a public commit
+		sha = "" // anyone can open and close a pull request for a public commit
 	}
 	e.Subjects = subjects(group(request(repository, pr.Number), commit(sha, repository), branch(pr.Head.Ref, from.DefaultBranch, from.FullName)))
 	events := []Event{e}
@@ -140,8 +141,8 @@ func (p *githubPayload) closed() []Event {
 	return events
 }
 
-// checked returns the event of a completed check. The event rates the sessions that worked on the commit, else
-// those of the pull requests, else those of the branch.
+// checked returns the event of a completed check. The event rates the sessions that worked on the commit. If no such
+// session is known, it rates the sessions of the pull requests, or else the sessions of the branch.
 func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {

@@ -69,8 +69,8 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
 }
 
-// mergeRequestEvents returns the event of a closed merge request, and for a merged revert the event of the reverted
-// merge request.
+// mergeRequestEvents returns the event of a closed merge request. If a merged merge request reverts another merge
+// request, mergeRequestEvents also returns the event of the reverted merge request.
 func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}
@@ -85,7 +85,7 @@ func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	_ = json.Unmarshal(o.Source, &from) // without a project, the event has no branch
 	sha := o.LastCommit.ID
 	if from.Path != repository && e.Outcome != Merged {
-		sha = "" // anybody can request and close a merge request for a public commit
+		sha = "" // anyone can open and close a merge request for a public commit
 	}
 	e.Subjects = subjects(group(request(repository, o.IID), commit(sha, repository), branch(o.SourceBranch, from.DefaultBranch, from.Path)))
 	events := []Event{e}

@@ -1,4 +1,4 @@
-// Package hooks reads the webhooks of GitHub and GitLab: the signature of a delivery, and the events in
+// Package hooks reads the webhooks of GitHub and GitLab. It checks the signature of a delivery, and finds the events in
 // the payload that rate the work of an agent. The package has no clock and no I/O.
 package hooks
 
@@ -37,7 +37,7 @@ const (
 	CheckFailed Outcome = "check_failed"
 )
 
-// Score returns the reward of an outcome.
+// Score returns the reward of an outcome, from 0 to 1.
 func (o Outcome) Score() float64 {
 	return map[Outcome]float64{Merged: 1, CheckPassed: 0.7, CheckFailed: 0.2}[o]
 }
@@ -55,7 +55,7 @@ type Event struct {
 	At       time.Time // as the service states it; zero if unknown
 }
 
-// ID returns an id of the event. A repetition has an equal id.
+// ID returns an id of the event. A repetition of the event has the same id.
 func (e *Event) ID(service Service) string {
 	h := sha256.New()
 	parts := []string{string(service), string(e.Outcome), e.Repository, e.Check, e.At.UTC().Format(time.RFC3339Nano)}
@@ -70,7 +70,7 @@ func (e *Event) ID(service Service) string {
 	return "hook_" + hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// maxAge is the largest difference between the time of a signed delivery of GitLab and the clock.
+// maxAge is the maximum difference between the timestamp of a signed delivery of GitLab and the current time.
 const maxAge = 5 * time.Minute
 
 // Claimed reports whether a delivery has a signature or a token, valid or not. The caller refuses other
@@ -83,7 +83,7 @@ func Claimed(service Service, h http.Header) bool {
 	return h.Get("Webhook-Signature") != "" || h.Get("X-Gitlab-Token") != ""
 }
 
-// signatureOfGitHub returns the signature of a delivery; ok is false if there is no signature.
+// signatureOfGitHub returns the signature of a delivery. ok is false if there is no signature.
 func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
 	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
 	if !ok {
@@ -93,8 +93,8 @@ func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
 	return signature, err == nil && len(signature) == sha256.Size
 }
 
-// Signed reports whether the secret signed a delivery: by X-Hub-Signature-256 of GitHub, by
-// webhook-signature of GitLab's signing token, or by X-Gitlab-Token.
+// Signed reports whether the owner of the secret sent a delivery. GitHub signs a delivery in X-Hub-Signature-256.
+// GitLab signs a delivery in Webhook-Signature, or sends the secret in X-Gitlab-Token.
 func Signed(service Service, h http.Header, body []byte, secret string, now time.Time) bool {
 	if secret == "" {
 		return false
@@ -110,7 +110,7 @@ func Signed(service Service, h http.Header, body []byte, secret string, now time
 	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// signedByGitLab checks the signatures of GitLab, in the form of standardwebhooks.com.
+// signedByGitLab reports whether one of the signatures is valid. The signatures have the form of standardwebhooks.com.
 func signedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
 	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
 	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
@@ -134,6 +134,7 @@ func signedByGitLab(h http.Header, signatures string, body []byte, secret string
 	return false
 }
 
+// digest returns the HMAC-SHA256 of a text.
 func digest(key, text []byte) []byte {
 	m := hmac.New(sha256.New, key)
 	m.Write(text)
@@ -236,8 +237,8 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 	return events
 }
 
-// revertedRequest returns the number of the pull request that a text reverts: Reverts acme/shop#12,
-// This reverts merge request !12, Revert "Title (#12)", Revert "Merge pull request #12 from ...". 0 if none.
+// revertedRequest returns the number of the pull request that a text reverts, 0 for none. The forms are: Reverts
+// acme/shop#12, This reverts merge request !12, Revert "Title (#12)", Revert "Merge pull request #12 from ...".
 func revertedRequest(text string) int {
 	title, _, _ := strings.Cut(text, "\n")
 	places := []string{after(text, "Reverts "), after(text, "This reverts merge request ")}
@@ -262,6 +263,7 @@ func revertedRequest(text string) int {
 	return 0
 }
 
+// after returns the text after the first begin, "" if begin is missing.
 func after(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
 
 // between returns the text after begin, up to one of the characters of end.
@@ -273,7 +275,7 @@ func between(text, begin, end string) string {
 	return rest
 }
 
-// parseTime returns the first valid time among texts of GitHub or GitLab, zero for none.
+// parseTime returns the first valid time among texts of GitHub or GitLab, the zero time for none.
 func parseTime(texts ...string) time.Time {
 	for _, text := range texts {
 		for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700"} {

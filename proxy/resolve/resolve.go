@@ -1,13 +1,13 @@
-// Package resolve finds the session of a request: the conversation, the run or parent session of
-// the conversation, and side requests without a session.
+// Package resolve finds the session of a request, and the unit of the session, which is a run or the parent session of
+// a sub-agent. It also recognises side requests.
 //
-// Contract: Resolve pins the session and the unit of its result; the caller releases both. Call
-// RecordEnd once for a result with a session. Resolve asks the backend at most once per kind of
-// question, within the lookup time of the store, and holds no lock meanwhile.
+// Contract: Resolve pins the session and the unit of its result, and the caller releases both. The caller calls
+// RecordEnd once for a result with a session. Resolve asks the backend at most once per kind of question, within the
+// lookup time of the store, and holds no lock while it waits.
 //
-// Hazard: a request in the session of another conversation mixes two experiments and empties the
-// provider's prompt cache. A request without a certain session gets a new session, and
-// indistinguishable sessions leave the experiment.
+// Hazard: a request in the session of another conversation mixes two experiments and empties the provider's prompt
+// cache. Therefore a request without a certain session gets a new session, and indistinguishable sessions leave the
+// experiment.
 package resolve
 
 import (
@@ -22,7 +22,7 @@ import (
 	"precept/store"
 )
 
-// Pins pins sessions. A pinned session stays in memory until Release.
+// Pins pins and releases sessions. A pinned session stays in memory until Release.
 type Pins interface {
 	// AcquireInMemory pins a session. AcquireInMemory returns nil if the session is not in memory.
 	AcquireInMemory(id session.ID) *store.Session
@@ -46,7 +46,7 @@ type Additions interface {
 	ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool)
 }
 
-// Replicas reads what other replicas wrote.
+// Replicas reads the writes of other replicas.
 type Replicas interface {
 	// Shared reports whether other replicas may serve the sessions of this store.
 	Shared() bool
@@ -56,8 +56,8 @@ type Replicas interface {
 	Rejoin(ctx context.Context, unit *store.Session)
 }
 
-// Index looks up sessions by echo keys: hashes of ids and texts of replies, which the agent sends back in later
-// requests.
+// Index looks up sessions by echo keys. An echo key is the hash of an id or of a text in a reply. The agent sends the
+// id or the text back in later requests.
 type Index interface {
 	// Echoes returns the sessions in which keys occurred. uncertain reports that the keys may have occurred in sessions
 	// that are missing from found.
@@ -78,8 +78,8 @@ type Query struct {
 	Claim     session.Claim
 	Request   *wire.Request
 	Learn     bool // content of the turn may be stored
-	Unsure    bool // the salt of the coins, the random decisions to inject or to withhold, may differ from the salt in Redis
-	KnownOnly bool // Resolve finds a session and begins none
+	Unsure    bool // the salt of the coins may differ from the salt in Redis
+	KnownOnly bool // Resolve begins no session
 }
 
 // scope returns the scope in which names and echoes of the request are looked up.
@@ -91,10 +91,10 @@ func (q *Query) scope() session.Scope {
 
 // Result is the session of a request.
 type Result struct {
-	Thread   session.Resolved // set by the threader; passed back to the threader when the reply comes
+	Thread   session.Resolved // set by the threader; passed back to the threader with the reply
 	Session  *store.Session   // pinned; nil means the request belongs to no known conversation
-	Unit     *store.Session   // pinned; the session has the coins of the unit; nil means its own coins
-	Name     string           // the name under which feedback finds the session
+	Unit     *store.Session   // pinned; the session has the coins of the unit; nil means the session has its own coins
+	Name     string           // name under which feedback finds the session
 	New      bool             // the request begins the session
 	Moved    bool             // another replica may have served the previous turn
 	Side     label.Reason     // why the request is a side request; "" means a turn of the conversation
@@ -124,8 +124,8 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// echoed reports whether requests find the session by echo keys. A named session is found by its
-// name, so echo keys of its items would only take memory.
+// echoed reports whether requests find the session by echo keys. A named session is found by its name, so echo keys of
+// its items would only use memory.
 func (r *Result) echoed() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
@@ -148,8 +148,8 @@ func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	}
 }
 
-// Resolve finds the session of a request, or begins a session. When a step panics, Resolve releases
-// all pins, because the caller gets no result.
+// Resolve finds the session of a request, or begins a session. When a step panics, Resolve releases all pinned
+// sessions, because the caller gets no result.
 func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	s := &search{r: r, ctx: ctx, q: q, res: &res, begun: r.now()}
 	finished := false
@@ -195,15 +195,15 @@ func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, s
 	return rec.SideReason(q.Request, q.Claim, r.signs)
 }
 
-// AddTurn adds a turn of the conversation to the quotes, so that a later request which quotes the turn is
-// recognised. The caller holds the lock of rec.
+// AddTurn records a turn of the conversation, so that a later side request that quotes the turn is recognised. The
+// caller holds the lock of rec.
 func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())
 }
 
-// RecordReply records the reply to a request, and returns keys under which later requests and feedback
-// find the session. ok reports whether the upstream answered successfully. Call RecordReply before the
-// client gets the end of the reply: the client may send its next request at once.
+// RecordReply records the reply to a request, and returns keys under which later requests and feedback find the
+// session. ok is true if the upstream answered successfully. Call RecordReply before the client gets the end of the
+// reply, because the client may send its next request at once.
 func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
 		r.quotes.AddSideReply(q.Scope, res.About, rep, r.now())
@@ -235,8 +235,8 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 // RecordRefusal records that the upstream refused the credential of a request. Call RecordRefusal before RecordEnd.
 func (r *Resolver) RecordRefusal(res *Result) { r.threads.RecordRefusal(res.Thread) }
 
-// RecordEnd records that a request has ended. Call RecordEnd before the client gets the end of the response: the
-// client may retry at once, and a retry is recognised only after the first request has ended.
+// RecordEnd records that a request has ended. Call RecordEnd before the client gets the end of the response, because
+// the client may retry at once, and a retry is recognised only after the first request has ended.
 func (r *Resolver) RecordEnd(res *Result, complete bool) {
 	r.threads.RecordEnd(res.Thread, complete, r.now())
 }

@@ -18,7 +18,7 @@ type search struct {
 	q           *Query
 	res         *Result
 	begun       time.Time      // start of Resolve
-	parent      *store.Session // pinned; the named session whose sub-agent sends the request
+	parent      *store.Session // pinned; the named session whose sub-agent sends the request; nil if there is none
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
 	uncertain   bool           // Store.Acquire returned no session, but the session may exist
 	full        label.Reason   // why Store.FullReason refused a new session; "" if it did not
@@ -44,9 +44,9 @@ func (s *search) pin() {
 	}
 }
 
-// catchUp reads a session in memory again if another replica may have served the session since. This is
-// so if the request sends back items that this replica does not know, or more items than this replica
-// answered. catchUp also reads a session that began while the store was unreachable.
+// catchUp reads a session in memory again if another replica may have served the session in the meantime. In this case,
+// the request sends back items that this replica does not know, or more items than this replica answered. catchUp also
+// reads a session that began while the store was unreachable.
 func (s *search) catchUp() {
 	ses := s.res.Session
 	if ses.Unsure() {
@@ -100,10 +100,9 @@ func (s *search) findLost() bool {
 	return true
 }
 
-// split starts a new session when the stored session belongs to another conversation or to another
-// run. The first case happens if a client uses the name of an application for all its sessions, and a
-// restart has emptied the threader. In the second case, a session with the random assignments of
-// one run must not count for another run.
+// split starts a new session when the stored session belongs to another conversation or to another run. The first case
+// occurs if a client uses one name for all its sessions, and a restart has emptied the threader. In the second case, a
+// session with the coins of one run must not count for another run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
@@ -111,9 +110,9 @@ func (s *search) split() {
 	}
 	if s.res.Thread.SharedName {
 		ses.Record.Mutex.Lock()
-		shares := ses.Record.SharesItemsWith(s.q.Request) && !ses.Record.RepeatsAnsweredList(s.q.Request)
+		isSameConversation := ses.Record.SharesItemsWith(s.q.Request) && !ses.Record.RepeatsAnsweredList(s.q.Request)
 		ses.Record.Mutex.Unlock()
-		if shares {
+		if isSameConversation {
 			return
 		}
 	}
@@ -190,8 +189,8 @@ func (s *search) begin() bool {
 	return true
 }
 
-// passWithoutSession ends the search without a session: memory has no room for the session or its unit, or the query
-// is KnownOnly and the session is unknown.
+// passWithoutSession ends the search without a session, because memory has no room for the session or its unit, or
+// because the query is KnownOnly and the session is unknown.
 func (s *search) passWithoutSession() {
 	res := s.res
 	if res.Session != nil {
@@ -206,8 +205,8 @@ func (s *search) passWithoutSession() {
 	s.r.threads.RecordEnd(res.Thread, true, s.begun)
 }
 
-// isSide reports whether a request without a known session is a side request: by its words (a title, a summary, a
-// compaction), or because the request quotes a current conversation.
+// isSide reports whether a request without a known session is a side request. A side request asks for a title, a
+// summary or a compaction, or quotes a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
@@ -223,11 +222,11 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.Quotes
 }
 
-// excludeTwins removes sessions with equal histories from the experiment: the request may belong to
-// any of the sessions, so coins may have reached the wrong session. The sessions keep their blocks
-// and get lessons as before, but are not counted. Three kinds of sessions stay in the experiment:
-// closed sessions, which counted with their coins until then, named sessions, and the sessions of a
-// run, which share their coins.
+// excludeTwins removes sessions with equal histories from the experiment. The request may belong to any of these
+// sessions, so the lessons of one session may have reached another session. The sessions keep their blocks and get
+// lessons as before, but are not counted. Closed sessions, named sessions and the sessions of a run stay in the
+// experiment. A closed session is already counted, a name identifies its session, and the sessions of a run share their
+// coins.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.EqualSessions {
 		ses := s.r.store.AcquireInMemory(id)
@@ -246,8 +245,8 @@ func (s *search) excludeTwins() {
 	}
 }
 
-// exclusion returns the reason why a session or unit that begins is not part of the experiment, or "" if it is.
-// uncertain reports that the store may have an earlier record.
+// exclusion returns the reason why a new session or unit is not part of the experiment, "" for none. uncertain is true
+// if the store may have an earlier record.
 func (s *search) exclusion(uncertain bool) label.Reason {
 	switch {
 	case uncertain:
@@ -265,20 +264,20 @@ func (s *search) exclude(rec *session.Record, why label.Reason) {
 	s.res.Excluded = append(s.res.Excluded, why)
 }
 
-// optedOut reports whether a turn of the session opted out. The history then has keys of the turn that opted out, and
-// these keys must not be kept.
+// optedOut reports whether a turn of the session opted out. The echo keys of such a session include keys of the
+// opted-out turn, which must not be kept.
 func (s *search) optedOut() bool {
 	s.res.Session.Record.Mutex.Lock()
 	defer s.res.Session.Record.Mutex.Unlock()
 	return len(s.res.Session.Record.OptOut.Turns) > 0
 }
 
-// note adds keys to the result.
+// note adds keys of a session to the result.
 func (s *search) note(id session.ID, keys ...session.EchoKey) {
 	s.res.Noted = append(s.res.Noted, echoes(s.q, id, s.begun, keys)...)
 }
 
-// releaseParent ends the pin of the parent session.
+// releaseParent releases the parent session.
 func (s *search) releaseParent() { s.releaseUnlessUnit(s.parent) }
 
 // releaseUnlessUnit releases a session, unless the result pins the session as the unit.
@@ -288,7 +287,7 @@ func (s *search) releaseUnlessUnit(ses *store.Session) {
 	}
 }
 
-// abandon releases the pins of the result.
+// abandon releases the sessions that the result pins, and ends the request at the threader.
 func (s *search) abandon() {
 	for _, ses := range []*store.Session{s.res.Session, s.res.Unit} {
 		if ses != nil {

@@ -9,12 +9,11 @@ import (
 	"precept/store"
 )
 
-// A session may share the coins of another record, its unit: the record of a run, or of the parent
-// session of a sub-agent. A sub-agent sends the name of its parent, or was started by a tool call of
-// its parent.
+// A session may share the coins of another record, which is called the unit of the session. The unit is the record of a
+// run, or of the parent session of a sub-agent. A sub-agent sends the name of its parent session, or was started by a
+// tool call of its parent session.
 
-// joinUnit pins the unit of a session that is known. joinUnit reports whether memory has room for
-// the unit.
+// joinUnit pins the unit of a known session, and returns false if memory has no room for the unit.
 func (s *search) joinUnit() bool {
 	member := s.res.Session.Record.MemberNow()
 	switch {
@@ -28,8 +27,8 @@ func (s *search) joinUnit() bool {
 	}
 }
 
-// joinNew makes a new session a member of its unit, if the session has a unit. joinNew reports whether
-// memory has room for the unit.
+// joinNew makes a new session a member of its unit, if the session has a unit. joinNew returns false if memory has no
+// room for the unit.
 func (s *search) joinNew(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {
@@ -40,18 +39,18 @@ func (s *search) joinNew(rec *session.Record) bool {
 	if parent != nil {
 		parentMember = parent.Record.MemberNow()
 	}
-	room := true
+	hasRoom := true
 	switch {
 	case parent != nil && parentMember.Unit == session.ID{}:
 		s.res.Unit = parent
 	case parent != nil:
-		room = s.pinUnit(parentMember.Unit, parentMember.UnitName)
+		hasRoom = s.pinUnit(parentMember.Unit, parentMember.UnitName)
 	case s.q.Claim.Run != "":
-		room = s.pinUnit(session.RunID(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
+		hasRoom = s.pinUnit(session.RunID(s.q.Scope.Tenant, s.q.Claim.Run), s.q.Claim.Run)
 	default:
 		return true
 	}
-	if !room {
+	if !hasRoom {
 		return false
 	}
 	unit, member := s.res.Unit, s.res.Unit.Record.MemberNow()
@@ -60,18 +59,18 @@ func (s *search) joinNew(rec *session.Record) bool {
 	return true
 }
 
-// callingSession pins the session whose tool call started the new conversation: through the call, lessons
-// of the session reach the conversation. callingSession returns nil if no session made the call. If several
+// callingSession pins the session whose tool call started the new conversation, because the call may carry advice of
+// the session's lessons into the conversation. callingSession returns nil if no session made the call. If several
 // sessions made an equal call, the new session leaves the experiment.
 func (s *search) callingSession(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil
 	}
-	id, ok, sure := s.r.quotes.Caller(s.q.Scope, s.q.Request, s.begun)
+	id, ok, isCertain := s.r.quotes.Caller(s.q.Scope, s.q.Request, s.begun)
 	if !ok {
 		return nil
 	}
-	if sure {
+	if isCertain {
 		return s.pinLearning(id)
 	}
 	if !rec.Assignment.Excluded {
@@ -81,8 +80,8 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 	return nil
 }
 
-// pinLearning pins a session, unless the session or one of its turns opted out. A session without
-// learning is not a unit: its row would have to name its members.
+// pinLearning pins a session, unless the session or one of its turns opted out. Such a session cannot be a unit,
+// because its row would have to name its members.
 func (s *search) pinLearning(id session.ID) *store.Session {
 	ses := s.r.store.AcquireInMemory(id)
 	if ses == nil {
@@ -98,9 +97,9 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 	return ses
 }
 
-// pinUnit pins the record of a unit. If the backend has no record, pinUnit adds a new one. If the backend
-// does not answer in time, the new record is excluded from the experiment. pinUnit returns false if memory
-// has no room for the unit.
+// pinUnit pins the record of a unit. If the backend has no record, pinUnit adds a new record. If the backend does not
+// answer in time, the new record is excluded from the experiment. pinUnit returns false if memory has no room for the
+// unit.
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {
@@ -120,7 +119,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	return res.Unit != nil
 }
 
-// noteMember adds the key by which a unit finds this member, and the key by which feedback finds the run.
+// noteMember adds the key by which the unit finds this session, and the key by which feedback finds the run.
 func (s *search) noteMember() {
 	unit := s.res.Unit
 	if unit == nil {

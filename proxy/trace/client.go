@@ -18,23 +18,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The limits of sending a batch to the collector.
+// Limits of sending a batch to the collector.
 const (
-	attempts        = 4           // attempts to send a batch, including the first
-	firstPause      = time.Second // before the second attempt; each further pause is twice as long
-	maxAnswerBytes  = 64 << 10    // bytes of a response that are read
-	maxMessageBytes = 200         // bytes of an error text of the collector that reach the log
+	attempts        = 4           // number of attempts to send a batch, including the first
+	firstPause      = time.Second // pause before the second attempt; each further pause is twice as long
+	maxAnswerBytes  = 64 << 10    // number of bytes of a response that are read
+	maxMessageBytes = 200         // number of bytes of an error text of the collector that are logged
 )
 
-// client sends batches of spans, in place of the SDK's HTTP client, which imports gRPC (1.8 MB of
-// unused code). The SDK encodes and batches.
+// client sends batches of spans. It replaces the SDK's HTTP client, which imports gRPC (1.8 MB of unused code). The SDK
+// makes and encodes the batches.
 type client struct {
 	url     string
 	headers http.Header
 	http    *http.Client
 	life    context.Context    // ends when no more batches may be sent
 	cut     context.CancelFunc // ends life
-	hurried chan struct{}      // closed: no batch is retried
+	hurried chan struct{}      // closed when batches are no longer retried
 }
 
 func newClient(endpoint string, headers http.Header) (*client, error) {
@@ -56,9 +56,10 @@ func newClient(endpoint string, headers http.Header) (*client, error) {
 	}, nil
 }
 
-// hurry ends the pauses before retries, and all later retries. Call hurry when precept stops.
+// hurry ends the current pauses, and prevents further retries. Call hurry when precept stops.
 func (c *client) hurry() { close(c.hurried) }
 
+// close cancels the requests in progress and closes the idle connections.
 func (c *client) close() {
 	c.cut()
 	c.http.CloseIdleConnections()
@@ -72,15 +73,14 @@ func (c *client) Stop(context.Context) error { return nil }
 
 // UploadTraces implements otlptrace.Client.
 func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) error {
-	// ExportTraceServiceRequest and TracesData have the same encoding; the package of the first
-	// imports gRPC.
+	// ExportTraceServiceRequest has the same encoding as TracesData, but its package imports gRPC.
 	body, err := proto.Marshal(&wire.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(c.life, cancel) //nolint:contextcheck // whichever ends first
+	stop := context.AfterFunc(c.life, cancel) //nolint:contextcheck // the request ends with ctx or with c.life, whichever ends first
 	defer stop()
 	pause := firstPause
 	for n := 1; ; n++ {
@@ -155,8 +155,8 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	return err
 }
 
-// partial returns the rejection in an ExportTraceServiceResponse: field 1 partial_success {1
-// rejected_spans, 2 error_message}. A response that cannot be read rejects no span.
+// partial returns the rejection in an ExportTraceServiceResponse, nil for none. The field 1 (partial_success) of the
+// response has the fields 1 (rejected_spans) and 2 (error_message). A response that cannot be decoded rejects no span.
 func partial(answer []byte) error {
 	r := &rejection{}
 	for _, inner := range fieldsOf(answer, 1) {
@@ -173,7 +173,7 @@ func partial(answer []byte) error {
 	return r
 }
 
-// value is the value of one field of a protobuf message: bytes or a number, by the type of the field.
+// value is the value of one field of a protobuf message. The type of the field decides whether bytes or number is set.
 type value struct {
 	bytes  []byte
 	number uint64

@@ -13,7 +13,8 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// maxTextBytes bounds the texts of clients in a span: names of models and agents, finish reasons.
+// maxTextBytes is the maximum size, in bytes, of a text of a client or upstream in a span, such as the name of a model
+// or a finish reason.
 const maxTextBytes = 256
 
 // Span is the span of one turn. A Span belongs to the goroutine of the turn.
@@ -22,7 +23,7 @@ type Span struct {
 	child bool // the client's headers name a parent span
 }
 
-// TraceID returns the id of the trace in hex, empty for a nil span.
+// TraceID returns the id of the trace in hexadecimal digits, "" for a nil span.
 func (s *Span) TraceID() string {
 	if s == nil {
 		return ""
@@ -30,8 +31,8 @@ func (s *Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Forward writes the span into the headers for the upstream, in place of its parent. The headers of
-// a client without a trace are forwarded unchanged.
+// Forward replaces the client's span by this span in the headers for the upstream. If the client named no span, the
+// headers stay unchanged.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.child {
 		return
@@ -39,8 +40,8 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
-// Facts are the attributes of the span of a turn. An attribute with a zero value is left out, except
-// the lists of lessons, and numbers of tokens, which are left out at -1 (unknown).
+// Facts are the attributes of the span of a turn. An attribute with a zero value is omitted. Exceptions are the lists
+// of lessons, which are never omitted, and numbers of tokens, which are omitted if they are -1 (unknown).
 type Facts struct {
 	Request      Request
 	Reply        Reply
@@ -48,22 +49,22 @@ type Facts struct {
 	Skip         string        // reason for inserting nothing
 }
 
-// Request is the call of the upstream.
+// Request describes the request to the upstream.
 type Request struct {
-	Provider string // owner of the API: openai, anthropic
-	API      string // chat, responses, messages
+	Provider string // company that defines the API: openai or anthropic
+	API      string // chat, responses or messages
 	Server   string // host of the upstream
 	Port     int
 	Model    string // model in the request
 }
 
-// Reply is the answer of the upstream.
+// Reply describes the reply of the upstream.
 type Reply struct {
 	Status                int
-	Failure               string // error.type; empty for a turn without an error
-	FirstMS               float64
-	Model, ID, Finish     string
-	Input, Cached, Output int // tokens
+	Failure               string  // value of error.type; "" for a turn without an error
+	FirstMS               float64 // milliseconds until the headers of the reply
+	Model, ID, Finish     string  // Finish is the finish reason
+	Input, Cached, Output int     // numbers of tokens; -1 means unknown
 }
 
 // Conversation holds the facts that belong to the session.
@@ -92,8 +93,8 @@ func (s *Span) End(at time.Time, f *Facts) {
 	s.span.End(api.WithTimestamp(at))
 }
 
-// attributes returns the attributes under the names of the conventions, or of precept where the
-// conventions have no name.
+// attributes returns the attributes of the span. Their names are the names of the OpenTelemetry conventions. An
+// attribute without such a name begins with "precept.".
 func (f *Facts) attributes() []attribute.KeyValue {
 	a := &list{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")
@@ -133,12 +134,14 @@ func (f *Facts) attributes() []attribute.KeyValue {
 // list collects attributes.
 type list struct{ all []attribute.KeyValue }
 
+// text adds a text that is not empty.
 func (l *list) text(key, v string) {
 	if v = bounded(v); v != "" {
 		l.all = append(l.all, attribute.String(key, v))
 	}
 }
 
+// texts adds a list of texts.
 func (l *list) texts(key string, v []string) {
 	out := make([]string, len(v))
 	for i := range v {
@@ -147,20 +150,22 @@ func (l *list) texts(key string, v []string) {
 	l.all = append(l.all, attribute.StringSlice(key, out))
 }
 
+// number adds a number other than 0.
 func (l *list) number(key string, n int) {
 	if n != 0 {
 		l.all = append(l.all, attribute.Int(key, n))
 	}
 }
 
+// tokens adds a number of tokens, unless the number is unknown.
 func (l *list) tokens(key string, n int) {
 	if n >= 0 {
 		l.all = append(l.all, attribute.Int(key, n))
 	}
 }
 
-// bounded cuts a text to maxTextBytes, between characters. A text without valid UTF-8 is quoted first,
-// because an invalid protobuf string fails its whole batch.
+// bounded returns a text that is cut to maxTextBytes between two characters. A text that is not valid UTF-8 is quoted
+// first, because the encoding of a batch fails at an invalid string.
 func bounded(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)

@@ -16,10 +16,10 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// The bounds of the queue to the collector.
+// Bounds of the queue of spans for the collector.
 const (
-	maxSpans    = 2048 // spans in the queue and in progress
-	sendEvery   = 2 * time.Second
+	maxSpans    = 2048             // number of spans that are neither sent nor dropped
+	sendEvery   = 2 * time.Second  // maximum time before a batch is sent
 	sendTimeout = 20 * time.Second // maximum time to send one batch, including retries
 	stopTimeout = 3 * time.Second  // maximum time to send all batches at a stop
 )
@@ -28,7 +28,7 @@ const (
 type Options struct {
 	Endpoint string      // URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318
 	Headers  http.Header // for authentication
-	Sample   float64     // share of the traces begun by precept; a client samples its own traces
+	Sample   float64     // share of the sampled traces, from 0 to 1; for a trace of the client, the client decides
 	Version  string      // version of precept
 	Failed   func(error) // gets the errors of sending spans
 }
@@ -41,7 +41,7 @@ type Tracer struct {
 	queue    *queue
 }
 
-// New returns a tracer. New starts no goroutine.
+// New returns a Tracer. New starts no goroutine.
 func New(o Options) (*Tracer, error) {
 	c, err := newClient(o.Endpoint, o.Headers)
 	if err != nil {
@@ -62,7 +62,7 @@ func New(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Run sends spans until ctx ends, and then the remaining spans, within stopTimeout.
+// Run sends spans until ctx ends. It then sends the remaining spans within stopTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
 	batches := sdk.NewBatchSpanProcessor(t.queue,
 		sdk.WithMaxQueueSize(maxSpans), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
@@ -70,11 +70,11 @@ func (t *Tracer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.queue.open(nil)
 	t.client.hurry()
-	last := time.AfterFunc(stopTimeout, t.client.cut) // after stopTimeout every send fails at once, and its spans count as dropped
-	defer last.Stop()
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
+	cutTimer := time.AfterFunc(stopTimeout, t.client.cut) // after stopTimeout, sends fail at once, and their spans are dropped
+	defer cutTimer.Stop()
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
 	defer cancel()
-	err := batches.Shutdown(within)
+	err := batches.Shutdown(shutdownCtx)
 	t.client.close()
 	return err
 }
@@ -82,8 +82,8 @@ func (t *Tracer) Run(ctx context.Context) error {
 // Sent returns the number of spans accepted by the collector.
 func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 
-// Dropped returns the number of dropped spans: the queue was full, Run was not running, or the collector
-// did not accept the spans.
+// Dropped returns the number of dropped spans. A span is dropped if the queue is full, if Run is not running, or if the
+// collector does not accept the span.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
 // Start starts the span of a turn. The client's headers may name a parent span. Start returns nil for a
@@ -101,19 +101,19 @@ func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	return &Span{span: span, child: parent.IsValid()}
 }
 
-// queue is the processor before the SDK's batches and the exporter after them, and counts the spans
-// between both.
+// queue is the processor that passes spans to the SDK's batches, and the exporter that gets the batches. queue counts
+// the spans in between.
 type queue struct {
 	inner  sdk.SpanExporter
 	failed func(error)
 
 	batches atomic.Pointer[sdk.SpanProcessor]
-	waiting atomic.Int64 // spans that are neither sent nor dropped
+	waiting atomic.Int64 // number of spans that are neither sent nor dropped
 	sent    atomic.Int64
 	dropped atomic.Int64
 }
 
-// open sets the processor of the SDK that gets the spans; nil means every span is dropped.
+// open sets the processor of the SDK that gets the spans. If p is nil, every span is dropped.
 func (q *queue) open(p sdk.SpanProcessor) {
 	if p == nil {
 		q.batches.Store(nil)
@@ -125,8 +125,8 @@ func (q *queue) open(p sdk.SpanProcessor) {
 // OnStart implements sdk.SpanProcessor.
 func (q *queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd implements sdk.SpanProcessor. OnEnd drops and counts spans beyond the queue of the SDK,
-// which drops spans without a count.
+// OnEnd implements sdk.SpanProcessor. OnEnd drops and counts the spans for which the queue of the SDK has no room,
+// because the SDK would drop them without counting.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	batches := q.batches.Load()
 	if batches == nil || q.waiting.Add(1) > maxSpans {
