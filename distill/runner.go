@@ -98,7 +98,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 		tenants = d.o.Select.Tenants
 	}
 	for _, t := range tenants {
-		if err := d.distilTenant(ctx, t, orgWords, &sum); err != nil {
+		if err := d.distillTenant(ctx, t, orgWords, &sum); err != nil {
 			return sum, err
 		}
 		if sum.Stopped != "" {
@@ -108,9 +108,9 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// distilTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim on the
+// distillTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim on the
 // tenant. If orgWords is true, the lessons may contain words of the organisation.
-func (d *Distiller) distilTenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
+func (d *Distiller) distillTenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
 	leaseName := "distill:" + tenant
 	ok := d.o.DryRun
 	if !ok {

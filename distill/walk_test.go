@@ -118,11 +118,11 @@ func TestRunReadsOnlySelectedTenants(t *testing.T) {
 	for _, tenant := range []string{"blue", "green", "red"} {
 		f.addTenantSession(tenant, tenant, nil, user("Task of "+tenant))
 	}
-	distilTenants := func(names ...string) distill.Summary {
+	distillTenants := func(names ...string) distill.Summary {
 		return f.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &recordingJudge{}, append([]string{}, names...) })
 	}
-	checkEqual(t, "Judged with no tenant selected", distilTenants().Judged, 0)
-	checkEqual(t, "Judged with tenant red selected", distilTenants("red").Judged, 1)
+	checkEqual(t, "Judged with no tenant selected", distillTenants().Judged, 0)
+	checkEqual(t, "Judged with tenant red selected", distillTenants("red").Judged, 1)
 	checkEqual(t, "Judged by a later run over all tenants", f.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 

@@ -21,7 +21,7 @@ import (
 const (
 	maxQueuedReplies  = 1024             // number of replies in the queue up to which commands are executed
 	maxRefusedReplies = 64 << 10         // number of replies in the queue up to which commands are refused with an answer
-	commandLimit      = 10 * time.Second // maximum time of one command
+	commandTimeout    = 10 * time.Second // maximum time of one command
 )
 
 // commandJob holds the commands of one reply.
@@ -46,7 +46,7 @@ type commandQueue struct {
 // newCommandQueue returns an empty queue.
 func newCommandQueue(lessons *agentLessons) *commandQueue {
 	return &commandQueue{
-		lessons: lessons, wake: make(chan struct{}, 1), pending: pendingReplies{busy: map[session.ID]*pendingCommands{}},
+		lessons: lessons, wake: make(chan struct{}, 1), pending: pendingReplies{bySession: map[session.ID]*pendingCommands{}},
 	}
 }
 
@@ -93,9 +93,9 @@ func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
 		case <-q.wake:
-			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandLimit bounds its time
+			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds its time
 		case <-ctx.Done():
-			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandLimit bounds its time
+			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds its time
 			return nil
 		}
 	}
@@ -142,7 +142,7 @@ func (q *commandQueue) execute(job commandJob) {
 	for _, c := range job.commands {
 		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"
 		q.lessons.opts.runStep(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(job.request) }, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+			ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 			defer cancel()
 			answer, result = req.execute(ctx, c, job.session)
 		})
@@ -158,7 +158,7 @@ func (q *commandQueue) execute(job commandJob) {
 		return // the session is gone
 	}
 	ses.Record.Mutex.Lock()
-	deliver(ses.Record, answers)
+	addAnswers(ses.Record, answers)
 	ses.Record.Mutex.Unlock()
 	q.lessons.opts.Store.Release(ses, store.Decided)
 }
@@ -166,7 +166,7 @@ func (q *commandQueue) execute(job commandJob) {
 // send stores the answers for the replica that serves the next turn. If the store is unreachable, the answers are lost.
 func (q *commandQueue) send(job commandJob, answers []string) {
 	text, err := json.Marshal(answers)
-	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, job.scope.Tenant, job.session, job.request, string(text))); err != nil {
 		q.lessons.opts.Metrics.FailedOpen(label.StepWrit)

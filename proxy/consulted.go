@@ -17,9 +17,9 @@ import (
 
 // Bounds of the counts.
 const (
-	maxConsulted  = 50_000          // maximum number of lessons with a count
-	saveConsulted = 2 * time.Second // interval between two calls of save
-	tallyLimit    = 2 * time.Second // maximum time of one call of the tally
+	maxConsulted = 50_000          // maximum number of lessons with a count
+	saveInterval = 2 * time.Second // interval between two calls of save
+	tallyTimeout = 2 * time.Second // maximum time of one call of the tally
 )
 
 // Tally stores the counts of all replicas.
@@ -106,7 +106,7 @@ func (c *Consulted) refresh(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tallyLimit)
+	ctx, cancel := context.WithTimeout(ctx, tallyTimeout)
 	defer cancel()
 	c.syncMu.Lock()
 	defer c.syncMu.Unlock()
@@ -123,7 +123,7 @@ func (c *Consulted) refresh(ctx context.Context, slugs []string) {
 
 // Run saves the counts until ctx is done.
 func (c *Consulted) Run(ctx context.Context) error {
-	ticker := time.NewTicker(saveConsulted)
+	ticker := time.NewTicker(saveInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -164,7 +164,7 @@ func (c *Consulted) save(ctx context.Context) error {
 	switch {
 	case err != nil:
 	case c.tally != nil:
-		ctx, cancel := context.WithTimeout(ctx, tallyLimit)
+		ctx, cancel := context.WithTimeout(ctx, tallyTimeout)
 		defer cancel()
 		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.started, c.batch), c.unconfirmed)
 	default:

@@ -52,7 +52,7 @@ func (t *turn) decide() {
 	}
 	t.skip = t.plan.insert.Skip
 	t.p.opts.Consulted.countMatch(t.plan.insert.Matched)
-	t.p.opts.Metrics.decided(&t.plan.insert)
+	t.p.opts.Metrics.countDecision(&t.plan.insert)
 }
 
 // repeatsConversation reports whether a side request with the given reason may repeat the messages of its session. Such
@@ -107,7 +107,7 @@ func (t *turn) splice() {
 	if o.length >= 0 {
 		o.length = int64(len(out))
 	}
-	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(start), t.out.span.TraceID())
+	t.p.opts.Metrics.observePhase("splice", t.p.opts.Now().Sub(start), t.out.span.TraceID())
 }
 
 // mailbox returns the mailbox of the session.

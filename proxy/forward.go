@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// flushWithin bounds the time that a part of a reply of known length waits for the next part. Most such replies are
+// flushInterval bounds the time that a part of a reply of known length waits for the next part. Most such replies are
 // complete at once, and are sent in one write with their headers. ReverseProxy flushes streams of events, and replies
 // of unknown length, at once.
-const flushWithin = 2 * time.Millisecond
+const flushInterval = 2 * time.Millisecond
 
 // Sizes of one read of a reply, in bytes. A slow stream keeps its buffer for minutes, and its events have a few hundred
 // bytes, so its buffer is small. net/http reads 4 KiB of a connection at once.
@@ -66,11 +66,11 @@ func (f *forwarding) serve() {
 	rp := httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
 		Transport:      f,
-		FlushInterval:  flushWithin,
+		FlushInterval:  flushInterval,
 		BufferPool:     f,
 		ErrorLog:       f.p.unlogged,
-		ModifyResponse: f.response,
-		ErrorHandler:   f.failed,
+		ModifyResponse: f.modifyResponse,
+		ErrorHandler:   f.handleError,
 	}
 	rp.ServeHTTP(f.w, f.r)
 	finished = true
@@ -156,7 +156,7 @@ func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 // roundTrip sends the request, and refuses a response that came before the request.
 func (f *forwarding) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
-	if err == nil && f.attempts.early.Load() {
+	if err == nil && f.attempts.isEarly.Load() {
 		_ = res.Body.Close()
 		return nil, errEarlyResponse
 	}
@@ -183,8 +183,8 @@ func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Respons
 	return second
 }
 
-// response implements ReverseProxy.ModifyResponse, which ReverseProxy calls before it sends the headers of the reply.
-func (f *forwarding) response(res *http.Response) error {
+// modifyResponse implements ReverseProxy.ModifyResponse, which ReverseProxy calls before it sends the headers of the reply.
+func (f *forwarding) modifyResponse(res *http.Response) error {
 	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (f *forwarding) response(res *http.Response) error {
 	return nil
 }
 
-// failed implements ReverseProxy.ErrorHandler. It answers the client if there is no reply of the upstream.
-func (f *forwarding) failed(w http.ResponseWriter, r *http.Request, err error) {
+// handleError implements ReverseProxy.ErrorHandler. It answers the client if there is no reply of the upstream.
+func (f *forwarding) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	answer := f.w.body.fault(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
 	if answer == nil {
 		if errors.Is(r.Context().Err(), context.Canceled) {
@@ -257,7 +257,7 @@ func (l *limitedBody) Read(b []byte) (int, error) {
 	l.idle.Stop()
 	l.forwarding.observer.onBody(b[:n], err)
 	if err != nil && !errors.Is(err, io.EOF) {
-		l.forwarding.log().Debug("a reply ended early", "upstream", l.forwarding.out.target.name, "why", brokenBy(err, l.forwarding.r.Context().Err() != nil))
+		l.forwarding.log().Debug("a reply ended early", "upstream", l.forwarding.out.target.name, "why", endReason(err, l.forwarding.r.Context().Err() != nil))
 	}
 	return n, err
 }

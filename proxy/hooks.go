@@ -148,12 +148,12 @@ type refusedHooks struct {
 	count       int // refused deliveries since the last warning
 }
 
-// warn counts a refused delivery, and logs a warning if the last warning is older than logEvery.
+// warn counts a refused delivery, and logs a warning if the last warning is older than warningInterval.
 func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
-	if !r.lastWarning.IsZero() && now.Sub(r.lastWarning) < logEvery {
+	if !r.lastWarning.IsZero() && now.Sub(r.lastWarning) < warningInterval {
 		return
 	}
 	log.Warn("a webhook was refused: no secret of the configuration signed it; compare the secrets",

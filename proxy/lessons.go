@@ -96,9 +96,9 @@ var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not e
 // bookCache caches the lessons of the bank, because a read of the bank takes time and agents may ask often. Writes of
 // this server are visible at once, and writes of other servers within maxBookAge.
 type bookCache struct {
-	mu   sync.Mutex
-	last *lesson.Book // nil means the next call of book reads the bank
-	at   time.Time    // time of the read of last
+	mu     sync.Mutex
+	book   *lesson.Book // nil means the next call of book reads the bank
+	readAt time.Time    // time of the read of last
 }
 
 // maxBookAge is the age at which bookCache reads the bank again.
@@ -109,8 +109,8 @@ func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 	c := &req.shared.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.last != nil && req.shared.opts.Now().Sub(c.at) < maxBookAge {
-		return c.last, nil
+	if c.book != nil && req.shared.opts.Now().Sub(c.readAt) < maxBookAge {
+		return c.book, nil
 	}
 	book, _, err := req.shared.opts.Bank.List(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 		req.log.Warn("the lessons could not be read for an agent; the client got a 503", "error", err)
 		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read at the moment; try again")
 	}
-	c.last, c.at = book, req.shared.opts.Now()
+	c.book, c.readAt = book, req.shared.opts.Now()
 	return book, nil
 }
 
@@ -126,7 +126,7 @@ func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 func (c *bookCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = nil
+	c.book = nil
 }
 
 // get answers with one lesson of the agent.

@@ -29,8 +29,8 @@ type mailbox struct {
 	ses     *store.Session
 }
 
-// deliver adds answers to the record of a session, for the next turn. The caller holds rec.Mutex.
-func deliver(rec *session.Record, answers []string) {
+// addAnswers adds answers to the record of a session, for the next turn. The caller holds rec.Mutex.
+func addAnswers(rec *session.Record, answers []string) {
 	rec.Mailbox.Answers = append(rec.Mailbox.Answers, answers...)
 	rec.Mailbox.Answers = rec.Mailbox.Answers[max(0, len(rec.Mailbox.Answers)-maxAnswers):]
 	rec.State.Dirty = true
@@ -82,7 +82,7 @@ func (m mailbox) collect(ctx context.Context) {
 			if len(list) == 0 && late != "" {
 				box.Pending = append(box.Pending, late)
 			}
-			deliver(m.ses.Record, list)
+			addAnswers(m.ses.Record, list)
 		}
 		m.ses.Record.Mutex.Unlock()
 	}
@@ -128,8 +128,8 @@ func (m mailbox) readAnswers(ctx context.Context, request string) (text, late st
 
 // pendingReplies counts the replies whose commands are not executed yet, by session.
 type pendingReplies struct {
-	mu   sync.Mutex
-	busy map[session.ID]*pendingCommands
+	mu        sync.Mutex
+	bySession map[session.ID]*pendingCommands
 }
 
 // pendingCommands counts the replies of one session.
@@ -142,10 +142,10 @@ type pendingCommands struct {
 func (s *pendingReplies) add(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.busy[id]
+	e := s.bySession[id]
 	if e == nil {
 		e = &pendingCommands{done: make(chan struct{})}
-		s.busy[id] = e
+		s.bySession[id] = e
 	}
 	e.replies++
 }
@@ -154,13 +154,13 @@ func (s *pendingReplies) add(id session.ID) {
 func (s *pendingReplies) end(id session.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.busy[id]
+	e := s.bySession[id]
 	if e == nil {
 		return
 	}
 	if e.replies--; e.replies == 0 {
 		close(e.done)
-		delete(s.busy, id)
+		delete(s.bySession, id)
 	}
 }
 
@@ -168,5 +168,5 @@ func (s *pendingReplies) end(id session.ID) {
 func (s *pendingReplies) get(id session.ID) *pendingCommands {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.busy[id]
+	return s.bySession[id]
 }

@@ -83,13 +83,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
 			"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type")},
 	}
-	m.startAtZero()
+	m.createSeries()
 	return m
 }
 
-// startAtZero creates the series that alerts use. The function increase() of Prometheus misses the first event of a
+// createSeries creates the series that alerts use. The function increase() of Prometheus misses the first event of a
 // series that did not exist before.
-func (m *Metrics) startAtZero() {
+func (m *Metrics) createSeries() {
 	for _, reason := range label.UninspectedReasons() {
 		m.uninspected.WithLabelValues(string(reason))
 	}
@@ -133,14 +133,14 @@ func (m *Metrics) startAtZero() {
 	}
 	for _, code := range [...]int{200, 400, 500} {
 		for d := wire.None; d <= wire.Messages; d++ {
-			m.requests.WithLabelValues(d.String(), class(code))
+			m.requests.WithLabelValues(d.String(), statusClass(code))
 		}
-		m.requests.WithLabelValues(ownDialect, class(code))
+		m.requests.WithLabelValues(ownDialect, statusClass(code))
 	}
 }
 
-// operation observes a reply of an upstream. rep is nil if precept did not read the reply.
-func (m *Metrics) operation(d wire.Dialect, duration time.Duration, rep *wire.Reply) {
+// observeOperation observes a reply of an upstream. rep is nil if precept did not read the reply.
+func (m *Metrics) observeOperation(d wire.Dialect, duration time.Duration, rep *wire.Reply) {
 	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(duration.Seconds())
 	if rep == nil {
 		return
@@ -156,8 +156,8 @@ func (m *Metrics) operation(d wire.Dialect, duration time.Duration, rep *wire.Re
 	}
 }
 
-// decided counts the decision of a turn.
-func (m *Metrics) decided(plan *inject.Plan) {
+// countDecision counts the decision of a turn.
+func (m *Metrics) countDecision(plan *inject.Plan) {
 	if plan.Spent {
 		m.FailedOpen(label.StepMatch)
 	}
@@ -176,9 +176,9 @@ func (m *Metrics) decided(plan *inject.Plan) {
 // FailedOpen counts a step that failed while the request continued.
 func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
-// phase observes the time of precept's own work in one phase of a request, which is read, decide or splice. The trace
+// observePhase observes the time of precept's own work in one phase of a request, which is read, decide or splice. The trace
 // of a sampled turn is the exemplar.
-func (m *Metrics) phase(name string, d time.Duration, trace string) {
+func (m *Metrics) observePhase(name string, d time.Duration, trace string) {
 	o := m.phases.WithLabelValues(name)
 	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {
 		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": trace})
@@ -190,17 +190,17 @@ func (m *Metrics) phase(name string, d time.Duration, trace string) {
 // ownDialect is the value of the label dialect for requests to precept's own endpoints.
 const ownDialect = "precept"
 
-// request counts a request at its end.
-func (m *Metrics) request(w *clientWriter) {
+// countRequest counts a request at its end.
+func (m *Metrics) countRequest(w *clientWriter) {
 	dialect := w.dialect.String()
 	if w.atEndpoint {
 		dialect = ownDialect
 	}
-	m.requests.WithLabelValues(dialect, class(w.code)).Inc()
+	m.requests.WithLabelValues(dialect, statusClass(w.code)).Inc()
 }
 
-// class returns the class of a status (2xx, 3xx, 4xx or 5xx), or none for a request without a final status.
-func class(code int) string {
+// statusClass returns the class of a status (2xx, 3xx, 4xx or 5xx), or none for a request without a final status.
+func statusClass(code int) string {
 	if code < 200 {
 		return "none"
 	}
@@ -215,5 +215,5 @@ func vendor(d wire.Dialect) string {
 	return "openai"
 }
 
-// ms returns a duration in milliseconds.
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// milliseconds returns a duration in milliseconds.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -13,7 +13,7 @@ import (
 func (t *turn) observe() {
 	now := t.p.opts.Now()
 	if t.reply.status != 0 {
-		t.p.opts.Metrics.operation(t.in.dialect, now.Sub(t.in.started), t.reply.parsed)
+		t.p.opts.Metrics.observeOperation(t.in.dialect, now.Sub(t.in.started), t.reply.parsed)
 	}
 	if t.out.span == nil {
 		return
@@ -37,7 +37,7 @@ func (t *turn) spanFacts() trace.Facts {
 		facts.Request.Server, facts.Request.Port = u.Hostname(), port(u)
 	}
 	if !r.first.IsZero() {
-		facts.Reply.FirstMS = ms(r.first.Sub(t.in.started))
+		facts.Reply.FirstMS = milliseconds(r.first.Sub(t.in.started))
 	}
 	if rep != nil {
 		facts.Reply.Model, facts.Reply.Finish = t.set.cleanName(rep.Model), rep.Finish

@@ -23,13 +23,13 @@ type incoming struct {
 	dialect  wire.Dialect // wire.None means the request is forwarded without inspection
 	started  time.Time
 
-	body  inspected     // set by read
+	body  inspectedBody // set by read
 	req   *wire.Request // set by parse; nil means the body is not understood, or release has dropped the request
 	model string        // set by parse; name of the model in the request
 }
 
-// inspected is the part of the request's body that is in memory.
-type inspected struct {
+// inspectedBody is the part of the request's body that is in memory.
+type inspectedBody struct {
 	received *payload // the bytes as the client sent them
 	plain    []byte   // the bytes of received, decoded if received is compressed
 	unpacked *payload // the buffer of plain if received is compressed; nil otherwise
@@ -134,7 +134,7 @@ func (t *turn) read() error {
 	if len(t.out.inbound.Trailer) > 0 {
 		t.out.length = -1
 	}
-	t.p.opts.Metrics.phase("read", t.p.opts.Now().Sub(t.in.started), t.out.span.TraceID())
+	t.p.opts.Metrics.observePhase("read", t.p.opts.Now().Sub(t.in.started), t.out.span.TraceID())
 	return nil
 }
 

@@ -21,7 +21,7 @@ type draft struct {
 	start        *store.TurnStart // admission of the turn by the store
 	size         int64            // number of bytes in the exchange
 	signals      []detect.Signal  // signals in the request, such as the outcome of a test run
-	newWork      bool             // a tool result has a new commit, branch or pull request
+	hasNewWork   bool             // a tool result has a new commit, branch or pull request
 	answeredArgs []string         // arguments of the calls that the request's results answer, for the opt-out by path
 }
 
@@ -89,7 +89,7 @@ func (t *turn) addWork() {
 	for i, k := range keys {
 		echoes[i] = session.Echo{Tenant: t.in.identity.tenant, Key: k, ID: id, At: t.in.started}
 	}
-	t.draft.newWork = len(keys) > 0
+	t.draft.hasNewWork = len(keys) > 0
 	t.holdKeys(echoes)
 }
 
@@ -247,9 +247,9 @@ func (t *turn) complete() {
 		return
 	}
 	x, r := t.draft.exchange, &t.reply
-	x.Status, x.Outcome, x.LatencyMS = r.status, t.outcome(), ms(t.p.opts.Now().Sub(t.in.started))
+	x.Status, x.Outcome, x.LatencyMS = r.status, t.outcome(), milliseconds(t.p.opts.Now().Sub(t.in.started))
 	if !r.first.IsZero() {
-		x.FirstMS = ms(r.first.Sub(t.in.started))
+		x.FirstMS = milliseconds(r.first.Sub(t.in.started))
 	}
 	size := 0
 	if rep := r.parsed; rep != nil {
@@ -273,7 +273,7 @@ func (t *turn) complete() {
 // decided reports whether the turn made a decision that later turns must repeat.
 func (t *turn) decided() bool {
 	p := &t.plan.insert
-	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.newWork
+	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.hasNewWork
 }
 
 // change returns how the turn changes the row of the session. An opt-out is a change, because an existing row must show

@@ -35,7 +35,7 @@ func (p *Proxy) router() *echo.Echo {
 		}
 	}
 	e.RouteNotFound("/*", func(c echo.Context) error {
-		if err := misdirected(endpoints, c); err != nil {
+		if err := misdirectedError(endpoints, c); err != nil {
 			return err
 		}
 		return p.serveTurn(clientOf(c.Response()), c.Request())
@@ -71,10 +71,10 @@ func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// misdirected returns the error for a request to an endpoint of precept with a wrong method, or to an unknown path
+// misdirectedError returns the error for a request to an endpoint of precept with a wrong method, or to an unknown path
 // below an endpoint. The error is nil for a request to the upstream. A misdirected request is not forwarded, because
 // its body may contain feedback.
-func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
+func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
 	path := c.Request().URL.EscapedPath()
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
 		_, rest, _ := strings.Cut(after, "/")
@@ -156,7 +156,7 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	}
 	w.end()
 	p.warnUnknown(w, r)
-	p.opts.Metrics.request(w)
+	p.opts.Metrics.countRequest(w)
 	if v != nil {
 		panic(v)
 	}

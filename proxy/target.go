@@ -45,7 +45,7 @@ func newTarget(name, raw string) (*target, error) {
 // path of the upstream stays unchanged. Any other path is appended to the path of the upstream. If the path of the
 // upstream has a version, the version of the client's path is removed first.
 func (t *target) upstreamPath(p string) string {
-	p = undoubled(p)
+	p = withoutRepetition(p)
 	rest, ok := cutVersion(p)
 	if ok && (t.covers(rest) || isDeployment(rest)) { // the client's base URL contains the upstream's path after a version
 		p, ok = rest, false
@@ -77,12 +77,12 @@ func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployme
 func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",
-			"upstream", t.name, "asked", short(loggable(asked)), "sent", short(loggable(sent)))
+			"upstream", t.name, "asked", cutPath(loggable(asked)), "sent", cutPath(loggable(sent)))
 	})
 }
 
-// short returns a path for the log, cut to 200 bytes.
-func short(path string) string {
+// cutPath returns a path for the log, cut to 200 bytes.
+func cutPath(path string) string {
 	const maxBytes = 200
 	if len(path) > maxBytes {
 		return path[:maxBytes] + "..."

@@ -49,8 +49,8 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 // although no byte was read since the write of the request began, the byte is surplus.
 type upstreamConn struct {
 	net.Conn
-	read        atomic.Int64 // number of bytes read
-	readAtWrite atomic.Int64 // value of read when the write of the request began; -1 means no write yet
+	bytesRead        atomic.Int64 // number of bytes read
+	bytesReadAtWrite atomic.Int64 // value of bytesRead when the write of the request began; -1 means no write yet
 }
 
 // dial opens a counted connection.
@@ -63,8 +63,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// connUnder returns the upstreamConn that c wraps. The result is nil for HTTP/2, whose frames name their request.
-func connUnder(c net.Conn) *upstreamConn {
+// countedConn returns the upstreamConn that c wraps. The result is nil for HTTP/2, whose frames name their request.
+func countedConn(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
 			return nil
@@ -78,32 +78,32 @@ func connUnder(c net.Conn) *upstreamConn {
 // Read implements net.Conn.
 func (c *upstreamConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.read.Add(int64(n))
+	c.bytesRead.Add(int64(n))
 	return n, err
 }
 
 // Write implements net.Conn.
 func (c *upstreamConn) Write(b []byte) (int, error) {
-	c.readAtWrite.CompareAndSwap(-1, c.read.Load())
+	c.bytesReadAtWrite.CompareAndSwap(-1, c.bytesRead.Load())
 	return c.Conn.Write(b)
 }
 
 // hasAnswer reports whether a byte was read since the write of the request began.
 func (c *upstreamConn) hasAnswer() bool {
-	asked := c.readAtWrite.Load()
-	return asked >= 0 && c.read.Load() > asked
+	asked := c.bytesReadAtWrite.Load()
+	return asked >= 0 && c.bytesRead.Load() > asked
 }
 
 // attempts counts the attempts of net/http to send one request. Several attempts may read the body of the request at
 // the same time, even after RoundTrip has returned.
 type attempts struct {
-	open      atomic.Int32 // number of attempts that may still read the body
-	bodies    []*payload   // returned to the pool when no attempt may read them
-	pool      *pool
-	hasBodies atomic.Bool                  // bodies is set
-	conn      atomic.Pointer[upstreamConn] // connection of the newest attempt; nil for HTTP/2
-	early     atomic.Bool                  // the upstream sent a response before the request
-	stage     atomic.Int32                 // stage of the newest attempt
+	unfinished atomic.Int32 // number of attempts that may still read the body
+	bodies     []*payload   // returned to the pool when no attempt may read them
+	pool       *pool
+	hasBodies  atomic.Bool                  // bodies is set
+	conn       atomic.Pointer[upstreamConn] // connection of the newest attempt; nil for HTTP/2
+	isEarly    atomic.Bool                  // the upstream sent a response before the request
+	stage      atomic.Int32                 // stage of the newest attempt
 }
 
 // follow returns the request with hooks by which net/http reports the attempts.
@@ -119,17 +119,17 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 		},
 		GotConn: func(i httptrace.GotConnInfo) {
 			a.stage.Store(int32(stageSent))
-			a.open.Add(1)
-			c := connUnder(i.Conn)
+			a.unfinished.Add(1)
+			c := countedConn(i.Conn)
 			if c != nil {
-				c.readAtWrite.Store(-1)
+				c.bytesReadAtWrite.Store(-1)
 			}
 			a.conn.Store(c)
 		},
 		WroteRequest: func(httptrace.WroteRequestInfo) { a.close() },
 		GotFirstResponseByte: func() {
 			if c := a.conn.Load(); c != nil && !c.hasAnswer() {
-				a.early.Store(true)
+				a.isEarly.Store(true)
 				_ = c.Close()
 			}
 		},
@@ -139,7 +139,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 // recycle returns the bodies to the pool as soon as no attempt reads them. If an attempt never reports its end, the
 // bodies do not return to the pool, and the garbage collector frees them. No attempt may begin after recycle.
 func (a *attempts) recycle(p *pool, bodies ...*payload) {
-	a.open.Add(1)
+	a.unfinished.Add(1)
 	a.pool, a.bodies = p, bodies
 	a.hasBodies.Store(true)
 	a.close()
@@ -147,7 +147,7 @@ func (a *attempts) recycle(p *pool, bodies ...*payload) {
 
 // close ends an attempt, and returns the bodies to the pool if no other attempt may read them.
 func (a *attempts) close() {
-	if a.open.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
+	if a.unfinished.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
 		return
 	}
 	for _, b := range a.bodies {

@@ -102,7 +102,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		if !t.runStep(label.StepDecide, t.decide) {
 			t.plan.insert = inject.Plan{}
 		}
-		p.opts.Metrics.phase("decide", p.opts.Now().Sub(decisionStart), t.out.span.TraceID())
+		p.opts.Metrics.observePhase("decide", p.opts.Now().Sub(decisionStart), t.out.span.TraceID())
 	}
 	if t.plan.insert.Changes() && !t.runStep(label.StepSplice, t.splice) {
 		t.out.restore(t.in.body.received)

@@ -97,20 +97,20 @@ func (t *target) fault(err error, reached stage) (status int, message string) {
 	case via != nil && errors.As(err, &refused):
 		return refused.fault(t, via)
 	case via != nil && errors.As(err, &op) && (op.Op == "proxyconnect" || op.Op == "socks connect"):
-		return unreachable(via, op.Err)
+		return dialFault(via, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
-		return unreachable(&up, op.Err)
+		return dialFault(&up, op.Err)
 	case via != nil && t.base.Scheme == "https" && reached == stageConnected:
 		return via.noResponse(err, "CONNECT")
 	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
 		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check whether " + up.setting + " must begin with http:// or https://" + viaText(via)
-	case timedOut(err):
+	case isTimeout(err):
 		return http.StatusGatewayTimeout, up.name + " did not answer within limits.upstream_header_timeout; try again, or raise the limit"
 	}
-	if fact, remedy := untrusted(err, &up); fact != "" {
+	if fact, remedy := tlsFault(err, &up); fact != "" {
 		return http.StatusBadGateway, up.name + " " + fact + "; " + remedy
 	}
-	return http.StatusBadGateway, up.name + " " + broken(err, reached, &up, via)
+	return http.StatusBadGateway, up.name + " " + responseFault(err, reached, &up, via)
 }
 
 // viaText names the proxy that carries a connection, "" without a proxy.
@@ -141,17 +141,17 @@ func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
 // noResponse returns the status and the message for a hop that accepted the connection and sent no usable response to a
 // request of the method to.
 func (h *hop) noResponse(err error, to string) (int, string) {
-	if timedOut(err) {
+	if isTimeout(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer " + to + "; check " + h.setting
 	}
-	if closed(err) {
+	if isClosed(err) {
 		return http.StatusBadGateway, h.name + " closed the connection without an answer to " + to + "; check " + h.setting
 	}
 	return http.StatusBadGateway, h.name + " did not answer " + to + " with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
-// unreachable returns the status and the message for a hop to which no connection can be opened.
-func unreachable(h *hop, err error) (int, string) {
+// dialFault returns the status and the message for a hop to which no connection can be opened.
+func dialFault(h *hop, err error) (int, string) {
 	var dns *net.DNSError
 	isErrno := func(numbers ...syscall.Errno) bool {
 		for _, n := range numbers {
@@ -179,20 +179,20 @@ func unreachable(h *hop, err error) (int, string) {
 		return answer(http.StatusServiceUnavailable, "precept has no free file descriptor", "raise the limit of open files (ulimit -n, LimitNOFILE)")
 	case isErrno(syscall.EADDRNOTAVAIL):
 		return answer(http.StatusServiceUnavailable, "this machine has no free port", "try again; many short connections use up the ports")
-	case timedOut(err):
+	case isTimeout(err):
 		return answer(http.StatusGatewayTimeout, "no connection within 10 s", "check "+h.setting+", routes and firewalls; where a proxy is required, set HTTPS_PROXY")
 	}
-	if fact, remedy := untrusted(err, h); fact != "" {
+	if fact, remedy := tlsFault(err, h); fact != "" {
 		return answer(http.StatusBadGateway, "it "+fact, remedy)
 	}
-	if closed(err) {
+	if isClosed(err) {
 		return answer(http.StatusBadGateway, "it closed the connection", "check "+h.setting)
 	}
 	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
-// untrusted returns the fault in the TLS handshake with a hop and the remedy, "" for any other error.
-func untrusted(err error, h *hop) (fact, remedy string) {
+// tlsFault returns the fault in the TLS handshake with a hop and the remedy, "" for any other error.
+func tlsFault(err error, h *hop) (fact, remedy string) {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -216,15 +216,16 @@ func untrusted(err error, h *hop) (fact, remedy string) {
 	return "", ""
 }
 
-// broken returns the end of an error message about a failure before the response. It contains the fact and the remedy.
-func broken(err error, reached stage, up *hop, via *hop) string {
+// responseFault returns the end of an error message about a failure before the response. It contains the fact and the
+// remedy.
+func responseFault(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
-	case reached == stageTLS && closed(err):
+	case reached == stageTLS && isClosed(err):
 		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that read TLS" + viaText(via)
 	case reached == stageTLS:
 		return "and precept did not agree on TLS; check whether " + up.setting + " must begin with http:// or https://, and that the server accepts TLS 1.2 or newer" + viaText(via)
-	case closed(err):
+	case isClosed(err):
 		return "closed the connection before it answered; try again, and read the log of the upstream if the failure recurs" + viaText(via)
 	case strings.Contains(text, "stream error: stream ID "), strings.Contains(text, "http2: server sent GOAWAY"): // no exported types
 		return "gave the request up before it answered (HTTP/2); try again"
@@ -236,22 +237,22 @@ func broken(err error, reached stage, up *hop, via *hop) string {
 	return "sent a malformed HTTP response; check that " + up.setting + " names the port of an HTTP server" + viaText(via)
 }
 
-// closed reports whether the other end closed or reset the connection.
-func closed(err error) bool {
+// isClosed reports whether the other end closed or reset the connection.
+func isClosed(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout() ||
 		err.Error() == "http: server closed idle connection"
 }
 
-// timedOut reports whether a limit of time ended the attempt.
-func timedOut(err error) bool {
+// isTimeout reports whether a limit of time ended the attempt.
+func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// brokenBy returns the reason why a reply ended early. The error err may quote the upstream, so the reason contains
+// endReason returns the reason why a reply ended early. The error err may quote the upstream, so the reason contains
 // only the kind of the error.
-func brokenBy(err error, clientLeft bool) string {
+func endReason(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
 	case clientLeft:
@@ -282,50 +283,51 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	return nil
 }
 
-// logEvery is the minimum time between two warnings about one upstream, or about refused webhooks.
-const logEvery = time.Minute
+// warningInterval is the minimum time between two warnings about one upstream, or about refused webhooks.
+const warningInterval = time.Minute
 
 const (
-	outageAfter = 3 // successive failures that make a further outage within logEvery
-	outagesMax  = 5 // maximum number of outages within logEvery that are logged
+	minOutageFailures = 3 // successive failures that make a further outage within warningInterval
+	maxLoggedOutages  = 5 // maximum number of outages within warningInterval that are logged
 )
 
 // faultLog logs the outages of one upstream. An outage gets a warning at the start, a warning every minute with the
 // number of failures, and a line when the upstream answers again. An upstream that alternates between failures and
-// answers would fill the log. Therefore a further outage within logEvery is logged only after outageAfter failures, and
-// at most outagesMax outages are logged within logEvery. The next line has the number of outages that were not logged.
+// answers would fill the log. Therefore a further outage within warningInterval is logged only after minOutageFailures
+// failures, and at most maxLoggedOutages outages are logged within warningInterval. The next line has the number of
+// outages that were not logged.
 type faultLog struct {
-	warned atomic.Bool  // set by a warning, cleared by logRecovery
-	streak atomic.Int32 // failures since the last answer
+	warned        atomic.Bool  // set by a warning, cleared by logRecovery
+	failureStreak atomic.Int32 // failures since the last answer
 
-	mu          sync.Mutex
-	first       time.Time // the first failure since logRecovery, or since a pause of logEvery without a failure
-	last        time.Time // the last failure
-	lastWarning time.Time
-	count       int       // number of failures since the last warning
-	total       int       // number of failures since first
-	window      time.Time // start of the time in which logged is counted
-	logged      int       // number of outages with a warning since window
-	suppressed  int       // number of outages without a warning that ended since the last line
+	mu                   sync.Mutex
+	firstFailure         time.Time // the first failure since logRecovery, or since a pause of warningInterval without a failure
+	lastFailure          time.Time // the last failure
+	lastWarning          time.Time
+	failuresSinceWarning int       // number of failures since the last warning
+	failures             int       // number of failures since firstFailure
+	windowStart          time.Time // start of the count loggedOutages
+	loggedOutages        int       // number of outages with a warning since windowStart
+	suppressedOutages    int       // number of outages without a warning that ended since the last line
 }
 
 // isDue reports whether a failure is logged as a warning.
 func (l *faultLog) isDue(now time.Time, streak int32) bool {
-	if now.Sub(l.window) >= logEvery {
-		l.window, l.logged = now, 0
+	if now.Sub(l.windowStart) >= warningInterval {
+		l.windowStart, l.loggedOutages = now, 0
 	}
-	if l.lastWarning.IsZero() || now.Sub(l.lastWarning) >= logEvery {
+	if l.lastWarning.IsZero() || now.Sub(l.lastWarning) >= warningInterval {
 		return true
 	}
-	return !l.warned.Load() && streak >= outageAfter && l.logged < outagesMax
+	return !l.warned.Load() && streak >= minOutageFailures && l.loggedOutages < maxLoggedOutages
 }
 
 // appendSuppressed appends the number of outages that were not logged to the arguments of a log line.
 func (l *faultLog) appendSuppressed(args []any) []any {
-	if l.suppressed > 0 {
-		args = append(args, "suppressed_outages", l.suppressed)
+	if l.suppressedOutages > 0 {
+		args = append(args, "suppressed_outages", l.suppressedOutages)
 	}
-	l.suppressed = 0
+	l.suppressedOutages = 0
 	return args
 }
 
@@ -334,20 +336,20 @@ func (l *faultLog) appendSuppressed(args []any) []any {
 func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if quiet := now.Sub(l.last) >= logEvery; l.total == 0 || quiet && !l.warned.Load() {
-		l.first, l.count, l.total = now, 0, 0
+	if quiet := now.Sub(l.lastFailure) >= warningInterval; l.failures == 0 || quiet && !l.warned.Load() {
+		l.firstFailure, l.failuresSinceWarning, l.failures = now, 0, 0
 	}
-	l.last = now
-	l.count++
-	l.total++
-	args := []any{"upstream", t.name, "url", t.base.Redacted(), "status", status, "failed", l.count, "why", why}
-	if !l.isDue(now, l.streak.Add(1)) {
+	l.lastFailure = now
+	l.failuresSinceWarning++
+	l.failures++
+	args := []any{"upstream", t.name, "url", t.base.Redacted(), "status", status, "failed", l.failuresSinceWarning, "why", why}
+	if !l.isDue(now, l.failureStreak.Add(1)) {
 		log.Debug("a request to the upstream failed", args...)
 		return
 	}
-	l.lastWarning, l.count = now, 0
+	l.lastWarning, l.failuresSinceWarning = now, 0
 	if l.warned.CompareAndSwap(false, true) {
-		l.logged++
+		l.loggedOutages++
 	}
 	log.Warn("requests to the upstream fail", l.appendSuppressed(args)...)
 }
@@ -357,12 +359,12 @@ func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.warned.CompareAndSwap(true, false) {
-		l.suppressed++
+		l.suppressedOutages++
 		return
 	}
-	args := []any{"upstream", t.name, "url", t.base.Redacted(), "failed", l.total, "after", clock().Sub(l.first).Round(time.Second).String()}
+	args := []any{"upstream", t.name, "url", t.base.Redacted(), "failed", l.failures, "after", clock().Sub(l.firstFailure).Round(time.Second).String()}
 	log().Info("the upstream answers again", l.appendSuppressed(args)...)
-	l.total = 0
+	l.failures = 0
 }
 
 // logAnswer logs an error status of the upstream, and the first usable answer after failures.
@@ -371,7 +373,7 @@ func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status
 	case status >= http.StatusInternalServerError:
 		t.faults.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
 	case status == http.StatusTooManyRequests: // a refusal neither continues nor ends an outage
-	case t.faults.streak.Load() > 0 && t.faults.streak.Swap(0) > 0: // only one of two concurrent answers ends the outage
+	case t.faults.failureStreak.Load() > 0 && t.faults.failureStreak.Swap(0) > 0: // only one of two concurrent answers ends the outage
 		t.faults.logRecovery(log, t, now)
 	}
 }

@@ -99,31 +99,31 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	}
 	switch {
 	case event == "pull_request" && p.Action == "closed":
-		return p.closed(), "", nil
+		return p.closedEvents(), "", nil
 	case event == "check_run" && p.Action == "completed":
 		p.CheckRun.HeadBranch = p.CheckRun.Suite.HeadBranch
-		return p.checked(&p.CheckRun)
+		return p.checkEvents(&p.CheckRun)
 	case event == "check_suite" && p.Action == "completed":
 		p.CheckSuite.Name = "suite " + p.CheckSuite.App.Slug
-		return p.checked(&p.CheckSuite)
+		return p.checkEvents(&p.CheckSuite)
 	case event == "workflow_run" && p.Action == "completed":
 		p.Workflow.Name = "workflow " + p.Workflow.Name
-		return p.checked(&p.Workflow)
+		return p.checkEvents(&p.Workflow)
 	case event == "status":
 		c := githubCheck{Name: "status " + p.Context, Conclusion: p.State, HeadSHA: p.SHA, UpdatedAt: p.UpdatedAt}
 		if len(p.Branches) == 1 {
 			c.HeadBranch = p.Branches[0].Name
 		}
-		return p.checked(&c)
+		return p.checkEvents(&c)
 	case event == "push":
 		return revertsOfPush(p.Ref, p.Repository.DefaultBranch, p.Repository.FullName, p.Commits)
 	}
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closed returns the event of a closed pull request. If a merged pull request reverts another pull request, closed also
+// closedEvents returns the event of a closed pull request. If a merged pull request reverts another pull request, closed also
 // returns the event of the reverted pull request.
-func (p *githubPayload) closed() []Event {
+func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
 	if pr.Merged {
@@ -141,9 +141,9 @@ func (p *githubPayload) closed() []Event {
 	return events
 }
 
-// checked returns the event of a completed check. The event rates the sessions that worked on the commit. If no such
+// checkEvents returns the event of a completed check. The event rates the sessions that worked on the commit. If no such
 // session is known, it rates the sessions of the pull requests, or else the sessions of the branch.
-func (p *githubPayload) checked(c *githubCheck) ([]Event, string, error) {
+func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {
 	case "success":

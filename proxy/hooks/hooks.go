@@ -104,14 +104,14 @@ func Signed(service Service, h http.Header, body []byte, secret string, now time
 		return ok && hmac.Equal(given, digest([]byte(secret), body))
 	}
 	if signatures := h.Get("Webhook-Signature"); signatures != "" {
-		return signedByGitLab(h, signatures, body, secret, now)
+		return isSignedByGitLab(h, signatures, body, secret, now)
 	}
 	given, want := sha256.Sum256([]byte(h.Get("X-Gitlab-Token"))), sha256.Sum256([]byte(secret)) // equal lengths, for a comparison in constant time
 	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// signedByGitLab reports whether one of the signatures is valid. The signatures have the form of standardwebhooks.com.
-func signedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
+// isSignedByGitLab reports whether one of the signatures is valid. The signatures have the form of standardwebhooks.com.
+func isSignedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
 	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
 	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
 		return false

@@ -124,9 +124,9 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// echoed reports whether requests find the session by echo keys. A named session is found by its name, so echo keys of
+// isFoundByEcho reports whether requests find the session by echo keys. A named session is found by its name, so echo keys of
 // its items would only use memory.
-func (r *Result) echoed() bool {
+func (r *Result) isFoundByEcho() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
@@ -151,7 +151,7 @@ func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 // Resolve finds the session of a request, or begins a session. When a step panics, Resolve releases all pinned
 // sessions, because the caller gets no result.
 func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
-	s := &search{r: r, ctx: ctx, q: q, res: &res, begun: r.now()}
+	s := &search{r: r, ctx: ctx, q: q, res: &res, startedAt: r.now()}
 	finished := false
 	defer func() {
 		s.releaseParent()
@@ -159,13 +159,13 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 			s.abandon()
 		}
 	}()
-	res.Thread = r.threads.Resolve(q.scope(), q.Claim, q.Request, s.begun, s.lookUp)
+	res.Thread = r.threads.Resolve(q.scope(), q.Claim, q.Request, s.startedAt, s.lookUp)
 	s.pin()
 	s.split()
-	if s.toSubAgent() {
+	if s.switchToSubAgent() {
 		s.pin()
 	}
-	res.Waited = r.now().Sub(s.begun)
+	res.Waited = r.now().Sub(s.startedAt)
 	switch {
 	case res.Session == nil && q.KnownOnly:
 		s.passWithoutSession()
@@ -174,8 +174,8 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 		s.passWithoutSession()
 	}
 	s.excludeTwins()
-	if res.Session != nil && res.echoed() && !s.optedOut() {
-		s.note(res.Session.Record.Identity.ID, res.Thread.Echoes...)
+	if res.Session != nil && res.isFoundByEcho() && !s.optedOut() {
+		s.addKeys(res.Session.Record.Identity.ID, res.Thread.Echoes...)
 	}
 	switch {
 	case res.Session == nil:
@@ -211,7 +211,7 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 		return nil
 	}
 	keys := r.threads.RecordReply(res.Thread, rep, res.Side == "")
-	if !res.echoed() {
+	if !res.isFoundByEcho() {
 		keys = nil
 	}
 	if id := session.EchoKeyOf(q.Scope.Tenant, "r:"+rep.ID); res.Side == "" && rep.ID != "" && !slices.Contains(keys, id) {

@@ -17,11 +17,11 @@ type search struct {
 	ctx         context.Context
 	q           *Query
 	res         *Result
-	begun       time.Time      // start of Resolve
+	startedAt   time.Time      // start of Resolve
 	parent      *store.Session // pinned; the named session whose sub-agent sends the request; nil if there is none
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
 	uncertain   bool           // Store.Acquire returned no session, but the session may exist
-	full        label.Reason   // why Store.FullReason refused a new session; "" if it did not
+	fullReason  label.Reason   // why Store.FullReason refused a new session; "" if it did not
 	incomplete  bool           // Store.Echoes may have missed sessions, so the items may belong to a stored session
 }
 
@@ -79,7 +79,7 @@ func (s *search) findLost() bool {
 	if !replaceable {
 		return false
 	}
-	thread, ok := s.r.threads.FindLost(s.res.Thread, s.q.Claim, s.begun, s.lookUp)
+	thread, ok := s.r.threads.FindLost(s.res.Thread, s.q.Claim, s.startedAt, s.lookUp)
 	if !ok {
 		return s.incomplete // the backend has not answered yet
 	}
@@ -118,7 +118,7 @@ func (s *search) split() {
 	}
 	s.r.store.Release(ses, store.Unchanged)
 	s.res.Session, s.res.Moved = nil, false
-	s.res.Thread = s.r.threads.SplitSession(s.res.Thread, s.q.Claim, s.begun)
+	s.res.Thread = s.r.threads.SplitSession(s.res.Thread, s.q.Claim, s.startedAt)
 }
 
 // inAnotherRun reports whether the session belongs to a run other than the run that the request names.
@@ -127,11 +127,11 @@ func (s *search) inAnotherRun() bool {
 	return run != "" && unit != session.ID{} && unit != session.RunID(s.q.Scope.Tenant, run)
 }
 
-// toSubAgent moves the search to the session of a sub-agent. A request with the name of a conversation
+// switchToSubAgent moves the search to the session of a sub-agent. A request with the name of a conversation
 // comes from a sub-agent if the tools of the request differ from the tools of the conversation, and the
 // request neither continues the conversation nor is a side request of the conversation. The session of
 // the conversation stays pinned as the parent.
-func (s *search) toSubAgent() bool {
+func (s *search) switchToSubAgent() bool {
 	ses := s.res.Session
 	if ses == nil || s.res.Thread.New || !s.q.Claim.HasUniqueName() {
 		return false
@@ -144,7 +144,7 @@ func (s *search) toSubAgent() bool {
 	if !otherTools || !first && !s.q.Request.Delta { // a side request that extracts memories quotes the conversation and has other tools, but is no sub-agent
 		return false
 	}
-	sub, ok := s.r.threads.ResolveSubagent(s.res.Thread, s.q.Claim, first, s.begun, s.lookUp)
+	sub, ok := s.r.threads.ResolveSubagent(s.res.Thread, s.q.Claim, first, s.startedAt, s.lookUp)
 	if !ok {
 		return false
 	}
@@ -157,15 +157,15 @@ func (s *search) toSubAgent() bool {
 // false if memory has no room for the session or its unit.
 func (s *search) begin() bool {
 	st, res := s.r.store, s.res
-	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.begun)
+	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.startedAt)
 	res.Thread.Name = rec.Identity.Name
 	if s.isSide(rec) {
 		res.Thread.Echoes = nil
-		s.r.threads.RecordEnd(res.Thread, true, s.begun)
+		s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
 		return true
 	}
 	if why := st.FullReason(s.q.Scope.Tenant); why != "" {
-		s.full = why
+		s.fullReason = why
 		return false
 	}
 	uncertain := s.uncertain || s.incomplete && res.Thread.New
@@ -184,8 +184,8 @@ func (s *search) begin() bool {
 		return false
 	}
 	res.New = true
-	s.note(res.Session.Record.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Record.MemberNow().Name))
-	s.noteMember()
+	s.addKeys(res.Session.Record.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Record.MemberNow().Name))
+	s.addMemberKeys()
 	return true
 }
 
@@ -201,8 +201,8 @@ func (s *search) passWithoutSession() {
 		s.r.store.Release(res.Unit, store.Unchanged)
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
-	res.Excluded = []label.Reason{cmp.Or(s.full, label.ExcludedBusy)} // other reasons belong to a session that does not exist
-	s.r.threads.RecordEnd(res.Thread, true, s.begun)
+	res.Excluded = []label.Reason{cmp.Or(s.fullReason, label.ExcludedBusy)} // other reasons belong to a session that does not exist
+	s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
 }
 
 // isSide reports whether a request without a known session is a side request. A side request asks for a title, a
@@ -210,7 +210,7 @@ func (s *search) passWithoutSession() {
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
-		res.About, res.Quotes = s.r.quotes.QuotedSession(s.q.Scope, s.q.Request, s.begun)
+		res.About, res.Quotes = s.r.quotes.QuotedSession(s.q.Scope, s.q.Request, s.startedAt)
 	}
 	if reason, side := s.r.SideOf(rec, s.q); side {
 		res.Side = reason
@@ -272,9 +272,9 @@ func (s *search) optedOut() bool {
 	return len(s.res.Session.Record.OptOut.Turns) > 0
 }
 
-// note adds keys of a session to the result.
-func (s *search) note(id session.ID, keys ...session.EchoKey) {
-	s.res.Noted = append(s.res.Noted, echoes(s.q, id, s.begun, keys)...)
+// addKeys adds keys of a session to the result.
+func (s *search) addKeys(id session.ID, keys ...session.EchoKey) {
+	s.res.Noted = append(s.res.Noted, echoes(s.q, id, s.startedAt, keys)...)
 }
 
 // releaseParent releases the parent session.
@@ -294,5 +294,5 @@ func (s *search) abandon() {
 			s.r.store.Release(ses, store.Unchanged)
 		}
 	}
-	s.r.threads.RecordEnd(s.res.Thread, false, s.begun)
+	s.r.threads.RecordEnd(s.res.Thread, false, s.startedAt)
 }

@@ -66,7 +66,7 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil
 	}
-	id, ok, isCertain := s.r.quotes.Caller(s.q.Scope, s.q.Request, s.begun)
+	id, ok, isCertain := s.r.quotes.Caller(s.q.Scope, s.q.Request, s.startedAt)
 	if !ok {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	if res.Unit, uncertain = st.Acquire(s.ctx, s.q.Scope.Tenant, id); res.Unit != nil {
 		return true
 	}
-	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.begun)
+	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.startedAt)
 	if why := s.exclusion(uncertain); why != "" {
 		rec.Assignment.Exclude(trial.ExclusionReason(why)) // the metric counts sessions only
 	}
@@ -119,16 +119,16 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	return res.Unit != nil
 }
 
-// noteMember adds the key by which the unit finds this session, and the key by which feedback finds the run.
-func (s *search) noteMember() {
+// addMemberKeys adds the key by which the unit finds this session, and the key by which feedback finds the run.
+func (s *search) addMemberKeys() {
 	unit := s.res.Unit
 	if unit == nil {
 		return
 	}
 	if number := s.res.Session.Record.MemberNow().MemberNo; number > 0 {
-		s.note(s.res.Session.Record.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Record.Identity.ID, number))
+		s.addKeys(s.res.Session.Record.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Record.Identity.ID, number))
 	}
 	if run := unit.Record.MemberNow().Run; run != "" {
-		s.note(unit.Record.Identity.ID, session.RunEchoKey(s.q.Scope.Tenant, run))
+		s.addKeys(unit.Record.Identity.ID, session.RunEchoKey(s.q.Scope.Tenant, run))
 	}
 }

@@ -29,12 +29,12 @@ const (
 // client sends batches of spans. It replaces the SDK's HTTP client, which imports gRPC (1.8 MB of unused code). The SDK
 // makes and encodes the batches.
 type client struct {
-	url     string
-	headers http.Header
-	http    *http.Client
-	life    context.Context    // ends when no more batches may be sent
-	cut     context.CancelFunc // ends life
-	hurried chan struct{}      // closed when batches are no longer retried
+	url         string
+	headers     http.Header
+	http        *http.Client
+	lifetime    context.Context    // ends when no more batches may be sent
+	endLifetime context.CancelFunc // ends lifetime
+	noRetries   chan struct{}      // closed when batches are no longer retried
 }
 
 func newClient(endpoint string, headers http.Header) (*client, error) {
@@ -47,7 +47,7 @@ func newClient(endpoint string, headers http.Header) (*client, error) {
 	}
 	life, cut := context.WithCancel(context.Background())
 	return &client{
-		url: u.String(), headers: headers, life: life, cut: cut, hurried: make(chan struct{}),
+		url: u.String(), headers: headers, lifetime: life, endLifetime: cut, noRetries: make(chan struct{}),
 		http: &http.Client{
 			Timeout:       sendTimeout / 2,
 			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second},
@@ -56,12 +56,12 @@ func newClient(endpoint string, headers http.Header) (*client, error) {
 	}, nil
 }
 
-// hurry ends the current pauses, and prevents further retries. Call hurry when precept stops.
-func (c *client) hurry() { close(c.hurried) }
+// stopRetries ends the current pauses, and prevents further retries. Call stopRetries when precept stops.
+func (c *client) stopRetries() { close(c.noRetries) }
 
 // close cancels the requests in progress and closes the idle connections.
 func (c *client) close() {
-	c.cut()
+	c.endLifetime()
 	c.http.CloseIdleConnections()
 }
 
@@ -80,7 +80,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(c.life, cancel) //nolint:contextcheck // the request ends with ctx or with c.life, whichever ends first
+	stop := context.AfterFunc(c.lifetime, cancel) //nolint:contextcheck // the request ends with ctx or c.lifetime
 	defer stop()
 	pause := firstPause
 	for n := 1; ; n++ {
@@ -100,7 +100,7 @@ func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-c.hurried:
+	case <-c.noRetries:
 	case <-ctx.Done():
 	}
 	return false

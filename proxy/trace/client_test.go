@@ -120,8 +120,8 @@ func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // batch is canceled.
 func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
-		"stop":             func(c *client, _ func()) { c.hurry() },
-		"end of the stop":  func(c *client, _ func()) { c.cut() },
+		"stop":             func(c *client, _ func()) { c.stopRetries() },
+		"end of the stop":  func(c *client, _ func()) { c.endLifetime() },
 		"context canceled": func(_ *client, cancel func()) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {

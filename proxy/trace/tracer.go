@@ -18,10 +18,10 @@ import (
 
 // Bounds of the queue of spans for the collector.
 const (
-	maxSpans    = 2048             // number of spans that are neither sent nor dropped
-	sendEvery   = 2 * time.Second  // maximum time before a batch is sent
-	sendTimeout = 20 * time.Second // maximum time to send one batch, including retries
-	stopTimeout = 3 * time.Second  // maximum time to send all batches at a stop
+	maxSpans     = 2048             // number of spans that are neither sent nor dropped
+	sendInterval = 2 * time.Second  // maximum time before a batch is sent
+	sendTimeout  = 20 * time.Second // maximum time to send one batch, including retries
+	stopTimeout  = 3 * time.Second  // maximum time to send all batches at a stop
 )
 
 // Options configure a Tracer.
@@ -65,12 +65,12 @@ func New(o Options) (*Tracer, error) {
 // Run sends spans until ctx ends. It then sends the remaining spans within stopTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
 	batches := sdk.NewBatchSpanProcessor(t.queue,
-		sdk.WithMaxQueueSize(maxSpans), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
+		sdk.WithMaxQueueSize(maxSpans), sdk.WithBatchTimeout(sendInterval), sdk.WithExportTimeout(sendTimeout))
 	t.queue.open(batches)
 	<-ctx.Done()
 	t.queue.open(nil)
-	t.client.hurry()
-	cutTimer := time.AfterFunc(stopTimeout, t.client.cut) // after stopTimeout, sends fail at once, and their spans are dropped
+	t.client.stopRetries()
+	cutTimer := time.AfterFunc(stopTimeout, t.client.endLifetime) // after stopTimeout, sends fail at once, and their spans are dropped
 	defer cutTimer.Stop()
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
 	defer cancel()
@@ -107,10 +107,10 @@ type queue struct {
 	inner  sdk.SpanExporter
 	failed func(error)
 
-	batches atomic.Pointer[sdk.SpanProcessor]
-	waiting atomic.Int64 // number of spans that are neither sent nor dropped
-	sent    atomic.Int64
-	dropped atomic.Int64
+	batches    atomic.Pointer[sdk.SpanProcessor]
+	unfinished atomic.Int64 // number of spans that are neither sent nor dropped
+	sent       atomic.Int64
+	dropped    atomic.Int64
 }
 
 // open sets the processor of the SDK that gets the spans. If p is nil, every span is dropped.
@@ -129,9 +129,9 @@ func (q *queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 // because the SDK would drop them without counting.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	batches := q.batches.Load()
-	if batches == nil || q.waiting.Add(1) > maxSpans {
+	if batches == nil || q.unfinished.Add(1) > maxSpans {
 		if batches != nil {
-			q.waiting.Add(-1)
+			q.unfinished.Add(-1)
 		}
 		q.dropped.Add(1)
 		return
@@ -144,7 +144,7 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := q.inner.ExportSpans(ctx, spans)
 	n := int64(len(spans))
-	q.waiting.Add(-n)
+	q.unfinished.Add(-n)
 	lost := n
 	if partial, ok := errors.AsType[*rejection](err); ok {
 		lost = min(partial.spans, n)
