@@ -183,7 +183,8 @@ func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Respons
 	return second
 }
 
-// modifyResponse implements ReverseProxy.ModifyResponse, which ReverseProxy calls before it sends the headers of the reply.
+// modifyResponse implements ReverseProxy.ModifyResponse, which ReverseProxy calls before it sends the headers of the
+// reply.
 func (f *forwarding) modifyResponse(res *http.Response) error {
 	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err

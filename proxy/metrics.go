@@ -176,8 +176,8 @@ func (m *Metrics) countDecision(plan *inject.Plan) {
 // FailedOpen counts a step that failed while the request continued.
 func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
-// observePhase observes the time of precept's own work in one phase of a request, which is read, decide or splice. The trace
-// of a sampled turn is the exemplar.
+// observePhase observes the time of precept's own work in one phase of a request, which is read, decide or splice. The
+// trace of a sampled turn is the exemplar.
 func (m *Metrics) observePhase(name string, d time.Duration, trace string) {
 	o := m.phases.WithLabelValues(name)
 	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {

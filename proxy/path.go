@@ -155,9 +155,9 @@ func withoutEndpoint(path string) string {
 	return path
 }
 
-// withoutRepetition removes a repeated version (/v1/v1/models) or a repeated endpoint (/v1/chat/completions/chat/completions)
-// from the path of a request. The base URL of the client contains the version or the endpoint although the client
-// appends it. No API has such paths.
+// withoutRepetition removes a repeated version (/v1/v1/models) or a repeated endpoint
+// (/v1/chat/completions/chat/completions) from the path of a request. The base URL of the client contains the version
+// or the endpoint although the client appends it. No API has such paths.
 func withoutRepetition(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest

@@ -121,8 +121,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closedEvents returns the event of a closed pull request. If a merged pull request reverts another pull request, closed also
-// returns the event of the reverted pull request.
+// closedEvents returns the event of a closed pull request. If a merged pull request reverts another pull request,
+// closed also returns the event of the reverted pull request.
 func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
@@ -141,8 +141,8 @@ func (p *githubPayload) closedEvents() []Event {
 	return events
 }
 
-// checkEvents returns the event of a completed check. The event rates the sessions that worked on the commit. If no such
-// session is known, it rates the sessions of the pull requests, or else the sessions of the branch.
+// checkEvents returns the event of a completed check. The event rates the sessions that worked on the commit. If no
+// such session is known, it rates the sessions of the pull requests, or else the sessions of the branch.
 func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {

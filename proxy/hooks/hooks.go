@@ -110,7 +110,8 @@ func Signed(service Service, h http.Header, body []byte, secret string, now time
 	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// isSignedByGitLab reports whether one of the signatures is valid. The signatures have the form of standardwebhooks.com.
+// isSignedByGitLab reports whether one of the signatures is valid. The signatures have the form of
+// standardwebhooks.com.
 func isSignedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
 	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
 	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > maxAge {

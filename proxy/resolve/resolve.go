@@ -124,8 +124,8 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// isFoundByEcho reports whether requests find the session by echo keys. A named session is found by its name, so echo keys of
-// its items would only use memory.
+// isFoundByEcho reports whether requests find the session by echo keys. A named session is found by its name, so echo
+// keys of its items would only use memory.
 func (r *Result) isFoundByEcho() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
