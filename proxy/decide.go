@@ -45,7 +45,7 @@ func (t *turn) decide() {
 	t.p.resolver.AddTurn(rec, &t.query)
 	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
-		rec.AddPendingTurn(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls Judged
+		rec.AddPendingTurn(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls SetOptedOut
 	} else {
 		rec.SetOptedOut(t.plan.number, true)
 		rec.OptOut.ByRequest = rec.OptOut.ByRequest || t.query.Claim.LearnOff

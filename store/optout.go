@@ -17,7 +17,7 @@ import (
 //
 // To judge an exchange is to decide by the opt-out rules whether the exchange opted out. The recorder judges an
 // exchange some milliseconds after the request. Until then the data that is derived from the exchange stays in memory:
-// HoldKeys holds the echo keys, and session.Record.Await excludes the turn's hashes from the session's row.
+// HoldKeys holds the echo keys, and session.Record.AddPendingTurn excludes the turn's hashes from the session's row.
 type optOutFilter struct {
 	live       *liveSessions
 	changes    *changeQueue

@@ -174,7 +174,7 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 }
 
 // Build uses the recorded verdicts, which list the failed results. If the verdicts do not match the results, Build
-// calls Failing.
+// calls IsFailure.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, calls int) {
 		c := newScript()
@@ -186,7 +186,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	for name, k := range map[string]struct {
 		verdicts *sample.Verdicts
 		failed   int
-		calls    int // calls of Failing
+		calls    int // calls of IsFailure
 	}{
 		"no verdicts":                                {nil, 1, 1},
 		"one failed result":                          {&sample.Verdicts{Results: 1, Failed: []int{0}}, 1, 0},

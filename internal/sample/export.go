@@ -44,8 +44,8 @@ func (x *Exporter) WriteLine(v any) error {
 	return nil
 }
 
-// WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation ends
-// with the last whole answer of the model. A session without a whole answer gives no line.
+// WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation
+// ends with the last whole answer of the model. A session without a whole answer gives no line.
 func (x *Exporter) WriteChat(s *Session) error {
 	h := s.history().trainablePart()
 	messages := h.conversation(-1)

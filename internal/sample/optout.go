@@ -99,8 +99,8 @@ func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
 
-// ExchangeNamesPath reports whether a call of the exchange names an opted-out path. The calls of the reply count, and the calls in
-// the items, because a history that is seen for the first time contains earlier calls.
+// ExchangeNamesPath reports whether a call of the exchange names an opted-out path. The calls of the reply count, and
+// the calls in the items, because a history that is seen for the first time contains earlier calls.
 func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false
@@ -108,8 +108,8 @@ func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.NamesPath(c.Args) }) || slices.ContainsFunc(x.New, o.itemNamesPath)
 }
 
-// itemNamesPath reports whether a call in a list item names an opted-out path. If the item cannot be parsed, its whole text
-// is checked.
+// itemNamesPath reports whether a call in a list item names an opted-out path. If the item cannot be parsed, its whole
+// text is checked.
 func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
@@ -118,8 +118,8 @@ func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayNamePath(call) && o.textNamesPath(string(call), 0) })
 }
 
-// mayNamePath reports whether args may name an opted-out path. It does not decode args, which may contain a whole file. The
-// result is true for arguments with an escape such as \u002e, because the escape may hide the literal of a pattern.
+// mayNamePath reports whether args may name an opted-out path. It does not decode args, which may contain a whole file.
+// The result is true for arguments with an escape such as \u002e, because the escape may hide the literal of a pattern.
 func (o *OptOut) mayNamePath(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -144,7 +144,7 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// textNamesPath is Hits without the cheap test of mayNamePath. depth is the number of JSON values around text.
+// textNamesPath is NamesPath without the cheap test of mayNamePath. depth is the number of JSON values around text.
 func (o *OptOut) textNamesPath(text string, depth int) bool {
 	const maxDepth = 6
 	trimmed := strings.TrimSpace(text)

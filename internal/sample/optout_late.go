@@ -23,8 +23,8 @@ func (o *OptOut) HasAgentPatterns() bool { return o != nil && len(o.agents) > 0 
 // HasPathPatterns reports whether any path is opted out, so that callers must read the exchanges and samples.
 func (o *OptOut) HasPathPatterns() bool { return o != nil && len(o.paths) > 0 }
 
-// HiddenExchanges reports, for each exchange of a session in order, whether the exchange is hidden. The reason is its tenant or
-// agent, a call that names an opted-out path, or a result of such a call.
+// HiddenExchanges reports, for each exchange of a session in order, whether the exchange is hidden. The reason is its
+// tenant or agent, a call that names an opted-out path, or a result of such a call.
 func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	out := make([]bool, len(list))
 	if o == nil {
@@ -55,8 +55,8 @@ func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	return out
 }
 
-// VisibleExchanges returns the exchanges of a session that are not hidden. If an exchange repeats the reply of the hidden
-// exchange before it, the repeated reply is removed from a copy of the exchange. list stays unchanged.
+// VisibleExchanges returns the exchanges of a session that are not hidden. If an exchange repeats the reply of the
+// hidden exchange before it, the repeated reply is removed from a copy of the exchange. list stays unchanged.
 func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
 	hidden := o.HiddenExchanges(list)
 	if !slices.Contains(hidden, true) {

@@ -69,7 +69,7 @@ func TestOptOutHits(t *testing.T) {
 	}
 }
 
-// Hits finds a path at any depth of the JSON, in any case, with any separators and inside of commands.
+// NamesPath finds a path at any depth of the JSON, in any case, with any separators and inside of commands.
 func TestOptOutHitsPathInAnyForm(t *testing.T) {
 	o := optOut(t, "*.env")
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,8 +12,8 @@ const (
 	acceptableFrom = 0.4
 )
 
-// ratingFor returns the feedback and the review label for the turns from..to, or for all turns if from is 0. If whole is
-// true, ratings of the whole session count, too. Only one rating decides. A person's rating takes precedence over a
+// ratingFor returns the feedback and the review label for the turns from..to, or for all turns if from is 0. If whole
+// is true, ratings of the whole session count, too. Only one rating decides. A person's rating takes precedence over a
 // verifier's, and a verifier's over implicit feedback. Among ratings of the same source, the latest decides.
 func (h *history) ratingFor(from, to int, whole bool) (Feedback, string) {
 	var best *Rating

@@ -10,8 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// FailureFunc reports whether a tool's result is an error. isError is the error flag that the agent sent with the result:
-// +1 error, -1 success, 0 no flag. The function is a parameter, because this package must not import package detect.
+// FailureFunc reports whether a tool's result is an error. isError is the error flag that the agent sent with the
+// result: +1 error, -1 success, 0 no flag. The function is a parameter, because this package must not import package
+// detect.
 type FailureFunc func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -19,7 +20,7 @@ type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
 	Ratings                 []Rating
-	IsFailure               FailureFunc // nil means that only the error flags decide
+	IsFailure               FailureFunc // nil means that only the error flags of the API decide
 }
 
 // Rating is one feedback on a session.

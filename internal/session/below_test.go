@@ -127,8 +127,8 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	}
 }
 
-// KeepsIndices reports whether the items of the last turn have the same indices in the next request. The next request must
-// have the reply or the new items of the last turn at their old indices.
+// KeepsIndices reports whether the items of the last turn have the same indices in the next request. The next request
+// must have the reply or the new items of the last turn at their old indices.
 func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
 	for name, k := range map[string]struct {

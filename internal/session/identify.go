@@ -99,7 +99,7 @@ func (c *Claim) hasSharedName() bool {
 // HasUniqueName reports whether the claim has the name of a single conversation.
 func (c *Claim) HasUniqueName() bool { return c.Session != "" && !c.hasSharedName() }
 
-// setSession sets Session, Space and Method from the most reliable source that names the session.
+// setSession sets Session, Namespace and Method from the most reliable source that names the session.
 func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 	if name := NormalizeName(h.Get("Precept-Session")); name != "" {
 		c.Session, c.Namespace, c.Method = name, NamespaceSession, ByHeader
@@ -132,7 +132,7 @@ func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 	}
 }
 
-// sessionHeader returns the session name in the header of a known agent, and the name's space. session-id and
+// sessionHeader returns the session name in the header of a known agent, and the namespace of the name. session-id and
 // thread-id are common names, and are read only for codex.
 func sessionHeader(h http.Header, product string) (string, Namespace) {
 	codex := strings.HasPrefix(product, "codex")
@@ -198,8 +198,8 @@ func isOff(v string) bool {
 	return false
 }
 
-// optsOutOfLearning reports whether Precept-Learn opts out. An unknown value opts out, because a misspelt opt-out must not lead
-// to stored text.
+// optsOutOfLearning reports whether Precept-Learn opts out. An unknown value opts out, because a misspelt opt-out must
+// not lead to stored text.
 func optsOutOfLearning(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearn(h) != ""
 }

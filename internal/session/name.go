@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ID is the key of a session: the first 16 bytes of SHA-256 over tenant, name space and name. The
-// coins use the hex form.
+// ID is the key of a session: the first 16 bytes of SHA-256 over tenant, namespace and name. The
+// random assignments of lessons use the hex form.
 type ID [16]byte
 
 // String returns the hex form.
@@ -41,12 +41,12 @@ func IDOfRequest(name string) (ID, bool) {
 // MaxName is the maximum length of an unchanged name, in bytes.
 const MaxName = 256
 
-// Namespace is the kind of a name. Equal names of different kinds are different sessions: agents may
-// use equal numbers in different headers.
+// Namespace is the source of a session name, such as a header. Equal names from different sources are different
+// sessions, because agents may use equal numbers in different headers.
 type Namespace string
 
-// The spaces, in the order of the search. Precept-Session, the path form and precept's own names
-// share the first space, so that a client can continue any session by the name in the reply.
+// The namespaces, in the order of the search. Precept-Session, the path form and the names that precept makes
+// share the first namespace, so that a client can continue any session by the name in the reply.
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"
@@ -64,10 +64,10 @@ const (
 	NamespaceConversation        Namespace = "conversation"
 )
 
-// NamespaceRun is the kind of the name of a run. A run and a session with an equal name are different.
+// NamespaceRun is the namespace of the names of runs. A run and a session with an equal name are different.
 const NamespaceRun Namespace = "run"
 
-// namespaces returns all kinds of session names.
+// namespaces returns all namespaces of session names.
 func namespaces() [14]Namespace {
 	return [...]Namespace{
 		NamespaceSession, NamespaceClaude, NamespaceCodexSession, NamespaceCodexThread, NamespaceXSession, NamespaceSessionUnderscoreID, NamespaceAffinity,
@@ -104,8 +104,8 @@ func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	return IDOf(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
-// IDsOfName returns the IDs of a name, one for each kind, because feedback has the name without
-// the kind. The hex form of an ID is a name too.
+// IDsOfName returns the IDs of a name, one for each namespace, because feedback has the name without
+// the namespace. If the name is the hex form of an ID, this ID is included.
 func IDsOfName(tenant, name string) []ID {
 	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -120,7 +120,7 @@ func IDsOfName(tenant, name string) []ID {
 
 // NormalizeName returns the stored form of a name: trimmed, and replaced by "h_" and a hash if the name
 // is longer than MaxName or does not fit into a header line. Equal names stay equal, and
-// Bounded(Bounded(x)) == Bounded(x).
+// NormalizeName(NormalizeName(x)) == NormalizeName(x).
 func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && isClean(name) {

@@ -7,7 +7,7 @@ import "slices"
 const maxHidden = 4096
 
 // AddPendingTurn adds a turn to OptOut.PendingTurns. The recorder searches the turn for an opt-out later, and then
-// calls Judged. Until then, a row contains no content of the turn. The caller locks the record.
+// calls SetOptedOut. Until then, a row contains no content of the turn. The caller locks the record.
 func (r *Record) AddPendingTurn(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.PendingTurns, turn) {
 		r.OptOut.PendingTurns = newestTurns(append(r.OptOut.PendingTurns, turn))

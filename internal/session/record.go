@@ -102,10 +102,10 @@ type Lessons struct {
 // OptOut records which parts of the session may be stored.
 type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // no content of the session may be stored; set at its start
-	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Record.Judged; the text of such a turn is never part of a row
+	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Record.SetOptedOut; the text of such a turn is never part of a row
 
 	ByRequest          bool  `json:"-"` // the client or a path opted out, so the store writes a mark for other replicas; false if only the configuration opted out
-	PendingTurns       []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Record.Await; a row contains none of their content
+	PendingTurns       []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Record.AddPendingTurn; a row contains none of their content
 	HasStorableSession bool  `json:"-"` // for a run: at least one session of the run may be stored; otherwise the run gets no row
 }
 

@@ -5,8 +5,8 @@ import "precept/internal/wire"
 // maxUniqueEchoes is the maximum number of keys of UniqueEchoes.
 const maxUniqueEchoes = 256
 
-// OpeningHash returns a hash of the first words of the user, as in Thread.FirstWords; 0 means the request does not contain
-// the first words.
+// OpeningHash returns a hash of the first words of the user, as in Thread.FirstWords; 0 means the request does not
+// contain the first words.
 func OpeningHash(req *wire.Request) uint64 { return firstWordsHash(req) }
 
 // IsUniqueName reports whether a name looks like a random ID, so that two conversations with the name are the same

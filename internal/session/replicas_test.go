@@ -36,7 +36,7 @@ func chatOf(t *testing.T, roles string) *wire.Request {
 	return req
 }
 
-// Elsewhere reports whether another replica served turns of the session since the last turn of this replica.
+// WasServedElsewhere reports whether another replica served turns of the session since the last turn of this replica.
 func TestElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		name, last string // last: roles in the last turn of this replica

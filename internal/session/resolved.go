@@ -12,7 +12,7 @@ type Resolved struct {
 	Name          string // name from the client, else from precept
 	Method        Method
 	New           bool      // precept has created the name for this request; no store has the session
-	SharedName    bool      // several conversations may share the name; compare the request with the stored record (Record.Shares)
+	SharedName    bool      // several conversations may share the name; compare the request with the stored record (Record.SharesItemsWith)
 	Echoes        []EchoKey // new keys of the request, to be stored for other replicas
 	EqualSessions []ID      // sessions that fit the request equally, the chosen session included: their histories are equal byte for byte
 

@@ -21,7 +21,7 @@ func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	return false
 }
 
-// RepeatsAnsweredList reports whether the request repeats the first list of the record after its answer. Under a
+// RepeatsAnsweredList reports whether the request repeats the newest list of the record after its answer. Under a
 // shared name, such a request begins another conversation. The caller locks the record.
 func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash

@@ -13,7 +13,7 @@ import (
 type trail struct {
 	resolved  *Resolved // session of the request so far
 	claim     Claim
-	excluded  ID  // session that the request does not belong to; the index has the request's keys under this session already
+	excluded  ID  // session that the trail ignores, because the index has the request's keys under this session already
 	maxEchoes int // maximum number of echoes; 0 means maxTrail
 }
 

@@ -17,7 +17,7 @@ type agentFormat struct {
 	read func(text string) (textResult, bool)
 
 	// readSteps parses a message that contains the words of the person, followed by all calls and results so far. kind
-	// is the Stripped.Kind of the calls and results. If onWire is true, the request may also have tools.
+	// is the RemovedPiece.Kind of the calls and results. If onWire is true, the request may also have tools.
 	readSteps func(text string) (asked string, steps []step, ok bool)
 	kind      string
 	onWire    bool

@@ -15,7 +15,7 @@ type Anchor struct {
 	Role   Role   `json:"role,omitempty"` // for other items: the role
 	Hash   uint64 `json:"hash,omitempty"` // for other items: the canonical hash of the content
 	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
-	Part   int    `json:"part,omitempty"` // Result.Block plus one, for a result whose item also holds its call; else 0
+	Part   int    `json:"part,omitempty"` // for a tool result in the same item as its call: Result.Block plus one; otherwise 0
 	Index  int    `json:"index"`          // last known index of the item, which Find verifies
 }
 
@@ -37,9 +37,9 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	return a
 }
 
-// Find returns the index of the anchor's item, System for the system text. block is the index of the tool result in the
-// content, -1 for the words of a user. ok is false if the request has no such item, or if no text can be inserted into
-// the item.
+// Find returns the index of the item that the anchor identifies, or System for the system text. block is the index of
+// the tool result in the content of the item, or -1 for the user's text. ok is false if the request has no such item,
+// or if no text can be inserted into the item.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -64,8 +64,8 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// position returns the item and the block for an insertion into item i, before the words or at the top of the result.
-// ok is false if no text can be inserted into the item.
+// position returns the arguments of an insertion into item i. part is Anchor.Part. The block is -1 for an insertion
+// before the user's text. ok is false if no text can be inserted into the item.
 func (r *Request) position(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
@@ -81,7 +81,7 @@ func (r *Request) matches(a Anchor, i int) bool {
 }
 
 // countEqualBefore returns the number of items before i that are equal to item i. For a tool result with a call id, the
-// number is 0 without a look at the history, because the hash covers the id.
+// number is always 0, because the hash covers the id.
 func (r *Request) countEqualBefore(i int) int {
 	if r.scan.list[i].role != RoleTool && len(r.resultsInItem(i)) > 0 {
 		return 0
@@ -157,10 +157,12 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// EchoKeys returns the keys by which a later request that contains item i is recognised. A key is "c:" and the id of a
-// call, or of the call of a result; "i:" and the id of an item; or "t:" and the hash of an assistant text, of a call
-// without an id, or of the newest step in a growing message. The text of an answer that also has calls in the API's
-// form gets no key.
+// EchoKeys returns the keys by which a later request that contains item i is recognised:
+//   - "c:" and the id of a call, or of the call that a tool result answers
+//   - "i:" and the id of an item, or of a part that the provider keeps
+//   - "t:" and the hash of an assistant text, of a call without an id, or of the newest step in a growing message
+//
+// The text of an answer gets no key if the answer also has calls in the API's form.
 func (r *Request) EchoKeys(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -221,8 +223,8 @@ func appendKey(keys []string, prefix, id string) []string {
 // endOfCode is the stop word of smolagents. The agent appends it to a reply that lacks it.
 const endOfCode = "</code>"
 
-// TextEchoHash returns a hash of an assistant's text, "" for an empty text. A reply and the later requests that send its
-// text back have the same hash, because the hash ignores white space at the ends and the text that agents append.
+// TextEchoHash returns a hash of an assistant's text, "" for an empty text. A reply and the later requests that send
+// its text back have the same hash, because the hash ignores white space at the ends and the text that agents append.
 func TextEchoHash(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head

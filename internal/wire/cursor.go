@@ -133,8 +133,8 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// unescapeBytes returns the text of a string literal. raw is the inside of the literal, which is returned itself if it has no
-// escape.
+// unescapeBytes returns the text of a string literal. raw is the inside of the literal, which is returned itself if it
+// has no escape.
 func unescapeBytes(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -142,7 +142,8 @@ func unescapeBytes(raw []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(raw)), raw)
 }
 
-// textBytes returns the unescaped text of the string at v, nil for another value. Without escapes, the text is a part of b.
+// textBytes returns the unescaped text of the string at v, nil for another value. Without escapes, the text is a part
+// of b.
 func textBytes(b []byte, v span) []byte {
 	if kindAt(b, v) != '"' {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// hashWords hashes a list of strings. A zero byte ends each string.
+// hashWords returns a hash of a list of strings. A zero byte ends each string.
 func hashWords(list []string) uint64 {
 	d := xxhash.New()
 	for _, s := range list {

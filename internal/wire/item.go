@@ -24,7 +24,7 @@ type Result struct {
 	Block         int    // messages: index of the tool_result block in the content; otherwise 0
 	InUserText    bool   // the result is text of a user message; Block is the number of an observation, or -1
 	WithCall      bool   // the same item also holds the call
-	Inferred      bool   // the text counts as a result only because the list repeats call and text; Item.Words has the text, too
+	Inferred      bool   // the text counts as a result only because the list repeats call and text; Item.UserText has the text, too
 	MediaHash     uint64 // hash of images and files; 0 for none
 }
 
@@ -34,7 +34,7 @@ type Item struct {
 	Role          Role
 	Kind          string // responses: type of the item, "" for none
 	ID            string // id of the item (responses: "id", id of an item_reference)
-	IsReference   bool   // item_reference: the provider keeps the item
+	IsReference   bool   // the item is an item_reference to an item that the provider keeps
 	Text          string // user: all text parts as sent, joined with \n; assistant, system: the text
 	UserText      string // user only: words of the user, without reminders, environment blocks and blocks of precept; "" for none
 	Calls         []Call
@@ -95,9 +95,9 @@ func (r *Request) decode(it *Item, value span) {
 	}
 }
 
-// FirstNew returns the index of the first new item. The new items are those after the last output of the model (assistant
-// message, call, reasoning, reference). A prefilled beginning of the next answer (see Prefilled) does not count as
-// output. The result is 0 if the request is a delta.
+// FirstNew returns the index of the first new item. The new items are those after the last output of the model
+// (assistant message, call, reasoning, reference). A prefilled beginning of the next answer (see Prefilled) does not
+// count as output. The result is 0 if the request is a delta.
 func (r *Request) FirstNew() int { return r.scan.firstNew }
 
 func (r *Request) findFirstNew() int {
@@ -269,8 +269,8 @@ func (r *Request) isNamed(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// CallEchoHash returns a hash of the name and the arguments of a call. A later request is recognised by this hash if the
-// calls of the reply have no ids. White space between the JSON values of the arguments does not count.
+// CallEchoHash returns a hash of the name and the arguments of a call. A later request is recognised by this hash if
+// the calls of the reply have no ids. White space between the JSON values of the arguments does not count.
 func CallEchoHash(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

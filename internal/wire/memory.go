@@ -50,7 +50,7 @@ type checkpoint struct {
 	lastUsed    uint64 // Memory.clock at the last use
 	isShared    bool   // a parser has resumed from the checkpoint, and may write beyond the ends of list and results
 
-	digest xxhash.Digest // digest of the list up to end; set by find in the returned copy
+	digest xxhash.Digest // digest of the list up to end; set by findCheckpoint in the returned copy
 }
 
 // NewMemory returns an empty memory.
@@ -140,7 +140,8 @@ func (cp *checkpoint) size() int {
 	return fixedCost + len(cp.list) + len(cp.results) + len(cp.tools) + len(cp.keys)
 }
 
-// withoutSpareRoom returns s in an array of about its length, so that the memory holds little unused room.
+// withoutSpareRoom returns s in an array of about its length, because a stored checkpoint would keep the unused room
+// allocated.
 func withoutSpareRoom[T any](s []T) []T {
 	switch {
 	case len(s) == 0:

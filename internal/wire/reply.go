@@ -89,7 +89,7 @@ func (t *tokens) usage(d Dialect) Usage {
 const endOfThought = "</think>"
 
 // ReplyEchoKeys returns the keys by which a later request is recognised as the continuation of this reply (see
-// Request.Echo), and "r:" with the id of the reply. begun is the beginning of the answer that the client wrote
+// Request.EchoKeys), and "r:" with the id of the reply. prefill is the beginning of the answer that the client wrote
 // (Request.Prefilled), which the client may send back or leave out. The reply must not change afterwards, because the
 // keys are computed only once.
 func ReplyEchoKeys(rep *Reply, prefill string) []string {

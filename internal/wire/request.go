@@ -58,7 +58,7 @@ type requestScan struct {
 	list     []entry
 	results  []scannedResult
 	base     int // index of the first item in the full list, if this list is a part of it
-	firstNew int // index of the first new item; see New
+	firstNew int // index of the first new item; see FirstNew
 }
 
 // requestMemo caches decoded values.

@@ -44,8 +44,9 @@ type place struct {
 	head, tail string // newMember: bytes around the text
 }
 
-// userTextPlace returns the place before the user's own words. The place is in the last text part with words, or else in
-// the last text part. It is never before a tool result, because the Messages API requires that tool results come first.
+// userTextPlace returns the place before the user's own words. The place is in the last text part with words, or else
+// in the last text part. It is never before a tool result, because the Messages API requires that tool results come
+// first.
 func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {

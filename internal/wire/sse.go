@@ -129,8 +129,8 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// eventTemplate holds the bytes of the last event before and after its piece of text. A stream has hundreds of events that
-// differ only in this piece. The comparison of an event with the template takes a tenth of the time of a scan.
+// eventTemplate holds the bytes of the last event before and after its piece of text. A stream has hundreds of events
+// that differ only in this piece. The comparison of an event with the template takes a tenth of the time of a scan.
 type eventTemplate struct {
 	name, before, after []byte
 	item                *replyItem

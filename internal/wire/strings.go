@@ -8,7 +8,8 @@ import (
 )
 
 // Strings are nine tenths of a body. The functions of this file find the end of a string, and prove that it has no
-// control characters and no invalid escapes. They compare eight bytes at once, because most bytes are plain text.
+// control characters and no invalid escapes. They read eight bytes at once, because most bytes are plain text and need
+// no other check.
 
 // Words in which all eight bytes are the same.
 const (

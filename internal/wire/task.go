@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// A harness may write the user's request into a template, or send messages of its own before the request.
-// Item.Words includes the template, because the content hash covers the whole message. Request.Asked and Request.Task
-// return the request without the template. Matching and samples use Asked, and the list of sessions uses Task.
+// A harness may write the user's request into a template, or send messages of its own before the request. Item.UserText
+// includes the template, because the content hash covers the whole message. Request.UserRequest and Request.Task return
+// the request without the template. Matching and samples use UserRequest, and the list of sessions uses Task.
 
 // taskTemplate is the fixed text that a harness writes around the user's request.
 type taskTemplate struct {
@@ -116,7 +116,7 @@ const (
 )
 
 // UserRequest returns the user's request in item i, without the templates and the preambles of known harnesses, "" for
-// none. For a message without a known template, the result is Item.Words.
+// none. For a message without a known template, the result is Item.UserText.
 func (r *Request) UserRequest(i int) string {
 	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).UserText, examplesEnd) {
 		return ""
@@ -124,7 +124,7 @@ func (r *Request) UserRequest(i int) string {
 	return r.taskIn(i)
 }
 
-// UserRequest returns the user's request in a message, like Request.Asked for a message with a single text part.
+// UserRequest returns the user's request in a message, like Request.UserRequest for a message with a single text part.
 func UserRequest(words string) string {
 	if len(words) > maxTemplatedBytes {
 		return words
@@ -135,7 +135,7 @@ func UserRequest(words string) string {
 	return withoutTemplates(words)
 }
 
-// TemplateOf returns words with an ellipsis in place of asked, the request that Asked returns for these words.
+// TemplateOf returns words with an ellipsis in place of request, which UserRequest returned for these words.
 func TemplateOf(words, request string) string {
 	if request == "" {
 		return words

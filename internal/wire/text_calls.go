@@ -73,9 +73,8 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// callBefore returns the call that the text result rep in item i answers, and the index of the item with the call,
-// which is
-// -1 if the call is unknown.
+// callBefore returns the call that the text result rep in item i answers, and the index of the item with the call. The
+// index is -1 if the call is unknown.
 func (r *Request) callBefore(i int, rep *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
@@ -123,11 +122,11 @@ func (r *Request) readTextCalls(it *Item) {
 	}
 }
 
-// An unknown agent may also write calls and results as text. A loop reveals this: the request has no tools, an answer
-// of the model looks like a call (a JSON object, tags), and the same user text follows the same call twice. These user
-// texts then count as results, and so do the user texts after other calls. A fenced block may be meant for a person,
-// who may report the same failure again, so a fenced block needs three occurrences. Such results are Inferred. Only the
-// loop detection uses them, because the canonical hash of an item must not change when a later item arrives.
+// An unknown agent may also write calls and results as text. A loop reveals such an agent if the request has no tools,
+// an answer of the model looks like a call (a JSON object, tags), and the same user text follows the same call twice.
+// These user texts then count as results, and so do the user texts after other calls. A fenced block may be meant for a
+// person, who may report the same failure again, so a fenced block needs three occurrences. Such results are Inferred.
+// Only the loop detection uses them, because the canonical hash of an item must not change when a later item arrives.
 
 // repeatedCall returns the call before a user item, if the list repeats the pair of call and text so often that the
 // text must be the result of the call.

@@ -65,7 +65,7 @@ type RemovedPiece struct {
 	Text string `json:"text"`
 }
 
-// StripUserText returns the user's words in the text of a user message, like Item.Words, and the removed pieces.
+// StripUserText returns the user's words in the text of a user message, like Item.UserText, and the removed pieces.
 func StripUserText(text string) (words string, out []RemovedPiece) {
 	words = ownText(text, func(kind, piece string) { out = append(out, RemovedPiece{kind, piece}) })
 	return words, out

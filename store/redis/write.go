@@ -231,8 +231,8 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session of b.AllSamplesOf, of which the batch has all samples. The operation
-// deletes the stored samples of the session that are not in the batch.
+// addSampleDeletions adds an operation for each session of b.AllSamplesOf, of which the batch has all samples. The
+// operation deletes the stored samples of the session that are not in the batch.
 func (w *batchEncoder) addSampleDeletions(b *session.Batch) {
 	sampleIDs := make(map[session.Ref][]any, len(b.AllSamplesOf))
 	for i := range b.Samples {
