@@ -85,7 +85,7 @@ func (g *Guard) Run(step label.Step, f func()) (ok bool) {
 	return true
 }
 
-// RunErr runs a step that returns an error. If the step panics, Err returns ErrPanicked.
+// RunErr runs a step that returns an error. If the step panics, RunErr returns ErrPanicked.
 func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 	if !g.Run(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)
@@ -93,7 +93,7 @@ func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 	return err
 }
 
-// RunOn runs a step on a session, or on an exchange of the session. If the step panics, On sets the
+// RunOn runs a step on a session, or on an exchange of the session. If the step panics, RunOn sets the
 // session or the exchange aside.
 func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
@@ -115,7 +115,7 @@ func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	}
 }
 
-// SetAside marks a session, or with an id an exchange of the session. Keep stores the mark later. cause is
+// SetAside marks a session, or with an id an exchange of the session. StorePending stores the mark later. cause is
 // the value of the panic.
 func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
 	g.options.Count.Add(1)

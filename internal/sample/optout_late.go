@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// An opt-out may be configured after content was stored. Hides, Hidden, Visible and HidesSample apply the current
-// opt-outs to stored content. They accept a nil OptOut, which hides nothing.
+// An opt-out may be configured after content was stored. Hides, HiddenExchanges, VisibleExchanges and HidesSample apply
+// the current opt-outs to stored content. They accept a nil OptOut, which hides nothing.
 
 // Hides reports whether the tenant or the agent opted out.
 func (o *OptOut) Hides(tenant, agent string) bool {

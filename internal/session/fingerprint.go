@@ -34,7 +34,7 @@ type fingerprint struct {
 	hasTools    bool      // the first request had tools
 	system      uint64    // hash of the system prompt
 	tools       []uint32  // one short hash for each tool name
-	toolsHash   uint64    // hash of the list of tools, for comparison with the next request
+	toolsHash   uint64    // Request.ToolsHash of the newest request with tools
 	lastSeen    time.Time // time of the newest request
 	userWords   [2]part   // first and newest words of the user
 	answers     []part    // answers and tool results, newest last

@@ -143,7 +143,8 @@ func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) 
 }
 
 // joinBest assigns the request to the owner with the highest rank. If several owners remain equal, joinBest takes the
-// most likely one, and Doubt names all of them. joinBest returns false if the request belongs to none of the owners.
+// most likely one, and Resolved.EqualSessions names all of them. joinBest returns false if the request belongs to none
+// of the owners.
 func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.byRepeatedContent { // of the sessions that the request may continue, prefer those with its calls and results
 		keys := tr.details()

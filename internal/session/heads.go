@@ -11,7 +11,7 @@ import (
 // request continues.
 type head struct {
 	list       listMark  // list of the newest request that continued the newest reply
-	lastActive time.Time // newest begin or end of a request
+	lastActive time.Time // time at which the newest request began or ended
 	replies    stamp     // number of complete replies to main requests
 	inFlight   int32     // number of requests with the list that are in progress
 	continued  bool      // a request has continued the newest reply

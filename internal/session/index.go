@@ -29,14 +29,14 @@ type owner struct {
 // entry takes 32 bytes in addition to the map.
 type index struct {
 	mu   sync.Mutex
-	last map[EchoKey]uint32 // slot + 1 of the key's newest entry
+	last map[EchoKey]uint32 // slot of the newest entry of the key, plus one
 	ring ring[indexEntry]
 }
 
 type indexEntry struct {
 	key   EchoKey
 	owner owner
-	older uint32 // slot + 1 of the key's entry before this entry; 0 without one. The slot may be reused, so walk checks the entry
+	older uint32 // slot of the next older entry of the key, plus one; 0 for none. The slot may be reused, so walk checks the entry
 }
 
 // maxOwners is the maximum number of sessions of a key that are compared: the number of runs that may
@@ -73,7 +73,7 @@ func (x *index) add(k EchoKey, o owner) bool {
 	if !isNew {
 		return false
 	}
-	slot := uint32(x.ring.next) + 1 //nolint:gosec // there are fewer
+	slot := uint32(x.ring.next) + 1 //nolint:gosec // the ring has fewer slots than a uint32 can count
 	oldest, full := x.ring.add(indexEntry{key: k, owner: o, older: x.last[k]})
 	if full && x.last[oldest.key] == slot {
 		delete(x.last, oldest.key)

@@ -29,13 +29,14 @@ func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
-// IsFullyOptedOut reports whether the session has turns and all turns opted out. No data of a silent session
+// IsFullyOptedOut reports whether the session has turns and all turns opted out. No data of such a session
 // may be stored. The caller locks the record.
 func (r *Record) IsFullyOptedOut() bool {
 	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
 }
 
-// HasVisibleTurn reports whether the session has a visible turn, or no turn yet. The caller locks the record.
+// HasVisibleTurn reports whether the session has a turn that is not hidden, or no turn yet. The caller locks the
+// record.
 func (r *Record) HasVisibleTurn() bool {
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		if !r.IsHidden(turn) {
@@ -48,11 +49,11 @@ func (r *Record) HasVisibleTurn() bool {
 // newestTurns returns the last maxHidden turns.
 func newestTurns(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is the only data that is stored of a silent session: the number of turns, and the length
+// OptOutMark is the only stored data of a session whose turns all opted out: the number of turns, and the length
 // of the list. Other replicas read the opt-out from the mark.
 type OptOutMark struct{ Turns, Items int }
 
-// OptOutMark returns the mark of the session. ok is false if the session is not silent. The caller
+// OptOutMark returns the mark of the session. ok is false if a turn of the session did not opt out. The caller
 // locks the record.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.IsFullyOptedOut()

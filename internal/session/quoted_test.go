@@ -83,8 +83,8 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 	}
 }
 
-// About finds the conversation of a side request if the request quotes a question and an answer of the conversation.
-// The request must have neither the system prompt nor a tool of the conversation.
+// QuotedSession finds the conversation of a side request if the request quotes a question and an answer of the
+// conversation. The request must have neither the system prompt nor a tool of the conversation.
 func TestAboutRequiresQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
@@ -119,8 +119,8 @@ func TestAboutRequiresQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// For two minutes, About finds the conversation of a side request that requires JSON by a quotation of the reply to the
-// previous side request.
+// For two minutes, QuotedSession finds the conversation of a side request that requires JSON by a quotation of the
+// reply to the previous side request.
 func TestAboutFindsQuotedReplyToSideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()

@@ -7,10 +7,10 @@ import (
 	"precept/internal/wire"
 )
 
-// WasServedElsewhere reports whether another replica has probably served turns of the conversation: after the
-// list of this record, the request has more than one answer, or an answer although this replica has
-// seen no reply, or the request does not continue the list. The result is also true for a compacted
-// history, which does not continue the list. The caller locks the record.
+// WasServedElsewhere reports whether another replica has probably served turns of the conversation. This is so if the
+// request does not continue the list of this record, if the request has more than one answer after that list, or if it
+// has one answer although this replica has seen no reply. The result is also true for a compacted history, which does
+// not continue the list. The caller locks the record.
 func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || r.Thread.ListHash == req.ListHash {
 		return false

@@ -31,8 +31,9 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// Shares reports whether a request contains, at any index, an item that was new in the last turn of the session. System
-// prompts are ignored. The result is also true for a session without a turn and for a request without its history.
+// SharesItemsWith reports whether a request contains, at any index, an item that was new in the last turn of the
+// session. System prompts are ignored. The result is also true for a session without a turn and for a request without
+// its history.
 func TestSharesRequiresNewItemOfLastTurn(t *testing.T) {
 	one := parseChat(t, system("S"), userMessage("one"))
 	for name, k := range map[string]struct {

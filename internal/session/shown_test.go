@@ -25,9 +25,9 @@ func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Req
 	return req
 }
 
-// About finds the conversation that a side request quotes: the first and newest user messages of each turn, replies,
-// and tool results. If the conversation has tools, a side request that requires JSON needs only one quotation. A side
-// request that must call a tool needs a question and an answer with speaker labels.
+// QuotedSession finds the conversation that a side request quotes: the first and newest user messages of each turn,
+// replies, and tool results. If the conversation has tools, a side request that requires JSON needs only one quotation.
+// A side request that must call a tool needs a question and an answer with speaker labels.
 func TestAboutFindsQuotesOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"

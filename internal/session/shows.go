@@ -7,7 +7,7 @@ import (
 )
 
 // SharesItemsWith reports whether the request contains an item that was new in the last turn, or has the list
-// of the last turn. Shares is also true if nothing can be compared: the record has no turn or no item,
+// of the last turn. The result is also true if nothing can be compared: the record has no turn or no item,
 // or the request is a delta request. The caller locks the record.
 func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {

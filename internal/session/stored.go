@@ -56,7 +56,7 @@ type Row struct {
 	Unrated   bool // the store knows that a due session has no feedback and the feedback state 0
 }
 
-// Echo states that the echo key occurred in the session.
+// Echo records that an echo key occurred in a session.
 type Echo struct {
 	Tenant string
 	Key    EchoKey
@@ -66,7 +66,7 @@ type Echo struct {
 
 // Batch holds values that a store writes together. A row replaces an older row of the session, except
 // for the Closed flag, which stays set. Echoes are added. A repeated write of an exchange or a sample
-// with the same id changes nothing. For the sessions in Whole, Samples holds all samples, and the store
+// with the same id changes nothing. For the sessions in AllSamplesOf, Samples holds all samples, and the store
 // deletes other samples of these sessions.
 type Batch struct {
 	Rows         []Row

@@ -190,7 +190,7 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 }
 
 // findGrownTranscript assigns the request to the conversation that its single message continues, and
-// records the new text. If several conversations fit equally well, r.Doubt lists all of them.
+// records the new text. If several conversations fit equally well, r.EqualSessions lists all of them.
 func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

@@ -91,7 +91,7 @@ func depth(text string) int {
 
 // parsers pools parsers, because a parser allocates buffers of 2 KB, more than most command lines need.
 //
-//nolint:gochecknoglobals // a pool
+//nolint:gochecknoglobals // a sync.Pool is safe for concurrent use, and holds no state between calls
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
 
 // parse returns the commands of a text. nesting is the number of nested shells whose commands may be
@@ -278,7 +278,7 @@ func unescape(b *strings.Builder, text, special string) {
 
 // source returns the source text of a node, or "" if the text does not contain the node.
 func (r *reader) source(n syntax.Node) string {
-	from, to := int(n.Pos().Offset()), int(n.End().Offset()) //nolint:gosec // offsets of at most 4 KB
+	from, to := int(n.Pos().Offset()), int(n.End().Offset()) //nolint:gosec // an offset is at most MaxText
 	if from > to || to > len(r.text) {
 		return ""
 	}

@@ -13,7 +13,7 @@ const (
 	miniTail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Run your script again."
 )
 
-// Asked returns the user's request without the templates of agents. Lessons are matched against this text.
+// UserRequest returns the user's request without the templates of agents. Lessons are matched against this text.
 func TestAskedRemovesTemplates(t *testing.T) {
 	t.Parallel()
 	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
@@ -44,7 +44,7 @@ func TestAskedRemovesTemplates(t *testing.T) {
 	}
 }
 
-// Asked returns the whole text of a user who writes or quotes something in the form of a template.
+// UserRequest returns the whole text of a user who writes or quotes something in the form of a template.
 func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -70,7 +70,7 @@ func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
 	}
 }
 
-// Asked keeps the user's request in a template whose end is cut off.
+// UserRequest keeps the user's request in a template whose end is cut off.
 func TestAskedKeepsRequestInCutTemplate(t *testing.T) {
 	t.Parallel()
 	task := strings.Repeat("Round the total. ", 64<<10/16)
@@ -82,7 +82,7 @@ func TestAskedKeepsRequestInCutTemplate(t *testing.T) {
 	}
 }
 
-// Asked returns a message of more than 1 MB unchanged, which bounds the search for templates.
+// UserRequest returns a message of more than 1 MB unchanged, which bounds the search for templates.
 func TestAskedReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Kept.Read decodes stored items to the same values as Request.Item.
+// StoredItems.Read decodes stored items to the same values as Request.Item.
 func TestKeptReadMatchesRequestItems(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -81,7 +81,7 @@ func TestKeptReadAcceptsInvalidItems(t *testing.T) {
 	}
 }
 
-// Kept.Read without a dialect detects the dialect from the form of the items.
+// StoredItems.Read without a dialect detects the dialect from the form of the items.
 func TestKeptDetectsDialect(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,

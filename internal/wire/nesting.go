@@ -12,7 +12,7 @@ type nesting struct {
 	inString  bool // inside a string
 	escaped   bool // after a backslash
 	validLen  int  // value of readLen when the text was last found to be one whole value
-	neverJSON bool // all brackets are closed and the text is not JSON, so further bytes cannot make it JSON
+	neverJSON bool // all brackets are closed and the text is not one JSON value, so no further bytes can make the text one JSON value
 }
 
 func (n *nesting) read(piece []byte) {

@@ -19,7 +19,7 @@ type part struct {
 	text     span   // textPart: position of the string literal
 	typ      string // text, input_text or output_text; "" for any other type
 	id       span
-	isString bool // the content is this string, not an array with the string
+	isString bool // the content is a string, and this part is the whole content
 }
 
 // contentParts returns the parts of the content at v, a string or an array of parts.

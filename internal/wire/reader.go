@@ -26,7 +26,7 @@ type ReplyReader struct {
 	items     replyItems
 	template  eventTemplate
 	unpack    *unpacker    // nil means the bytes of the reply are not compressed
-	unread    label.Reason // see Unread
+	unread    label.Reason // see UnreadReason
 }
 
 type replyMode uint8
@@ -59,7 +59,7 @@ func (r *ReplyReader) Unpack(encoding string) {
 	}
 }
 
-// UnreadReason returns the reason why the rest of the reply could not be decoded, "" for a decoded reply.
+// UnreadReason returns the reason why a part of the reply could not be decoded, "" if the whole reply was decoded.
 func (r *ReplyReader) UnreadReason() label.Reason { return r.unread }
 
 // Write reads the next bytes. Write keeps no reference to p.
@@ -292,7 +292,8 @@ func (r *ReplyReader) recordError(b []byte, v span) {
 	}
 }
 
-// shortText returns the first 1,024 bytes of the string at v. It is for ids, names, reasons and messages.
+// shortText returns the first 1,024 bytes of the string at v. Ids, names, finish reasons and error messages are read
+// with shortText, so that a reply cannot fill the memory with them.
 func shortText(b []byte, v span) string {
 	s := text(b, v)
 	if len(s) > 1024 {

@@ -24,7 +24,7 @@ const (
 	newMember              // a new member of an object, or a new message
 	atEnd                  // inside a string, at its end
 	lastPart               // a new text part at the end of an array
-	aroundNull             // a string that ends with the null of the body
+	aroundNull             // a new string that begins before the null of the body and ends with it
 )
 
 // A result whose content is null becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape

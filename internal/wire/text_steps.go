@@ -22,7 +22,7 @@ type step struct {
 	call        Call
 	observation string
 	line        int    // number of the message's line at which the observation begins
-	label       string // start of that line in the JSON string; text goes after it
+	label       string // first bytes of that line in the JSON string, after which text is inserted
 }
 
 // setSteps adds the calls and results of steps to a user's item.
