@@ -11,8 +11,8 @@ import (
 type EchoKey uint64
 
 // Scope is the space in which echoes are looked up. Random ids belong to the tenant, because a bearer
-// token is refreshed in the middle of a conversation. Texts and counted ids belong to the credential:
-// no client finds a session through a text that only another client has seen. In a run, session names
+// token is refreshed in the middle of a conversation. Texts and counted ids belong to the credential,
+// so that no client finds a session through a text that only another client has seen. In a run, session names
 // and repeating content belong to the run.
 type Scope struct {
 	Tenant     string

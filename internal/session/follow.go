@@ -196,7 +196,7 @@ func (t *Threader) mostLikelyOwner(tied []owner) owner {
 
 // Ranks of a candidate.
 const (
-	rankNone          = iota // the session has continued from here, or is continuing
+	rankNone          = iota // a request that continues the newest reply is in progress, or the key belongs to an older reply
 	rankFailed               // a request continued the newest reply and failed
 	rankFree                 // no request has continued the newest reply
 	rankDeclaredRetry        // an equal request is in progress, and the client declares a retry

@@ -77,9 +77,9 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// hasSharedName reports whether several conversations may share the name: an application may set one cache key
-// for all requests, or one session for a whole process. The agents in the list below use the cache key
-// as the name of a conversation.
+// hasSharedName reports whether several conversations may share the name, because an application may set one cache key
+// for all requests, or one session for a whole process. The known agents in the list below use a separate cache key
+// for each conversation.
 func (c *Claim) hasSharedName() bool {
 	switch c.Namespace {
 	case NamespaceMetadata, NamespaceConversation:

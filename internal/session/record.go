@@ -43,8 +43,8 @@ type Identity struct {
 }
 
 // Unit identifies the record for the coins of a session, the random decisions to inject or to withhold a
-// lesson. A unit is a run, or the parent session of a sub-agent. All sessions of a unit get equal lessons:
-// otherwise an agent with a lesson would pass the lesson to an agent of the run without the lesson.
+// lesson. A unit is a run, or the parent session of a sub-agent. All sessions of a unit get equal lessons,
+// because otherwise an agent with a lesson would pass the lesson to an agent of the run without the lesson.
 type Unit struct {
 	ID       string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
 	RunName  string `json:"run,omitempty"`       // name of the unit; set with ID

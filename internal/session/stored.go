@@ -101,7 +101,7 @@ type Applied struct {
 
 // Settlement is one atomic step: if Applied of the session still has version From, the deltas are
 // added to the counters of the tenant, and To becomes Applied with version From+1. FeedbackState is the
-// state of the feedback that the step includes: after later feedback, the session stays unsettled.
+// state of the feedback that the step includes. If later feedback exists, the session stays unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID

@@ -136,7 +136,7 @@ func (r *Record) dropCalls() {
 }
 
 // IsNewItem reports whether the session sends item i of the request for the first time, as far as the
-// record knows: the item is in the new part of req, and was not in the new part of the previous request.
+// record knows. This is so if the item is in the new part of req, and was not in the new part of the previous request.
 // Call IsNewItem before SetLastTurn. The caller locks the record.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
