@@ -58,7 +58,7 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	if o.HasPathPatterns() {
 		var err error
 		list, err = a.exchanges(ctx, m.Tenant, m.ID)
-		if a.isDamaged(m.Tenant, m.ID, err) {
+		if a.reportIfDamaged(m.Tenant, m.ID, err) {
 			return true, nil
 		}
 		if err != nil {
@@ -69,9 +69,9 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).AllowSample(&m.Sample), err
 }
 
-// isDamaged reports whether a read failed with err because an exchange of the session is damaged. If so, isDamaged
-// calls Hooks.Damaged, and the caller leaves the content of the session out of its list.
-func (a *Archive) isDamaged(tenant string, id session.ID, err error) bool {
+// reportIfDamaged calls Hooks.Damaged if a read failed with err because an exchange of the session is damaged. It
+// reports whether this is so. The caller then leaves the content of the session out of its list.
+func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {
 		return false
 	}

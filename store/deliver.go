@@ -104,8 +104,8 @@ func (s *shipper) ship(ctx context.Context, now time.Time) {
 	if diskFull {
 		s.handoff.yieldDisk(now)
 	}
-	if failed := s.err; s.phase != starting { // a start does not wait for the disk
-		s.err = s.deps.guard.RunErr(label.StepSecure, func() error { return s.secure(ctx, now, failed, diskFull) })
+	if deliveryErr := s.err; s.phase != starting { // a start does not wait for the disk
+		s.err = s.deps.guard.RunErr(label.StepSecure, func() error { return s.secure(ctx, now, deliveryErr, diskFull) })
 	}
 	if s.err != nil && !errors.Is(s.err, ErrVolatile) {
 		s.deps.tally.WriteErrors.Add(1)

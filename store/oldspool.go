@@ -73,7 +73,7 @@ type oldSpool struct {
 // After a crash, the next call continues at the position in spoolNote.
 func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.spool"))
-	if _, e := os.Stat(dir); errors.Is(e, fs.ErrNotExist) || err != nil {
+	if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) || err != nil {
 		return err
 	}
 	note, err := box.Note(spoolNote)

@@ -97,19 +97,19 @@ func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Post
 		return Posted{}, err
 	}
 	if p.IfAnswered {
-		if done, unanswered := f.unansweredStatus(ctx, tenant, &subj); unanswered {
-			done.ID = p.Entry.ID
-			return done, nil
+		if posted, unanswered := f.unansweredStatus(ctx, tenant, &subj); unanswered {
+			posted.ID = p.Entry.ID
+			return posted, nil
 		}
 	}
-	done, err := f.post(ctx, tenant, &subj, p.Entry)
-	done.ID = p.Entry.ID
-	return done, err
+	posted, err := f.post(ctx, tenant, &subj, p.Entry)
+	posted.ID = p.Entry.ID
+	return posted, err
 }
 
 // unansweredStatus returns a result with the status Unanswered if the subject is known and has no successful reply; ok
 // is false otherwise. ok is also false if the subject is unknown or the backend does not answer.
-func (f *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (done Posted, ok bool) {
+func (f *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (posted Posted, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	ids := slices.Concat(s.Candidates, s.Otherwise)

@@ -56,7 +56,7 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 // session.MaxEchoSessions. The groups of s.Works are tried in order, until a group matches a session. If several
 // sessions belong to one run, the feedback is added to the run once. A retry after an error is safe, because the entry
 // keeps its id.
-func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (done Posted, err error) {
+func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
 		list, err = f.sessionsOf(ctx, tenant, refs)
@@ -68,7 +68,7 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 		return Posted{}, err
 	}
 	var limitErr error
-	done.Status, done.Work = Ignored, &Owners{}
+	posted.Status, posted.Work = Ignored, &Owners{}
 	for _, member := range list {
 		p, err := f.join(ctx, tenant, s, member, e)
 		if _, ok := NoRoom(err); ok {
@@ -81,19 +81,19 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 		if p.Status != Joined {
 			continue
 		}
-		if done.Status == Ignored {
-			done.Status, done.Session, done.Run = Joined, p.Session, p.Run
+		if posted.Status == Ignored {
+			posted.Status, posted.Session, posted.Run = Joined, p.Session, p.Run
 		}
 		if p.Run != "" {
-			done.Work.Runs = append(done.Work.Runs, p.Run)
+			posted.Work.Runs = append(posted.Work.Runs, p.Run)
 		} else {
-			done.Work.Sessions = append(done.Work.Sessions, p.Session)
+			posted.Work.Sessions = append(posted.Work.Sessions, p.Session)
 		}
 	}
-	if done.Status == Ignored && limitErr != nil {
+	if posted.Status == Ignored && limitErr != nil {
 		return Posted{}, limitErr
 	}
-	return done, nil
+	return posted, nil
 }
 
 // sessionsOf returns the sessions whose tool results contain one of the references, newest first. A session that

@@ -24,7 +24,7 @@ type Found struct {
 // returned Found is the first hit of the words or, if no words are searched, of the error or the tool.
 func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
-	if a.isDamaged(l.Row.Tenant, l.Row.ID, err) {
+	if a.reportIfDamaged(l.Row.Tenant, l.Row.ID, err) {
 		return nil, false, nil
 	}
 	if err != nil {

@@ -36,22 +36,22 @@ type syncPoint struct {
 // secure then also frees the disk space that the outbox reserves. secure returns deliveryErr joined with the error of
 // the sync or, if both are nil, the error of the deletion.
 func (s *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
-	failed := deliveryErr
+	firstErr := deliveryErr
 	box := s.handoff.outbox
 	releaseNow := s.handoff.takeReleaseNow()
 	due := box != nil && (!now.Before(s.due.sync) || releaseNow)
-	if due && (failed == nil || diskFull) {
+	if due && (firstErr == nil || diskFull) {
 		if err := s.sync(ctx, now); err != nil {
-			failed = errors.Join(failed, &stepError{label.StepSync, err})
+			firstErr = errors.Join(firstErr, &stepError{label.StepSync, err})
 		}
 	}
-	if failed != nil {
+	if firstErr != nil {
 		s.deps.state.recordWrite(false)
 	} else if s.undelivered.isEmpty() { // the backend has all rows, so that an outage is over even if no row was written after it
 		s.deps.state.recordWrite(true)
 	}
 	if box == nil {
-		return failed
+		return firstErr
 	}
 	var err error
 	if !now.Before(s.due.release) || releaseNow || s.phase == stopping {
@@ -64,10 +64,10 @@ func (s *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 	if diskFull {
 		box.FreeSpace()
 	}
-	if err != nil && failed == nil {
-		failed = &stepError{label.StepSpool, err}
+	if err != nil && firstErr == nil {
+		firstErr = &stepError{label.StepSpool, err}
 	}
-	return failed
+	return firstErr
 }
 
 // sync syncs the backend if rows were delivered since the last sync, then updates the last safe row.

@@ -38,13 +38,13 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 // write-ahead log into the file, so that SQLite can reuse the space of the log, and calls change again. If the file is
 // damaged, writeWithRepair replaces the file, and calls change again. The caller holds mu.
 func (b *Outbox) writeWithRepair(change func() error) error {
-	err := classify(change())
+	err := classifyError(change())
 	if errors.Is(err, ErrFull) && b.checkpoint("RESTART") == nil {
-		err = classify(change())
+		err = classifyError(change())
 	}
 	if errors.Is(err, errDamaged) {
 		if err = b.replace(err); err == nil {
-			err = classify(change())
+			err = classifyError(change())
 		}
 	}
 	return err

@@ -32,11 +32,11 @@ func (b *Outbox) replace(damage error) (err error) {
 		_ = os.Remove(replacement + suffix) // a crash during an earlier replacement leaves these files
 	}
 	if b.writer, err = openWriter(replacement); err != nil {
-		return classify(err)
+		return classifyError(err)
 	}
 	lost, err := b.salvage(b.path, &inMemory)
 	if err = errors.Join(err, b.close()); err != nil {
-		return classify(err)
+		return classifyError(err)
 	}
 	aside, err := setAside(b.path, b.now())
 	if err == nil {
@@ -51,7 +51,7 @@ func (b *Outbox) replace(damage error) (err error) {
 		b.shares.bytesOf, err = b.shares.bytesByTenant(b.writer, "true")
 	}
 	if err != nil {
-		return classify(errors.Join(damage, err))
+		return classifyError(errors.Join(damage, err))
 	}
 	b.damaged(fmt.Errorf("%w; the file was renamed to %s, and %s in the file are lost", damage, filepath.Base(aside), lost))
 	return nil
@@ -267,21 +267,21 @@ func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 	}})
 }
 
-// asideFiles returns the paths of the files that were set aside.
-func (b *Outbox) asideFiles() []string {
+// asidePaths returns the paths of the files that were set aside.
+func (b *Outbox) asidePaths() []string {
 	names, _ := filepath.Glob(b.path + asideInfix + "*") // the pattern is well-formed
 	return names
 }
 
 // DeleteAside deletes the files that were set aside and last changed before a time; the zero time means all of them.
 func (b *Outbox) DeleteAside(before time.Time) (err error) {
-	for _, name := range b.asideFiles() {
-		info, e := os.Stat(name)
-		if e != nil || !before.IsZero() && !info.ModTime().Before(before) {
+	for _, name := range b.asidePaths() {
+		info, statErr := os.Stat(name)
+		if statErr != nil || !before.IsZero() && !info.ModTime().Before(before) {
 			continue
 		}
-		if e := os.Remove(name); !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
+		if removeErr := os.Remove(name); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
 		}
 	}
 	return err

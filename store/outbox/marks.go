@@ -22,7 +22,7 @@ func (b *Outbox) Marks() (list []Mark, err error) {
 			return nil
 		},
 	})
-	return list, classify(err)
+	return list, classifyError(err)
 }
 
 // KeepMarks writes marks. It then deletes the oldest marks until at most maxMarks remain.

@@ -150,12 +150,12 @@ func Open(o Options) (*Outbox, error) {
 // openFile repairs SQLite's write-ahead log, opens the file and loads the account. The caller holds mu.
 func (b *Outbox) openFile() error {
 	if _, err := repairLog(b.path+"-wal", asideName(b.path, b.now())+"-wal"); err != nil {
-		return classify(err)
+		return classifyError(err)
 	}
 	if err := b.open(); err != nil {
-		return classify(err)
+		return classifyError(err)
 	}
-	return classify(b.load())
+	return classifyError(b.load())
 }
 
 // open opens the two connections to the file. The caller holds mu.
@@ -178,7 +178,7 @@ func (b *Outbox) load() error {
 		return err
 	}
 	b.storedCounts = b.counts.clone()
-	bootBefore, err := b.meta("boot")
+	bootBefore, err := b.readMeta("boot")
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (b *Outbox) Close() error {
 	defer b.mu.Unlock()
 	var err error
 	if b.writer != nil && (!b.counts.equal(&b.storedCounts) || !b.bypassed.Empty() || b.bypassedExchanges > 0) {
-		err = classify(b.transact(func() error { return nil }))
+		err = classifyError(b.transact(func() error { return nil }))
 	}
 	return errors.Join(err, b.close())
 }
@@ -264,8 +264,8 @@ func (b *Outbox) close() error {
 	return err
 }
 
-// meta reads a value from the table meta; "" means a missing key.
-func (b *Outbox) meta(key string) (value string, err error) {
+// readMeta reads a value from the table meta; "" means a missing key.
+func (b *Outbox) readMeta(key string) (value string, err error) {
 	err = sqlitex.Execute(b.writer, "SELECT value FROM meta WHERE key = ?", &sqlitex.ExecOptions{
 		Args: []any{key}, ResultFunc: func(s *sqlite.Stmt) error { value = s.ColumnText(0); return nil },
 	})
@@ -280,8 +280,8 @@ func (b *Outbox) setMeta(key, value string) error {
 func (b *Outbox) Note(key string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	value, err := b.meta(notePrefix + key)
-	return value, classify(err)
+	value, err := b.readMeta(notePrefix + key)
+	return value, classifyError(err)
 }
 
 // SetNote stores a value of the caller under a key.

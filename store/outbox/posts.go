@@ -44,7 +44,7 @@ func (b *Outbox) KeepPosts(posts []Post) error {
 	}
 	used, err := b.usedBytes()
 	if err != nil {
-		return classify(err)
+		return classifyError(err)
 	}
 	for i := range posts {
 		used += int64(len(posts[i].Document))
@@ -95,14 +95,14 @@ func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	}
 	s, err := b.reader.Prepare(selectPosts + "WHERE number > ? ORDER BY number")
 	if err != nil {
-		return nil, classify(err)
+		return nil, classifyError(err)
 	}
-	defer func() { err = errors.Join(err, classify(s.Reset())) }()
+	defer func() { err = errors.Join(err, classifyError(s.Reset())) }()
 	s.BindInt64(1, after)
 	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()
 		if err != nil || !more {
-			return list, classify(err)
+			return list, classifyError(err)
 		}
 		p, ok := scanPost(s)
 		if !ok {

@@ -58,9 +58,9 @@ func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	defer b.readerMu.Unlock()
 	s, err := b.reader.Prepare(selectRows + "WHERE sequence > ? AND sequence <= ? " + condition + "ORDER BY sequence")
 	if err != nil {
-		return nil, classify(err)
+		return nil, classifyError(err)
 	}
-	defer func() { err = errors.Join(err, classify(s.Reset())) }()
+	defer func() { err = errors.Join(err, classifyError(s.Reset())) }()
 	s.BindInt64(1, after)
 	s.BindInt64(2, until)
 	for i, text := range args {
@@ -69,7 +69,7 @@ func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()
 		if err != nil || !more {
-			return rows, classify(err)
+			return rows, classifyError(err)
 		}
 		r, ok := scanRow(s)
 		if !ok {

@@ -78,9 +78,9 @@ var (
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classify wraps an error of SQLite or of the operating system. If the error means a full disk or a damaged file, the
-// result wraps ErrFull or errDamaged. Other errors get the prefix "outbox: ".
-func classify(err error) error {
+// classifyError wraps an error of SQLite or of the operating system. If the error means a full disk or a damaged file,
+// the result wraps ErrFull or errDamaged. Other errors get the prefix "outbox: ".
+func classifyError(err error) error {
 	switch code := sqlite.ErrCode(err); {
 	case err == nil:
 		return nil

@@ -93,7 +93,7 @@ func (b *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	}
 	used, err := b.usedBytes()
 	if err != nil {
-		return r, classify(err)
+		return r, classifyError(err)
 	}
 	added, after := map[string]int64{}, maps.Clone(b.shares.bytesOf)
 	for i := range rows {

@@ -28,7 +28,7 @@ func (b *Outbox) Tidy() error {
 		}
 		b.mu.Unlock()
 		if err != nil || n == 0 {
-			return classify(err)
+			return classifyError(err)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (b *Outbox) ensureBallast() error {
 	if err != nil && b.trimLog() == nil {
 		err = b.makeBallast()
 	}
-	return classify(errors.Join(err, b.checkpointForBallast()))
+	return classifyError(errors.Join(err, b.checkpointForBallast()))
 }
 
 // checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed the
@@ -123,7 +123,7 @@ func (b *Outbox) ensureBallast() error {
 func (b *Outbox) checkQuota(f *Flush) error {
 	used, err := b.usedBytes()
 	if err != nil {
-		return classify(err)
+		return classifyError(err)
 	}
 	quota, exchanges := b.quota+stateAllowance, false
 	for i := range f.Rows {

@@ -240,7 +240,7 @@ func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 }
 
 func (b *Bank) index(ctx context.Context) (index string, err error) {
-	text, _, err := b.s.value(ctx, "lessons", location{}, "lessons", lesson.IndexFile)
+	text, _, err := b.s.readField(ctx, "lessons", location{}, "lessons", lesson.IndexFile)
 	return string(text), err
 }
 
@@ -260,7 +260,7 @@ func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err erro
 
 // Sections returns the registered sections of rules files; nil means none was ever registered.
 func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
-	text, ok, err := b.s.value(ctx, "sections", location{}, "lessons", rules.RegistryName)
+	text, ok, err := b.s.readField(ctx, "sections", location{}, "lessons", rules.RegistryName)
 	if err != nil || !ok {
 		return nil, err
 	}

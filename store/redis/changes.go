@@ -94,7 +94,7 @@ func (s *Store) invalidateProgress() {
 func (s *Store) recordCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
-	tp := s.progress.tenant(tenant)
+	tp := s.progress.tenantPosition(tenant)
 	if tp == nil {
 		return
 	}

@@ -50,19 +50,19 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 	if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
 		return 0, true, err
 	}
-	if now := s.opt.Now(); now.After(k.recheckAt) {
+	if now := s.options.Now(); now.After(k.recheckAt) {
 		k.checkedBefore, k.waiting, k.recheckAt = "-inf", map[string]string{}, now.Add(recheckAfter)
 	}
 	keyspaces, err := doValue(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
 	if err != nil {
 		return 0, true, err
 	}
-	renewed, streams, groups := s.opt.Now(), 0, 0
+	renewed, streams, groups := s.options.Now(), 0, 0
 	waiting, from := map[string]string{}, score(before)
 	for len(keyspaces) > 0 {
 		chunk := keyspaces[:min(maxCoolKeyspaces, len(keyspaces))]
 		keyspaces = keyspaces[len(chunk):]
-		if now := s.opt.Now(); now.Sub(renewed) > lease/3 {
+		if now := s.options.Now(); now.Sub(renewed) > lease/3 {
 			if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
 				return exchanges, true, err
 			}
@@ -108,7 +108,7 @@ func (k *Cooler) leaseName() string { return "cool " + k.group }
 
 // claim acquires or renews the lease.
 func (k *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
-	return k.store.Claim(ctx, k.leaseName(), k.owner, k.store.opt.Now(), lease)
+	return k.store.Claim(ctx, k.leaseName(), k.owner, k.store.options.Now(), lease)
 }
 
 // position returns the time from which the sessions of a keyspace must be checked.

@@ -273,11 +273,11 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 
 // Meta returns a value that all replicas share, such as the salt of the coins.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	return s.value(ctx, "meta", location{}, "values", key)
+	return s.readField(ctx, "meta", location{}, "values", key)
 }
 
-// value returns a field of the hash at a location and key.
-func (s *Store) value(ctx context.Context, op string, loc location, key, field string) (value []byte, ok bool, err error) {
+// readField returns a field of the hash at a location and key.
+func (s *Store) readField(ctx context.Context, op string, loc location, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		text, err := c.HGet(ctx, s.key(loc, key), field).Result()
 		if err == nil {

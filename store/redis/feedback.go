@@ -52,7 +52,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
-			p.add(sessionLocation(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
+			p.add(sessionLocation(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.options.MaxFeedback))
 			ids = append(ids, id)
 		}
 	}
@@ -326,7 +326,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	}
 	k, n := echoBytes(key), 0
 	err = s.withTenants(ctx, "park", []string{tenant}, func(c client) error {
-		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
+		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.options.MaxParked, s.options.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
 		return err
 	})
 	if err == nil && n == 0 {
@@ -370,7 +370,7 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 				if e, err := unpackEntry(value); err == nil {
 					entryScore = score(e.At)
 				}
-				additions.add(sessionLocation(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.opt.MaxFeedback))
+				additions.add(sessionLocation(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.options.MaxFeedback))
 				deletions.add(location, b, hex.EncodeToString([]byte(b)), field, value)
 				ids = append(ids, id)
 			}

@@ -33,7 +33,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		runs, err := s.infos(ctx, c, "server", "run_id")
+		runs, err := s.readInfoField(ctx, c, "server", "run_id")
 		return joinEpoch(mark, runs), err
 	})
 	if err == nil {
@@ -122,7 +122,7 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 	p := newPlan("optout")
 	for id, m := range marks {
 		name := optOutName(id)
-		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutTTL))
+		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), formatMillis(optOutTTL))
 	}
 	return s.writePlan(ctx, "opt out", p)
 }

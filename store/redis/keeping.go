@@ -198,7 +198,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := doValue(ctx, s, "stats", func(c client) ([]string, error) { return s.infos(ctx, c, "memory", "used_memory") })
+	used, err := doValue(ctx, s, "stats", func(c client) ([]string, error) { return s.readInfoField(ctx, c, "memory", "used_memory") })
 	for _, name := range append(names, "parked", "bytes") { // every name is in the result
 		m[name] += 0
 	}
@@ -208,8 +208,8 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	return m, err
 }
 
-// infos returns the value of a field of INFO from every server with data, in any order.
-func (s *Store) infos(ctx context.Context, c client, section, field string) (values []string, err error) {
+// readInfoField returns the value of a field of INFO from every server with data, in any order.
+func (s *Store) readInfoField(ctx context.Context, c client, section, field string) (values []string, err error) {
 	var mu sync.Mutex // the servers of a Cluster are asked in parallel
 	readNode := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()

@@ -91,7 +91,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 		if l.Moving = n > 0; l.Old || l.Moving || err != nil {
 			return err
 		}
-		names, err := s.tenants(ctx, c)
+		names, err := s.readTenants(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (m *migrator) newKeys(loc location) keyspace { return m.store.keyspaceOf(m.
 func (m *migrator) claim(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.store.opt.Now()
+	now := m.store.options.Now()
 	if now.Sub(m.claimedAt) < migrateLease/4 {
 		return nil
 	}
@@ -209,13 +209,13 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 	}
 	for range migrateFreezes {
 		var names []string
-		started := m.store.opt.Now()
+		started := m.store.options.Now()
 		if names, err = m.freeze(ctx); err == nil {
 			m.frozenTenants = names
 			err = m.switchToShards(ctx, names)
 		}
 		m.frozenTenants = nil
-		tenants, frozen = len(names), frozen+m.store.opt.Now().Sub(started)
+		tenants, frozen = len(names), frozen+m.store.options.Now().Sub(started)
 		if !errors.Is(err, errFreezeEnded) {
 			break
 		}

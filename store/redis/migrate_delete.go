@@ -32,7 +32,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		}
 	}
 	for remaining := m.options.Pause; remaining > 0; remaining -= time.Second {
-		if err := errors.Join(m.claim(ctx), wait(ctx, min(time.Second, remaining))); err != nil {
+		if err := errors.Join(m.claim(ctx), waitFor(ctx, min(time.Second, remaining))); err != nil {
 			return err
 		}
 	}
@@ -44,12 +44,12 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 	})
 }
 
-// wait waits for a duration or the end of the context.
-func wait(ctx context.Context, d time.Duration) error {
+// waitFor waits for a duration or the end of the context.
+func waitFor(ctx context.Context, duration time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(d):
+	case <-time.After(duration):
 		return nil
 	}
 }

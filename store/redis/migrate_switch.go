@@ -15,7 +15,7 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 		if err := c.Set(ctx, m.store.commonKey("frozen"), m.options.Owner, migrateFreeze).Err(); err != nil {
 			return err
 		}
-		if names, err = m.store.tenants(ctx, c); err != nil {
+		if names, err = m.store.readTenants(ctx, c); err != nil {
 			return err
 		}
 		for chunk := range slices.Chunk(names, migratePage) {

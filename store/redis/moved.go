@@ -37,9 +37,9 @@ type tenantProgress struct {
 	pending            []logEntry    // settlements of other replicas after countedSettlements
 }
 
-// tenant returns the position of a tenant, and adds the tenant if it is new. The result is nil before the first
+// tenantPosition returns the position of a tenant, and adds the tenant if it is new. The result is nil before the first
 // successful Moved. The caller holds mu.
-func (pr *progress) tenant(name string) *tenantProgress {
+func (pr *progress) tenantPosition(name string) *tenantProgress {
 	if pr.shardPositions == nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 		name, _ := z.Member.(string)
 		changed[name] = session.Position{}
 		if first {
-			return pr.tenant(name)
+			return pr.tenantPosition(name)
 		}
 		return pr.tenants[name]
 	}
@@ -262,7 +262,7 @@ func (s *Store) readFeedbackSequences(ctx context.Context, c client, all []keysp
 	}
 	var list []scoreRead
 	for _, name := range follow {
-		if tp := s.progress.tenant(name); tp.feedbackSequences == nil {
+		if tp := s.progress.tenantPosition(name); tp.feedbackSequences == nil {
 			for i := range all {
 				list = append(list, scoreRead{tp, i, name})
 			}

@@ -31,7 +31,7 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 
 // TenantNote returns the note of a tenant with this key, or nil if no such note exists.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
-	data, _, err = s.value(ctx, "note", tenantLocation(tenant), "notes", key)
+	data, _, err = s.readField(ctx, "note", tenantLocation(tenant), "notes", key)
 	return data, err
 }
 
@@ -105,18 +105,18 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 // Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. The Redis
 // server measures the time. The unused parameter is the present time, for stores without a server.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
-	n, err := s.lock(ctx, "take", "claim:"+name, owner, millis(ttl))
+	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, formatMillis(ttl))
 	return n > 0, err
 }
 
 // ReleaseClaim ends the lease if owner still holds it.
 func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
-	_, err := s.lock(ctx, "free", "claim:"+name, owner)
+	_, err := s.runLockScript(ctx, "free", "claim:"+name, owner)
 	return err
 }
 
-func (s *Store) lock(ctx context.Context, args ...any) (int, error) {
+func (s *Store) runLockScript(ctx context.Context, args ...any) (int, error) {
 	return doValue(ctx, s, "lock", func(c client) (int, error) { return s.script(ctx, c, "lock", location{}, args...).Int() })
 }
 
-func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
+func formatMillis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

@@ -46,7 +46,7 @@ type Options struct {
 
 // Store is a store in Redis. It is safe for concurrent use, and several processes may use the same Redis.
 type Store struct {
-	opt       Options
+	options   Options
 	client    client
 	prefix    string
 	user      string                     // user in the address
@@ -80,7 +80,7 @@ func Open(o Options) (*Store, error) {
 	o.Timeout = cmp.Or(o.Timeout, ioTimeout)
 	o.Shards = cmp.Or(o.Shards, maxShards)
 	s := &Store{
-		opt: o, prefix: a.prefix, user: cmp.Or(a.Username, "default"), tlsParams: a.tlsParams, closed: make(chan struct{}), tags: shardTags(),
+		options: o, prefix: a.prefix, user: cmp.Or(a.Username, "default"), tlsParams: a.tlsParams, closed: make(chan struct{}), tags: shardTags(),
 		breaker: breaker{period: retryEvery}, lookupBreaker: breaker{period: lookupEvery, maxFailures: 2},
 	}
 	if s.scripts, err = loadScripts(); err != nil {
@@ -142,7 +142,7 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	now := s.opt.Now()
+	now := s.options.Now()
 	if b == &s.lookupBreaker && s.breaker.isOpen(now) || !b.allow(now) {
 		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, b.period)
 	}
@@ -165,9 +165,9 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || isUnreachable(err)
 	if !errors.Is(err, context.Canceled) { // a call that its caller cancelled says nothing about Redis
-		b.record(s.opt.Now(), failed)
+		b.record(s.options.Now(), failed)
 		if b == &s.breaker && !failed {
-			s.lookupBreaker.record(s.opt.Now(), false)
+			s.lookupBreaker.record(s.options.Now(), false)
 		}
 	}
 	if err == nil || isAbsent(err) {

@@ -121,7 +121,7 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 		var list []sessionRef
 		var page []session.Row
 		if list, more, err = s.dueAfter(ctx, last, startedBefore, limit-len(rows)); err == nil && len(list) > 0 {
-			page, err = doValue(ctx, s, "due", func(c client) ([]session.Row, error) { return s.rows(ctx, c, list) })
+			page, err = doValue(ctx, s, "due", func(c client) ([]session.Row, error) { return s.readRows(ctx, c, list) })
 			rows = append(rows, slices.DeleteFunc(page, func(r session.Row) bool { return r.Closed })...)
 			last = list[len(list)-1]
 		}
@@ -176,9 +176,9 @@ func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore tim
 	return list[:min(len(list), limit)], more, err
 }
 
-// rows returns the rows of sessions, in order. A session that has exchanges but no row yet gets an empty row. Other
+// readRows returns the rows of sessions, in order. A session that has exchanges but no row yet gets an empty row. Other
 // sessions without a row are left out.
-func (s *Store) rows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
+func (s *Store) readRows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for chunk := range slices.Chunk(list, 100) {
 		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, ref sessionRef) *goredis.SliceCmd {
 			return p.HMGet(ctx, s.sessionKey(ref.tenant, ref.id), "h", "d", "i", "w")

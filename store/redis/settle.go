@@ -17,7 +17,7 @@ import (
 
 // Applied returns the last settlement of a session; the zero value means the session was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
-	text, ok, err := s.value(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
+	text, ok, err := s.readField(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
 	if !ok {
 		return a, err
 	}

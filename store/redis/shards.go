@@ -158,7 +158,7 @@ func (s *Store) parkedKeyspaces(ctx context.Context, c client) ([]keyspace, erro
 }
 
 func (s *Store) keyspacesPerTenant(ctx context.Context, c client, keyspacesOf func(tenant string) []keyspace) (keyspaces []keyspace, err error) {
-	names, err := s.tenants(ctx, c)
+	names, err := s.readTenants(ctx, c)
 	for _, name := range names {
 		keyspaces = append(keyspaces, keyspacesOf(name)...)
 	}
@@ -235,7 +235,7 @@ func (p keyspace) tenantOf(rest string) string {
 // readLayout stores the number that this Store has read before. A store of an earlier release keeps its layout, one
 // shard for each tenant, until Migrate.
 func (s *Store) readLayout(ctx context.Context, c client) error {
-	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.opt.Shards).Int()
+	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.options.Shards).Int()
 	if err != nil {
 		return err
 	}

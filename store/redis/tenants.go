@@ -75,10 +75,10 @@ func (s *Store) register(ctx context.Context, c client, names ...string) error {
 
 // Tenants returns every tenant with stored data, in byte order.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
-	return doValue(ctx, s, "tenants", func(c client) ([]string, error) { return s.tenants(ctx, c) })
+	return doValue(ctx, s, "tenants", func(c client) ([]string, error) { return s.readTenants(ctx, c) })
 }
 
-func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
+func (s *Store) readTenants(ctx context.Context, c client) ([]string, error) {
 	names, err := c.SMembers(ctx, s.commonKey("tenants")).Result()
 	slices.Sort(names)
 	return names, err

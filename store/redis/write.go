@@ -65,7 +65,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int64, err error) {
 	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
 	if err == nil && end == int64(n) {
-		end, err = c.IncrBy(ctx, s.commonKey("seq"), micros(s.opt.Now())).Result()
+		end, err = c.IncrBy(ctx, s.commonKey("seq"), micros(s.options.Now())).Result()
 	}
 	return end, err
 }

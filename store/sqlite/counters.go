@@ -42,7 +42,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	err := s.update(ctx, "settle", func(t *tx) {
 		sum := sums{rows: map[counterRowKey]*[]cell{}}
 		for i, step := range steps {
-			tenant := t.tenant(step.Tenant)
+			tenant := t.findOrAddTenant(step.Tenant)
 			if applied[i] = t.settle(tenant, step); applied[i] {
 				sum.add(tenant, step.Deltas)
 			}
@@ -216,7 +216,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 		return nil
 	}
 	return s.update(ctx, "raise", func(t *tx) {
-		tenantNumber := t.tenant(tenant)
+		tenantNumber := t.findOrAddTenant(tenant)
 		for _, m := range maxima {
 			t.db.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)
 				ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value`, tenantNumber, m.Key.Scope, m.Key.Field, m.Key.Day, m.Value)
@@ -253,7 +253,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 // version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
-		tenantNumber := t.tenant(tenant)
+		tenantNumber := t.findOrAddTenant(tenant)
 		if ok = t.db.queryInt("SELECT version FROM priors WHERE tenant = ?", tenantNumber) == from; ok {
 			t.db.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", tenantNumber, from+1, notNull(data))
 		}

@@ -36,7 +36,7 @@ func newestGeneration(c *conn) (g generation) {
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
-		tenantNumber := s.tenant(c, tenant)
+		tenantNumber := s.tenantNumber(c, tenant)
 		if tenantNumber == 0 {
 			return found
 		}
@@ -76,7 +76,7 @@ func (t *tx) putEchoes(list []session.Echo) {
 	type entry struct{ key, sid, at int64 }
 	batch := make([]entry, 0, len(list))
 	for _, e := range list {
-		tenant := t.tenant(e.Tenant)
+		tenant := t.findOrAddTenant(e.Tenant)
 		sid := t.findOrAdd(sessionKey{tenant, e.ID}, e.At).sid
 		batch = append(batch, entry{echoKey(tenant, e.Key), sid, micros(e.At)})
 	}

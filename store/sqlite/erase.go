@@ -24,7 +24,7 @@ type storedSession struct {
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
-		if sid = t.db.session(t.tenantNumber(tenant), id); sid != 0 {
+		if sid = t.db.sessionNumber(t.tenantNumber(tenant), id); sid != 0 {
 			t.dropSession(sid)
 		}
 	})

@@ -56,7 +56,7 @@ func countOnDisk(t *testing.T, s *Store, needle []byte) int {
 // readAllFiles returns the bytes of all files of the database, deleted pages included.
 func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
-	files, err := filepath.Glob(s.opt.Path + "*")
+	files, err := filepath.Glob(s.options.Path + "*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("files of the database: got %v, error %v, want at least one", files, err)
 	}

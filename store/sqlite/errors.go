@@ -41,8 +41,8 @@ func isBusy(err error) bool {
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)
 }
 
-// classify wraps an error of SQLite in the matching error of this package.
-func classify(err error) error {
+// classifyError wraps an error of SQLite in the matching error of this package.
+func classifyError(err error) error {
 	var kind error
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultBusy, sqlite.ResultLocked:

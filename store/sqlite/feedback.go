@@ -25,7 +25,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	var result additions
 	err := s.update(ctx, "add feedback", func(t *tx) {
 		result = additions{changed: map[session.ID]int{}}
-		tenantNumber := t.tenant(tenant)
+		tenantNumber := t.findOrAddTenant(tenant)
 		for _, id := range ids {
 			t.addEntries(sessionKey{tenantNumber, id}, entries[id], &result)
 		}
@@ -76,7 +76,7 @@ type quota struct{ entries, bytes int64 }
 func (t *tx) freeQuota(sid int64) quota {
 	var entries, bytes int64
 	t.db.queryRow("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
-	return quota{int64(t.store.opt.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
+	return quota{int64(t.store.options.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
 }
 
 // addEntry adds one entry, and subtracts a new entry from free. changed reports that the entry changed the feedback of
@@ -189,7 +189,7 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 // again.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
-		tenantNumber := t.tenant(tenant)
+		tenantNumber := t.findOrAddTenant(tenant)
 		t.park(tenantNumber, echoKey(tenantNumber, key), e)
 	})
 }
@@ -226,9 +226,9 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)
-	maxPerKey := int64(t.store.opt.MaxFeedback)
+	maxPerKey := int64(t.store.options.MaxFeedback)
 	ofKey := t.db.queryInt("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, maxPerKey)
-	return ofTenant >= 2*int64(t.store.opt.MaxParked)-total || ofKey >= maxPerKey
+	return ofTenant >= 2*int64(t.store.options.MaxParked)-total || ofKey >= maxPerKey
 }
 
 // Join moves the feedback that is parked under keys to the sessions of the keys, in one transaction. The results are
@@ -241,7 +241,7 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 	var result additions
 	err = s.update(ctx, "join feedback", func(t *tx) {
 		result = additions{changed: map[session.ID]int{}}
-		tenantNumber := t.tenant(tenant)
+		tenantNumber := t.findOrAddTenant(tenant)
 		for _, k := range keys {
 			list := t.db.entries("DELETE FROM parked WHERE echo = ? RETURNING data", echoKey(tenantNumber, k))
 			t.totals[totalParked] -= int64(len(list))

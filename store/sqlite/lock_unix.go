@@ -17,12 +17,12 @@ import (
 // process gets ErrLocked. Stores with Options.ReadOnly need no lock.
 func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
+		return nil, fmt.Errorf("lock %s: %w", dir, addRemedy(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
 	path := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
+		return nil, fmt.Errorf("lock %s: %w", dir, addRemedy(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
 	// A flock belongs to the open file. It therefore also separates two stores of one process, and ends when the
 	// process crashes.

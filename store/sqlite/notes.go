@@ -60,7 +60,7 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 // dropped. A note of the tenant with nil data is deleted.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
-		tenantNumber := t.tenant(tenant)
+		tenantNumber := t.findOrAddTenant(tenant)
 		for id, data := range ofSessions {
 			t.db.exec("INSERT OR REPLACE INTO marks(sid, data) SELECT sid, ? FROM sessions WHERE id = ? AND tenant = ? AND data IS NOT NULL", notNull(data), id, tenantNumber)
 		}

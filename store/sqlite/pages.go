@@ -179,7 +179,7 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 		next, err := read(ctx, s, func(c *conn) (next step) {
 			tenantNumber := int64(0)
 			if within.tenant != "" {
-				if tenantNumber = s.tenant(c, within.tenant); tenantNumber == 0 {
+				if tenantNumber = s.tenantNumber(c, within.tenant); tenantNumber == 0 {
 					return next
 				}
 			}

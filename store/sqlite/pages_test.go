@@ -67,7 +67,7 @@ func sessionsStart() time.Time { return time.Unix(1_900_000_000, 0) }
 func writeSessions(t *testing.T, s *Store, n int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
-		many, few := x.tenant("many"), x.tenant("few")
+		many, few := x.findOrAddTenant("many"), x.findOrAddTenant("few")
 		insert := fmt.Sprintf(`INSERT INTO sessions(tenant, started, seen, state, id, data)
 			WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
 			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(sessionsStart()), micros(sessionsStart()))

@@ -97,11 +97,11 @@ func (t *tx) find(k sessionKey) int64 {
 	if n, ok := t.sessions[k]; ok {
 		return n.sid
 	}
-	return t.db.session(k.tenant, k.id)
+	return t.db.sessionNumber(k.tenant, k.id)
 }
 
-// session returns the number of a session; 0 means an unknown session.
-func (c *conn) session(tenant int64, id session.ID) int64 {
+// sessionNumber returns the number of a session; 0 means an unknown session.
+func (c *conn) sessionNumber(tenant int64, id session.ID) int64 {
 	return c.queryInt("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
@@ -109,7 +109,7 @@ func (c *conn) session(tenant int64, id session.ID) int64 {
 // returns the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (v T) {
-		if sid := c.session(tenantNumber, id); sid != 0 {
+		if sid := c.sessionNumber(tenantNumber, id); sid != 0 {
 			v = fn(c, sid)
 		}
 		return v
@@ -120,7 +120,7 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 // replace a newer row. A stand-in is the row of a session that began while the store did not answer. Any other row
 // replaces a stand-in, and a stand-in replaces only a stand-in. A closed session stays closed.
 func (t *tx) putRow(r session.Row) {
-	tenant := t.tenant(r.Tenant)
+	tenant := t.findOrAddTenant(r.Tenant)
 	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL would mean that the row is not written yet
 	state := stateOpen
 	if r.Closed {
@@ -189,8 +189,8 @@ func (n *tenantNames) add(m map[string]int64) {
 
 const tenantByName = "SELECT id FROM tenants WHERE name = ?"
 
-// tenant returns the number of a tenant, for a read; 0 means an unknown tenant.
-func (s *Store) tenant(c *conn, name string) int64 {
+// tenantNumber returns the number of a tenant, for a read; 0 means an unknown tenant.
+func (s *Store) tenantNumber(c *conn, name string) int64 {
 	if id, ok := s.tenants.get(name); ok {
 		return id
 	}
@@ -205,16 +205,16 @@ func (s *Store) tenant(c *conn, name string) int64 {
 // returns the zero value.
 func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, tenantNumber int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
-		if tenantNumber := s.tenant(c, tenant); tenantNumber != 0 {
+		if tenantNumber := s.tenantNumber(c, tenant); tenantNumber != 0 {
 			v = fn(c, tenantNumber)
 		}
 		return v
 	})
 }
 
-// tenant returns the number of a tenant, and adds a new tenant. The number of a new tenant is cached only after the
-// commit, because after a rollback another tenant could get the number.
-func (t *tx) tenant(name string) int64 {
+// findOrAddTenant returns the number of a tenant, and adds a new tenant. The number of a new tenant is cached only
+// after the commit, because after a rollback another tenant could get the number.
+func (t *tx) findOrAddTenant(name string) int64 {
 	id, ok := t.tenants[name]
 	if ok {
 		return id
@@ -291,7 +291,7 @@ func (t *tx) setAside(a *session.DeadLetter) {
 	if err != nil {
 		t.db.fail(fmt.Errorf("%w: %w", session.ErrInvalid, err))
 	}
-	tenant := t.tenant(a.Tenant)
+	tenant := t.findOrAddTenant(a.Tenant)
 	sid := t.findOrAdd(sessionKey{tenant, a.ID}, a.At).sid
 	out := 1
 	if a.Exchange != "" {

@@ -64,7 +64,7 @@ type Options struct {
 
 // Store is the embedded store. A Store is safe for concurrent use.
 type Store struct {
-	opt         Options
+	options     Options
 	readURI     string        // URI of the file for connections for reads
 	notice      string        // result of Notice
 	foundSchema int           // schema version that Open found
@@ -102,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s, err = replaceDamaged(ctx, o, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, explain(classify(err), o.ReadOnly))
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, addRemedy(classifyError(err), o.ReadOnly))
 	}
 	return s, nil
 }
@@ -152,7 +152,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := newStore(o, fileURI(o.Path, "rw"))
 	if err := s.checkFile(ctx); err != nil {
-		return nil, classify(err)
+		return nil, classifyError(err)
 	}
 	var c *conn
 	err := s.retry(ctx, func() (err error) {
@@ -165,7 +165,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 		return err
 	})
 	if err != nil {
-		return nil, classify(err)
+		return nil, classifyError(err)
 	}
 	if s.fileCheck, err = openIdentity(o.Path); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -179,7 +179,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 // file is created with mode 0600.
 func (s *Store) checkFile(ctx context.Context) error {
 	// Only the owner may read the conversations in the file. SQLite gives the WAL the mode of the file.
-	f, err := os.OpenFile(s.opt.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(s.options.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
@@ -188,7 +188,7 @@ func (s *Store) checkFile(ctx context.Context) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		c, err := connect(ctx, fileURI(s.opt.Path, "ro"), readerSettings)
+		c, err := connect(ctx, fileURI(s.options.Path, "ro"), readerSettings)
 		if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 // newStore returns a store without connections; uri is the address for reads.
 func newStore(o Options, uri string) *Store {
 	s := &Store{
-		opt: o, readURI: uri, writeConn: make(chan *conn, 1), closed: make(chan struct{}),
+		options: o, readURI: uri, writeConn: make(chan *conn, 1), closed: make(chan struct{}),
 		readers: make(chan struct{}, maxReaders),
 	}
 	for range maxReaders {
@@ -251,8 +251,8 @@ func newStore(o Options, uri string) *Store {
 	return s
 }
 
-// explain adds a remedy to an error of Open or Lock.
-func explain(err error, readOnly bool) error {
+// addRemedy adds a remedy to an error of Open or Lock.
+func addRemedy(err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, ErrReadOnly) && !readOnly:
 		return fmt.Errorf("%w: make the directory writable for the user that runs precept, or name another directory with --data-dir", err)
@@ -335,7 +335,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		info, err := os.Stat(s.opt.Path + suffix)
+		info, err := os.Stat(s.options.Path + suffix)
 		switch {
 		case err == nil:
 			m[totalBytes] += info.Size()

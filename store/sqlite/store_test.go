@@ -135,7 +135,7 @@ func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
 	err := s.update(t.Context(), "test", func(x *tx) {
-		x.tenant("ghost")
+		x.findOrAddTenant("ghost")
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
@@ -246,7 +246,7 @@ func TestExchangesWithDamagedDocumentReturnsErrCorrupt(t *testing.T) {
 }
 
 func TestErrorNamesTheOperation(t *testing.T) {
-	if err := classify(errors.New("plain")); errors.Is(err, ErrBusy) {
+	if err := classifyError(errors.New("plain")); errors.Is(err, ErrBusy) {
 		t.Errorf("classify(plain error) = %v, want an error that is not ErrBusy", err)
 	}
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))

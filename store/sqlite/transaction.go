@@ -41,7 +41,7 @@ func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 		if r.panicked != nil {
 			panic(r.panicked)
 		}
-		return r.value, classify(r.err)
+		return r.value, classifyError(r.err)
 	case <-ctx.Done():
 		return zero, ctx.Err()
 	}
@@ -141,7 +141,7 @@ func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 
 // takeWriter waits for the connection for writes. The caller sends the connection back to s.writeConn.
 func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
-	if s.opt.ReadOnly {
+	if s.options.ReadOnly {
 		return nil, fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
 	}
 	return take(ctx, s, s.writeConn)
@@ -163,9 +163,9 @@ type tx struct {
 // transaction with conn.fail. If the disk is full, update runs a checkpoint, which may free the space of the WAL, and
 // then runs fn again. op names the operation in the error.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
-	err := classify(s.transact(ctx, fn))
+	err := classifyError(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
-		err = classify(s.transact(ctx, fn))
+		err = classifyError(s.transact(ctx, fn))
 	}
 	if err != nil {
 		return fmt.Errorf("sqlite: %s: %w", op, err)
@@ -218,7 +218,7 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 		if !isBusy(err) {
 			return err
 		}
-		if waited >= s.opt.BusyTimeout {
+		if waited >= s.options.BusyTimeout {
 			return fmt.Errorf("%w for %v: %w", ErrBusy, waited, err)
 		}
 		select {
@@ -266,7 +266,7 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 		err = truncate()
 	}
 	if err != nil && !isBusy(err) {
-		return fmt.Errorf("sqlite: checkpoint: %w", classify(err))
+		return fmt.Errorf("sqlite: checkpoint: %w", classifyError(err))
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	defer func() { s.writeConn <- c }()
 	// fsync covers writes through any descriptor of the file. Closing this descriptor releases no lock, because SQLite
 	// has none on the WAL.
-	f, err := os.OpenFile(s.opt.Path+"-wal", os.O_RDWR, 0)
+	f, err := os.OpenFile(s.options.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the last checkpoint removed the WAL, and a checkpoint syncs the file
 	}

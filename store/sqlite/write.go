@@ -92,7 +92,7 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 // putExchange adds an exchange, unless the session has an exchange with its id. data and items are the compressed
 // documents of the exchange.
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
-	tenant := t.tenant(e.Tenant)
+	tenant := t.findOrAddTenant(e.Tenant)
 	ses := t.findOrAdd(sessionKey{tenant, id}, e.At)
 	added := t.db.exec("INSERT INTO exchanges(sid, k, tenant, at, data, items) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		ses.sid, hashKey(e.ID), tenant, e.At, data, items)
@@ -123,7 +123,7 @@ func (t *tx) expectSettlement(ses *txSession) {
 
 // putSample adds a sample, or replaces the sample with its id. data is the compressed document.
 func (t *tx) putSample(m session.StoredSample, data []byte) {
-	tenant, k := t.tenant(m.Tenant), hashKey(m.Sample.ID)
+	tenant, k := t.findOrAddTenant(m.Tenant), hashKey(m.Sample.ID)
 	sid := t.findOrAdd(sessionKey{tenant, m.ID}, m.Sample.CreatedAt).sid
 	added := t.db.exec("INSERT INTO samples(rid, sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		t.nextSample(), sid, k, tenant, m.Sample.CreatedAt, m.Agent, data)
