@@ -90,10 +90,10 @@ func (inv *invocation) doctor() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Count all exchanges by result (stored, waiting, dropped), and the rows of the store",
-		Long: "Doctor checks the configuration, the data directory, the store and the running server, and prints the account " +
-			"of all exchanges. Exit code 0: no check failed; 1: the configuration has faults, the data directory cannot be " +
+		Long: "Doctor checks the configuration, the data directory, the store and the running server, and prints the number " +
+			"of exchanges by result. Exit code 0: no check failed; 1: the configuration has faults, the data directory cannot be " +
 			"written, the store cannot be read, or the running server does not answer, is not ready or is degraded. " +
-			"Dropped, missing and set aside exchanges are counts, and change no exit code.",
+			"Exchanges that were dropped, lost or set aside do not change the exit code.",
 		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)

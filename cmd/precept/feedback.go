@@ -105,7 +105,7 @@ func (inv *invocation) feedback() *cobra.Command {
 	s.StringVar(
 		&f.rating.correct, "correct", "", "right result: text, or @FILE (@- for standard input)",
 	)
-	s.StringVar(&f.comment, "comment", "", "reason")
+	s.StringVar(&f.comment, "comment", "", "reason for the rating")
 	s.StringVar(&f.source, "source", "user", "source of the feedback: user or system")
 	s.StringVar(&f.rater, "rater", "", "person or program that gives the feedback")
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")

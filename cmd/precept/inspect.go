@@ -25,12 +25,12 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 			"JSON document, an array of documents, or JSON lines {source, id, messages}. Inspect " +
 			"prints the findings of precept in the transcripts. FILE - is standard input. Exit code " +
 			"1: a line or a transcript is unreadable; the error names the line, and all other " +
-			"findings are printed. --explain N prints the reason of finding N: the rule, the deciding text " +
+			"findings are printed. --explain N prints the reason for finding N: the rule, the deciding text " +
 			"and the position of the text. Findings are counted from 1, over all files, in the order of the output.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON line for each finding")
-	c.Flags().IntVar(&number, "explain", 0, "print the reason of one finding, by its number from 1, and no other finding")
+	c.Flags().IntVar(&number, "explain", 0, "print only the reason for the finding with this number")
 	c.RunE = func(c *cobra.Command, files []string) error {
 		defer keepHeapSmall(os.LookupEnv)()
 		if c.Flags().Changed("explain") {

@@ -39,7 +39,7 @@ func (inv *invocation) rulesPropose() *cobra.Command {
 	var force, asJSON bool
 	c := &cobra.Command{
 		Use:   "propose FILE",
-		Short: "Print a diff that removes the sections without a use from the file",
+		Short: "Print a diff that removes unneeded sections from the file",
 		Long: "Propose removes a section by one of three rules, and names the rule: the section is proven harmful; the section has no material effect (the interval is within 3 points of 0); " +
 			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). The interval of a planned measurement (--picks, --detect) counts as soon as its sessions are complete. The diff goes to standard output and can be applied with `patch`; " +
 			"the file is never changed in place. Sections that forbid something stay without --force.",

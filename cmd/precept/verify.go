@@ -42,7 +42,7 @@ func (inv *invocation) verify() *cobra.Command {
 		Long: "Verify runs a command and passes its output through. If the command fails, each distinct " +
 			"failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, " +
 			"cargo; with the name in COMMAND also rubocop, stylelint, yamllint, phpstan, dotnet and " +
-			"30 others) becomes an entry of AGENT.md. An output of another form becomes one entry. " +
+			"30 others) becomes an entry of AGENT.md. Output in any other format becomes one entry. " +
 			"The exit status is the status of the command. With --json, the output of the command " +
 			"goes to standard error, and standard output holds only the result.",
 		Example: "  precept verify -- go test ./...\n" +

@@ -32,7 +32,7 @@ func (inv *invocation) watch() *cobra.Command {
 		Use:   "watch SESSION | --latest",
 		Short: "Follow a session: its turns, with the inserted and the withheld lessons",
 		Long: "Watch asks the running server of the data directory for a session, and prints each turn " +
-			"some seconds after the end of the turn: messages and calls, inserted lessons, lessons " +
+			"a few seconds after the turn ends: messages and calls, inserted lessons, lessons " +
 			"that a random decision withheld, loops, errors and tokens. Watch ends when the session closes, and " +
 			"prints the reward; Ctrl-C ends watch earlier.\n\nA session has three names: the name that its client sent, " +
 			"the name in precept's response header Precept-Session, and its id. --latest " +
@@ -48,7 +48,7 @@ func (inv *invocation) watch() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
-	c.Flags().BoolVar(&f.once, "once", false, "print the present turns and exit")
+	c.Flags().BoolVar(&f.once, "once", false, "print the turns so far and exit")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON line for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the session")
 	return inv.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {

@@ -1,8 +1,8 @@
-// Package demo simulates agents and models with known true effects: lessons with fixed effects,
-// agents that work through tickets of hidden difficulty, and two models whose probability of
-// success depends on the ticket and the lessons. The agents send their requests through a real
-// precept over HTTP, so that the report can be compared with the true effects.
+// Package demo simulates agents and models, so that the effects that precept measures can be compared with known true
+// effects. The lessons have fixed effects, and the agents work on tickets of hidden difficulty. There are two models,
+// whose probability of success depends on the ticket and on the lessons in the request. The agents send their requests
+// over HTTP through a real precept.
 //
-// The simulation is a pure function of the seed. Precept receives only the data that real agents
-// send: requests and feedback. The upstream serves loopback only, and only for the fleet.
+// The simulation is a pure function of the seed. precept receives only the data that real agents send, which are
+// requests and feedback.
 package demo

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// Fleet is a group of agents that know only the base URL of precept. The agents send no session id.
+// Fleet is a group of simulated agents. Their only setting for precept is its base URL, and they send no session id.
 type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL
@@ -41,8 +41,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 	})
 }
 
-// inParallel distributes the work items from..to over the agents; an agent does one item at a time.
-// inParallel returns the first error, or the error of ctx.
+// inParallel calls work for each item from from to to, in the given number of parallel agents. After the first error,
+// or when ctx ends, no further item is started, and inParallel returns the error.
 func inParallel(ctx context.Context, agents, from, to int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -65,8 +65,7 @@ func inParallel(ctx context.Context, agents, from, to int, work func(ctx context
 	return context.Cause(ctx)
 }
 
-// work plays one session about a ticket: the conversation of an agent, and the feedback of the
-// user.
+// work plays one session about a ticket, which consists of the conversation of an agent and the feedback of the user.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{{Role: "system", Content: "You are a careful engineer."}, userMessage(f.World.text(t))}
@@ -107,8 +106,8 @@ func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	return err
 }
 
-// chat runs one turn of an agent with the given tools. agent is the User-Agent. chat returns the id of
-// the reply and the message.
+// chat sends one request of an agent with the given tools, and returns the id and the message of the reply. agent is
+// the value of the header User-Agent.
 func (f *Fleet) chat(ctx context.Context, agent, model string, list []message, tools ...string) (id string, m message, err error) {
 	body := map[string]any{"model": model, "messages": list}
 	for _, name := range tools {
@@ -133,7 +132,8 @@ func (f *Fleet) chat(ctx context.Context, agent, model string, list []message, t
 	return res.ID, res.Choices[0].Message, nil
 }
 
-// post sends JSON to precept's data listener.
+// post sends v as JSON to precept's data listener, and returns the body of the response. A status other than 2xx is an
+// error.
 func (f *Fleet) post(ctx context.Context, path, agent string, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// One ticket in loopEvery has an agent that repeats a failing call. The agent changes the approach
-// after a loop warning, and gives up after maxLoopCalls calls without a warning.
+// For one ticket in loopEvery, an additional agent repeats a failing call. After a loop warning, the agent stops
+// repeating the call and succeeds. Without a warning, the agent gives up after maxLoopCalls calls.
 const (
 	loopEvery    = 400
 	maxLoopCalls = 6
@@ -15,8 +15,8 @@ const (
 	loopError    = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops returns the number of agents that a loop warning stopped, and the number of equal calls that the
-// first of these agents had made.
+// Loops returns the number of agents that a loop warning stopped. calls is the number of equal calls that the first of
+// these agents had made.
 func (f *Fleet) Loops() (stoppedAgents, calls int64) {
 	return f.loops.stoppedAgents.Load(), f.loops.calls.Load()
 }
@@ -44,8 +44,8 @@ func (f *Fleet) playLoop(ctx context.Context, n int) error {
 	}
 }
 
-// loopReply returns the model's reply in a session with a loop: the same call until the request has a loop
-// warning or maxLoopCalls results, then the result of the task.
+// loopReply returns the model's reply in the session of an agent that repeats a failing call. The reply is the same
+// call until the request contains a loop warning or maxLoopCalls results. Then the reply is the result of the task.
 func loopReply(body string, n uint64) message {
 	switch {
 	case strings.Contains(body, "[LOOP DETECTED]"):

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// message is a message of a chat.
+// message is a message of a chat completion.
 type message struct {
 	Role       string `json:"role"`
 	Content    string `json:"content"`

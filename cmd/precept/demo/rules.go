@@ -30,12 +30,12 @@ type SectionTruth struct {
 // rulesBase is the probability of success without any section.
 const rulesBase = .70
 
-// rulesFrame is the text that Claude Code writes before a rules file.
+// rulesFrame is the text before a rules file in the system prompt of Claude Code.
 const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
 
-// Rules simulates the agents and the model of `precept demo --rules`. Agents send a rules file of
-// twelve sections in every request. The model succeeds with a probability that depends on the
-// sections in the request: three sections help, two harm and seven do nothing.
+// Rules simulates the agents and the model of `precept demo --rules`. Agents send a rules file of twelve sections in
+// every request. The model's probability of success depends on the sections in the request. Three sections help, two
+// harm, and seven have no effect.
 type Rules struct {
 	Truths          []SectionTruth
 	seed            uint64
@@ -44,7 +44,7 @@ type Rules struct {
 	ids             atomic.Uint64
 }
 
-// NewRules returns the simulation of a seed.
+// NewRules returns the simulation with a seed.
 func NewRules(seed uint64) *Rules {
 	return &Rules{seed: seed, Truths: []SectionTruth{
 		{"Voice", 0},
@@ -73,7 +73,8 @@ func (r *Rules) WriteLessons(dir string) error {
 // Done returns the number of finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP answers as the model. The model finds the sections that precept has kept in the system prompt.
+// ServeHTTP responds as the model. The model finds the sections in the system prompt, from which precept may have cut
+// some.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
 		var asked struct {
@@ -92,7 +93,7 @@ func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// chance returns the probability of success under a system prompt.
+// chance returns the probability of success with a system prompt.
 func (r *Rules) chance(prompt string) float64 {
 	p := rulesBase
 	for _, t := range r.Truths {
@@ -110,9 +111,8 @@ func (r *Rules) draw(task string) float64 {
 	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// Play runs the given number of sessions, with the given number of simultaneous agents, against the
-// base URL of precept (http://host:port/v1). Each session works on one ticket, and the simulated CI
-// rates each session.
+// Play runs the given number of sessions with the given number of simultaneous agents. base is the base URL of precept
+// (http://host:port/v1). The agent of each session works on one ticket, and each session gets a rating.
 func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	fleet := &Fleet{BaseURL: base, Client: client}
 	from := r.startedSessions
@@ -120,7 +120,7 @@ func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agen
 	return inParallel(ctx, agents, from+1, r.startedSessions, func(ctx context.Context, n int) error { return r.work(ctx, fleet, n) })
 }
 
-// work sends the one or two requests of session n, and posts a score of the session.
+// work sends the one or two requests of session n, and posts the score of the session.
 func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", name(n), r.seed))}
 	if n%2 == 0 {

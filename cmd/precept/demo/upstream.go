@@ -16,13 +16,13 @@ import (
 // finalMark is the message with which an agent asks for the result of the ticket.
 const finalMark = "That was the last step. Report the result."
 
-// promptTokens is the number of tokens that the usage adds to each request: the system prompt and the tools of a
-// usual coding agent, which the short requests of the demo do not contain. Without these tokens a lesson of 40 tokens
-// would be a tenth of the cost of a session.
+// promptTokens is the number of tokens that the usage adds to each request. The tokens represent the system prompt and
+// the tools of a typical coding agent, which the short requests of the demo do not contain. Without these tokens, a
+// lesson of 40 tokens would cause a tenth of the cost of a session.
 const promptTokens = 4000
 
-// Upstream is the model: an OpenAI-compatible chat endpoint. The model finds the lessons in the
-// text of the request; the simulation passes no other information to the model.
+// Upstream is the simulated model, an OpenAI-compatible chat endpoint. The model knows only the text of the request, in
+// which it finds the ticket and the lessons.
 type Upstream struct {
 	world    *World
 	requests atomic.Uint64
@@ -33,10 +33,10 @@ type Upstream struct {
 	sumWith    float64 // sum of the chances of success with the injected lessons
 	sumWithout float64 // sum of the chances without lessons
 	sumBest    float64 // sum of the chances with every matching lesson that helps
-	sessions   int     // number of finished sessions, the terms of the sums
+	sessions   int     // number of finished sessions, which is the number of terms of each sum
 }
 
-// NewUpstream returns the model of a simulation.
+// NewUpstream returns the model of the simulation w.
 func NewUpstream(w *World) *Upstream {
 	return &Upstream{
 		world: w, ticket: regexp.MustCompile(`TICKET-(\d{6})`), lesson: regexp.MustCompile(`- \[([a-z0-9-]+)\]`),
@@ -54,8 +54,8 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveChat answers one chat completion with the message that reply returns. name is part of the reply's id,
-// and the model's name if the request has none.
+// serveChat responds to one chat completion with the message that reply returns. name is a part of the response's id,
+// and the name of the model if the request has none.
 func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, reply func(body []byte) message) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
@@ -79,8 +79,8 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns the model's reply to a request about a ticket: the result of the ticket after finalMark,
-// else the call of an installation, or a note on the step.
+// answer returns the model's reply to a request about a ticket. If the request contains finalMark, the reply is the
+// result of the ticket. Otherwise the reply is a call that installs a dependency, or a note about the step.
 func (u *Upstream) answer(body string, n uint64) message {
 	reply := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)
@@ -127,8 +127,8 @@ func (u *Upstream) addScore(t ticket, lessons []int) {
 	u.sumBest += u.world.chance(t, good)
 }
 
-// Score is the mean of the true chances of success of the sessions: with the injected lessons,
-// without lessons, and with every matching lesson that helps.
+// Score holds means of the true chances of success of the sessions: with the injected lessons, without lessons, and
+// with every matching lesson that helps.
 type Score struct{ With, None, Best float64 }
 
 // Score returns the score of the sessions so far.
@@ -139,7 +139,7 @@ func (u *Upstream) Score() Score {
 	return Score{With: u.sumWith / n, None: u.sumWithout / n, Best: u.sumBest / n}
 }
 
-// Summary returns the score in words.
+// Summary returns the score as sentences.
 func (s Score) Summary() string {
 	gain, room := s.With-s.None, s.Best-s.None
 	share := 0.0

@@ -19,16 +19,16 @@ var lessonFiles embed.FS
 // Truth is the true effect of a lesson, and the lesson's trigger.
 type Truth struct {
 	Slug             string
-	Effect           float64 // on the probability of success; 0.05 = +5 points
+	Effect           float64 // effect on the probability of success; 0.05 = +5 points
 	phrase           string  // text of a ticket to which the lesson applies
 	share            float64 // share of tickets of average difficulty to which the lesson applies
 	difficultyWeight float64 // > 0: the lesson applies to hard tickets more often, which lowers the raw success rate
 }
 
-// truths returns the true effects of the demo's lessons. Several lessons are confounded: the most
-// helpful lesson applies to hard tickets, the most harmful lesson to easy tickets. A plain success
-// rate ranks these lessons wrongly: screenshot (no effect) above pinned dependency (helps), and
-// restart above rewrite.
+// truths returns the true effects of the demo's lessons. Several lessons are confounded, because the most helpful
+// lesson applies to hard tickets more often, and the most harmful lesson to easy tickets. By the plain success rate,
+// ask-for-a-screenshot (no effect) would seem better than pin-the-dependency (helps), and restart-the-service-first
+// better than rewrite-the-module.
 func truths() []Truth {
 	return []Truth{
 		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},
@@ -49,7 +49,7 @@ type World struct {
 	bySlug map[string]int
 }
 
-// NewWorld returns the simulation of a seed.
+// NewWorld returns the simulation with a seed.
 func NewWorld(seed uint64) *World {
 	w := &World{Truths: truths(), seed: seed, bySlug: map[string]int{}}
 	for i := range w.Truths {
@@ -79,14 +79,14 @@ func (w *World) WriteLessons(dir string) error {
 	return nil
 }
 
-// Pinned is the lesson that prevents an error. An agent with a ticket about a moved dependency installs
-// the dependency before the last step, and the installation fails without a pinned version.
+// Pinned is the slug of the lesson that prevents an error. An agent with a ticket about a moved dependency installs the
+// dependency before the last step. Without a pinned version, the installation fails.
 const Pinned = "pin-the-dependency"
 
-// The probability that an agent installs without a version: with the lesson and without.
+// Probabilities that an agent installs the dependency without a version: with the lesson, and without the lesson.
 const unpinnedWith, unpinnedWithout = 0.2, 0.9
 
-// Commands of the installation, and their results.
+// Arguments of the installation commands, and the results of the commands.
 const (
 	pinnedCommand   = `{"command":"pip install acme-client==2.3"}`
 	unpinnedCommand = `{"command":"pip install acme-client"}`
@@ -94,7 +94,7 @@ const (
 	installError    = "Exit code 1\nERROR: No matching distribution found for acme-client"
 )
 
-// installResult returns the result of a call.
+// installResult returns the result of an installation command.
 func installResult(c *call) string {
 	if c.Function.Arguments == unpinnedCommand {
 		return installError
@@ -102,8 +102,8 @@ func installResult(c *call) string {
 	return installed
 }
 
-// installCommand returns the arguments of the model's call that installs the dependency; lessons are the
-// lessons in the request. ok is false for a ticket without a moved dependency.
+// installCommand returns the arguments of the model's call that installs the dependency. lessons holds the indices of
+// the lessons in the request. ok is false for a ticket without a moved dependency.
 func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bool) {
 	pin := w.bySlug[Pinned]
 	if !slices.Contains(t.lessons, pin) {
@@ -127,7 +127,7 @@ func (w *World) draw(purpose string, t ticket) float64 {
 	return rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// ticket is a task of the fleet.
+// ticket is the task of one session.
 type ticket struct {
 	n          int
 	difficulty float64
@@ -137,12 +137,12 @@ type ticket struct {
 	model      string
 }
 
-// The fleet has two agents and two models. Each ticket draws an agent and a model. A lesson has the same
-// effect with each agent and each model; the large model succeeds more often than the small model.
+// Each ticket is assigned to one of two agents and one of two models at random. A lesson has the same effect with each
+// agent and each model. The large model succeeds more often than the small model.
 const (
 	coder, reviewer        = "ticket-coder/1.4", "ticket-reviewer/2.0"
 	largeModel, smallModel = "demo-large", "demo-small"
-	modelGap               = 0.08 // difference of the probabilities of success of both models
+	modelGap               = 0.08 // probability of success with the large model minus the probability with the small model
 )
 
 // Prices is the value of the key prices of the demo's server.
@@ -186,7 +186,7 @@ func (w *World) text(t ticket) string {
 // name returns the name of ticket n. The model finds the ticket by the name in a request.
 func name(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
-// chance returns the probability of success with these lessons in the request.
+// chance returns the probability of success with the given lessons in the request.
 func (w *World) chance(t ticket, lessons []int) float64 {
 	p := .5 - .17*t.difficulty + modelGap/2
 	if t.model == smallModel {
@@ -198,7 +198,7 @@ func (w *World) chance(t ticket, lessons []int) float64 {
 	return min(max(p, .03), .97)
 }
 
-// succeeds draws the outcome of a ticket.
+// succeeds draws the outcome of a ticket with the given lessons in the request.
 func (w *World) succeeds(t ticket, lessons []int) bool {
 	return w.draw("outcome", t) < w.chance(t, lessons)
 }

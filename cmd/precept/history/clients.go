@@ -15,9 +15,9 @@ func claudePatterns(e Env) []string {
 	return []string{filepath.Join(dir, "projects", "**", "*.jsonl")}
 }
 
-// readClaude reads a session of Claude Code. A JSON line of the type user or assistant has a message of the
-// Messages API. A side chain is the conversation of a sub-agent. In the file of a session, the entries of side chains
-// are skipped. The file of a sub-agent has only entries of a side chain, which are read.
+// readClaude reads a session of Claude Code. A JSON line of the type user or assistant contains a message in the format
+// of the Messages API. A side chain is the conversation of a sub-agent. If a file has entries outside of side chains,
+// the entries of side chains are skipped. The file of a sub-agent has only entries of a side chain, which are read.
 func readClaude(path string) ([]Conversation, error, error) {
 	type entry struct {
 		Type        string          `json:"type"`
@@ -60,8 +60,8 @@ func codexPatterns(e Env) []string {
 	return []string{filepath.Join(dir, "sessions", "**", "*.jsonl"), filepath.Join(dir, "archived_sessions", "*.jsonl")}
 }
 
-// readCodex reads a session of Codex: a JSON line of the type response_item has an item of the
-// Responses API. Old releases wrote the items without an envelope.
+// readCodex reads a session of Codex. A JSON line of the type response_item contains an item in the format of the
+// Responses API. Old releases wrote each item directly as a line.
 func readCodex(path string) ([]Conversation, error, error) {
 	type entry struct {
 		Type    string          `json:"type"`
@@ -102,7 +102,7 @@ func qwenPatterns(e Env) []string {
 	}
 }
 
-// readQwen reads a session of Qwen Code: JSON lines with messages in the form of the Gemini API.
+// readQwen reads a session of Qwen Code. A JSON line contains a message in the format of the Gemini API.
 func readQwen(path string) ([]Conversation, error, error) {
 	type part struct {
 		Text    string `json:"text"`
@@ -157,8 +157,7 @@ func readQwen(path string) ([]Conversation, error, error) {
 	return nonEmpty(Conversation{ID: baseName(path), Messages: list}), skipped, err
 }
 
-// clinePatterns returns the tasks of Cline and of the extensions with the same format, Roo Code and Kilo
-// Code.
+// clinePatterns returns the patterns for the tasks of Cline, and of Roo Code and Kilo Code, which use the same format.
 func clinePatterns(e Env) (patterns []string) {
 	const file = "api_conversation_history.json"
 	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"} {
@@ -171,7 +170,7 @@ func clinePatterns(e Env) (patterns []string) {
 		filepath.Join(e.Home, ".cline", "data", "tasks", "*", file))
 }
 
-// readCline reads a task of Cline: a list of messages of the Messages API.
+// readCline reads a task of Cline, which is a list of messages in the format of the Messages API.
 func readCline(path string) ([]Conversation, error, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
@@ -193,10 +192,11 @@ func readCline(path string) ([]Conversation, error, error) {
 	return nonEmpty(Conversation{ID: filepath.Base(filepath.Dir(path)), Messages: out}), nil, nil
 }
 
+// aiderFile is the name of aider's history file.
 const aiderFile = ".aider.chat.history.md"
 
 func aiderPatterns(e Env) (patterns []string) {
-	for dir := e.WorkDir; ; dir = filepath.Dir(dir) { // aider writes the file at the root of the repository
+	for dir := e.WorkDir; ; dir = filepath.Dir(dir) { // aider writes the file into the root directory of the repository
 		patterns = append(patterns, filepath.Join(dir, aiderFile))
 		_, err := os.Stat(filepath.Join(dir, ".git"))
 		if err == nil || dir == filepath.Dir(dir) {
@@ -206,8 +206,9 @@ func aiderPatterns(e Env) (patterns []string) {
 	return append(patterns, filepath.Join(e.Home, aiderFile))
 }
 
-// readAider reads the chats of aider. The file is Markdown with a heading for each start, "#### " before the user's
-// words and "> " before aider's own output. All other lines are the model's reply.
+// readAider reads the chats in a history file of aider, which is Markdown. Each chat begins with a heading. A line of
+// the user's request begins with "#### ", and a line of aider's own output with "> ". All other lines are the model's
+// reply.
 func readAider(path string) ([]Conversation, error, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
@@ -256,7 +257,7 @@ func readAider(path string) ([]Conversation, error, error) {
 	return append(all, nonEmpty(chat)...), nil, nil
 }
 
-// nonEmpty returns a list that contains only the conversation, or nil for a conversation without items.
+// nonEmpty returns a list with only the conversation, or nil if the conversation has no items.
 func nonEmpty(c Conversation) []Conversation {
 	if len(c.Messages)+len(c.Input) == 0 {
 		return nil
@@ -264,7 +265,7 @@ func nonEmpty(c Conversation) []Conversation {
 	return []Conversation{c}
 }
 
-// assistant returns a reply in the form of chat completions.
+// assistant returns a reply in the format of the Chat Completions API.
 func assistant(text string, calls []any) json.RawMessage {
 	fields := map[string]any{"content": text}
 	if len(calls) > 0 {
@@ -273,7 +274,7 @@ func assistant(text string, calls []any) json.RawMessage {
 	return message("assistant", fields)
 }
 
-// plainText returns the text of a JSON value: a string without its quotes, another value as JSON.
+// plainText returns the content of a JSON string, or any other JSON value as JSON.
 func plainText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

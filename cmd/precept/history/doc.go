@@ -1,8 +1,6 @@
-// Package history finds the conversations that coding agents keep on this machine, and writes them
-// in the form that detect.Read reads: one JSON line {source, id, messages} or {source, id, input} per
-// conversation.
+// Package history finds the conversations that coding agents store on this machine, and converts them to a format of
+// detect.Read. The format has one JSON line {source, id, messages} or {source, id, input} for each conversation.
 //
-// The formats are the agents' own and have no specification; each reader was written against files
-// that the agent wrote. A reader skips entries that it does not know, because a new release of an
-// agent adds entries.
+// The agents' own formats have no specification. Each reader in this package was developed with files that the agent
+// wrote. A reader skips entries of an unknown type, because new releases of an agent add types.
 package history

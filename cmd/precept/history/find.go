@@ -58,8 +58,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns the client with the name and the paths of its history files, sorted. The error names the
-// searched places if there is no file.
+// Find returns the client with a name, and the sorted paths of its history files. If there is no file, the error names
+// the searched places.
 func Find(name string, e Env) (Client, []string, error) {
 	all := Clients()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
@@ -119,8 +119,8 @@ func glob(pattern string) ([]string, error) {
 // maxFile is the maximum size of a history file, in bytes.
 const maxFile = 512 << 20
 
-// Open returns the conversations of a history file as JSON lines for detect.Read. skipped is an
-// error that lists the entries that could not be read.
+// Open returns the conversations of a history file as JSON lines for detect.Read. skipped is an error with one line for
+// each entry that could not be read; nil if all entries could be read.
 func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -151,8 +151,8 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	return &out, skipped, nil
 }
 
-// eachLine decodes each JSON line of a file into a T, and calls fn. skipped names the lines that are
-// not JSON objects.
+// eachLine decodes each JSON line of a file into a T, and calls fn with the T. skipped is an error that names the lines
+// that could not be decoded.
 func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	f, err := os.Open(path) //nolint:gosec // the path is an argument of the user or a history file of the chosen client
 	if err != nil {
@@ -180,15 +180,17 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	}
 }
 
-// faults describes the skipped entries of a file. It holds the messages of the first maxFaults entries and the number
-// of further entries.
+// faults describes the skipped entries of a file. list holds the messages about the first maxFaults entries, and more
+// is the number of further entries.
 type faults struct {
 	list []string
 	more int
 }
 
+// maxFaults is the maximum number of skipped entries that an error describes.
 const maxFaults = 10
 
+// add adds the message about a skipped entry.
 func (f *faults) add(text string) {
 	if len(f.list) < maxFaults {
 		f.list = append(f.list, text)
@@ -197,7 +199,8 @@ func (f *faults) add(text string) {
 	f.more++
 }
 
-// err returns an error with one line for each fault; nil without a fault.
+// err returns an error with one line for each message, and a line with the number of further entries. If no entry was
+// skipped, err returns nil.
 func (f *faults) err() error {
 	if len(f.list) == 0 {
 		return nil
@@ -231,7 +234,7 @@ func call(id, name string, args any) map[string]any {
 	return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": text}}
 }
 
-// dataHome returns the directory of application data, below which opencode stores its data.
+// dataHome returns the directory for data of applications, which has a subdirectory for opencode.
 func (e Env) dataHome() string {
 	if dir := e.Var("XDG_DATA_HOME"); dir != "" {
 		return dir
@@ -239,8 +242,8 @@ func (e Env) dataHome() string {
 	return filepath.Join(e.Home, ".local", "share")
 }
 
-// configHome returns the directory of the user's application settings, below which VS Code and editors derived from
-// it keep their data.
+// configHome returns the directory for settings of applications, which has subdirectories for VS Code and for editors
+// that are derived from VS Code.
 func (e Env) configHome() string {
 	switch runtime.GOOS {
 	case "darwin":

@@ -41,8 +41,8 @@ type opencodeMessage struct {
 	parts   []opencodePart
 }
 
-// readOpencode reads the sessions of opencode: a SQLite database, or JSON files of releases before
-// the database.
+// readOpencode reads sessions of opencode. New releases store all sessions in a SQLite database, and earlier releases
+// store each session in JSON files.
 func readOpencode(path string) ([]Conversation, error, error) {
 	if filepath.Ext(path) == ".db" {
 		return readOpencodeDB(path)
@@ -50,6 +50,7 @@ func readOpencode(path string) ([]Conversation, error, error) {
 	return readOpencodeFiles(path)
 }
 
+// readOpencodeDB reads all sessions in a SQLite database of opencode.
 func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
@@ -98,8 +99,8 @@ func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
 	return all, skipped, err
 }
 
-// readOpencodeFiles reads a session from its JSON files: storage/message/SESSION/*.json and
-// storage/part/MESSAGE/*.json.
+// readOpencodeFiles reads a session from its JSON files, which are storage/message/SESSION/*.json and
+// storage/part/MESSAGE/*.json. path is the path of the file with the session's metadata.
 func readOpencodeFiles(path string) (all []Conversation, skipped, err error) {
 	storage := filepath.Dir(filepath.Dir(filepath.Dir(path)))
 	id := baseName(path)
@@ -120,8 +121,7 @@ func readOpencodeFiles(path string) (all []Conversation, skipped, err error) {
 	return nonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
 }
 
-// readFiles decodes the JSON files of a directory in the order of their names, which begin with the
-// time of creation.
+// readFiles decodes the JSON files of a directory in the order of their names, which is the order of their creation.
 func readFiles[T any](dir string) (list []T, skipped, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	slices.Sort(names)
@@ -140,7 +140,7 @@ func readFiles[T any](dir string) (list []T, skipped, err error) {
 	return list, skipped, err
 }
 
-// opencodeMessages returns messages in the form of chat completions.
+// opencodeMessages converts messages of opencode to the format of the Chat Completions API.
 func opencodeMessages(messages []*opencodeMessage) (list []json.RawMessage) {
 	for _, m := range messages {
 		var text []string

@@ -18,9 +18,9 @@ import (
 	"precept/internal/session"
 )
 
-// A sample whose id is in the window of recent ids is not written again. A store delivers a sample twice after Redis
-// has lost its newest data, or when a session continues. Both happen soon after the first delivery, so a bounded
-// window is enough.
+// The window holds the ids of the samples that were written most recently. A sample whose id is in the window is not
+// written again. A store delivers a sample twice after Redis has lost its newest data, or when a session continues.
+// Both happen soon after the first delivery, so a bounded window is sufficient.
 const (
 	windowIDs   = 1 << 18 // maximum number of ids in the window
 	windowFiles = 1000    // maximum number of recent files from which Run loads ids at its start
@@ -120,7 +120,7 @@ func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Tim
 	return nil
 }
 
-// files returns the sorted paths of the files of the batch, one for each partition. A name contains the batch number
+// files returns the sorted paths of the batch's files, one for each partition. A file name contains the batch number,
 // and a hash of the rows, the batch number and the attempt.
 func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	for _, folder := range slices.Sorted(maps.Keys(b.partitions)) {

@@ -19,7 +19,7 @@ import (
 
 const (
 	pollInterval = time.Second      // minimum time between two polls
-	pollFactor   = 10               // minimum ratio of the pause between two polls to the duration of a poll
+	pollFactor   = 10               // minimum pause after a poll, as a multiple of the duration of the poll
 	maxRetryWait = 30 * time.Second // maximum pause after an error
 	claimTTL     = 30 * time.Second // duration of the lease of a consumer group
 	stopTimeout  = 30 * time.Second // maximum time for writing the last batch at a stop
@@ -28,7 +28,7 @@ const (
 // Options configure a Follower.
 type Options struct {
 	Source Source
-	// Shared stores the positions and the lease of the group, if several processes share the store; nil if not.
+	// GroupStore stores the positions and the lease of the group; nil if only one process uses the store.
 	GroupStore GroupStore
 	Group      string // name of the consumer group
 	// Owner is the id of this process in the lease. Processes that exclude each other by LockPath may share an id.
@@ -39,8 +39,8 @@ type Options struct {
 	// LockPath is a file whose lock keeps other processes on this machine from writing to the lake; "" means no lock.
 	LockPath string
 
-	BatchBytes int           // minimum size in bytes at which a batch is written
-	BatchAge   time.Duration // maximum age of a batch before it is written
+	BatchBytes int           // size in bytes at which a batch is written
+	BatchAge   time.Duration // age at which a batch is written
 	Once       bool          // Run returns when the samples that are in the store now are written
 
 	Now    func() time.Time
@@ -93,7 +93,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// From here on, each save of an earlier writer fails, because the version of the state file changes.
+	// After this save, each save of an earlier writer fails, because the version of the state file has changed.
 	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
 	if err := f.saveState(ctx, loaded); err != nil {
 		return err
@@ -134,8 +134,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 // errFenced reports that another process has replaced the state file since this process read the file.
 var errFenced = errors.New("another process has taken over the writing")
 
-// refuseKnownGroup returns an error if the group has acknowledged samples. A new lake would lack the acknowledged
-// samples.
+// refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack these samples.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 	if f.options.GroupStore == nil {
 		return nil
@@ -157,7 +156,8 @@ func (f *Follower) completePlanned(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// reread builds the batch again from the store. A sample that was deleted while the batch waited is thus not written.
+// reread builds the batch again from the store, so that a sample that was deleted while the batch waited is not
+// written.
 func (f *Follower) reread(ctx context.Context) error {
 	fresh := newBatch()
 	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {
@@ -352,7 +352,7 @@ func (f *Follower) acknowledge(ctx context.Context, positions map[string]string)
 // errClaimLost reports that another process has the lease of the group.
 var errClaimLost = errors.New("another process drains the group")
 
-// claimName returns the name of the lease.
+// claimName returns the name of the group's lease.
 func (f *Follower) claimName() string { return "export:" + f.options.Group }
 
 // claim acquires the lease of the group, or renews the lease if it is older than a quarter of claimTTL.

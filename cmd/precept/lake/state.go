@@ -79,8 +79,8 @@ func loadState(ctx context.Context, storage Storage, group, store string) (s *st
 	return s, version, nil
 }
 
-// complete returns the state after the planned batch, whose files are given. Old files are dropped from Recent, once
-// the newer files fill the window.
+// complete returns the state after the planned batch, which consists of the given files. If the newer files in Recent
+// fill the window, complete drops the older files from Recent.
 func (s *state) complete(files []recentFile) *state {
 	next := *s
 	next.Batch, next.Planned = s.Batch+1, nil
